@@ -1,0 +1,123 @@
+"""The event queue of one shard: a SimPy environment whose order does not depend on who inserted first.
+
+Prior art: SimPy orders its heap by ``(time, priority, insertion number)``. Insertion order differs between one shard and
+three, so here the third part is the *origin*: the rank that caused the event, and that rank's own count of events. Both
+are the same however the ranks are spread over shards (Simian and ROSS users know the opposite as the usual cause of runs
+that cannot be repeated).
+
+What differs from SimPy: an entry of the heap is ``(time_ps, key, handler, argument)`` and is run by calling
+``handler(argument)``. A message thus costs one tuple and no `simpy.Event`. Native SimPy events go through the same heap,
+with `Kernel._fire` as their handler, so processes written for SimPy share the clock with the virtual ranks.
+
+Cost: one heap push and pop, about 0.5 us in CPython 3.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import simpy
+from simpy.events import Event
+
+__all__ = ["INFINITY_PS", "Kernel", "first_key"]
+
+INFINITY_PS = 1 << 100
+"""Later than every event, in picoseconds."""
+
+# A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's own count.
+_COUNT_BITS = 34
+_PRIORITY_SHIFT = 59
+MAX_ORIGINS = 1 << (_PRIORITY_SHIFT - _COUNT_BITS)
+
+
+def first_key(origin: int) -> int:
+    """The first of the keys that belong to one origin; the origin counts on from here.
+
+    Parameters
+    ----------
+    origin : int
+        A rank's number in the whole run, or the number of ranks plus the number of a native SimPy process.
+    """
+    return (1 << _PRIORITY_SHIFT) | (origin << _COUNT_BITS)
+
+
+class Kernel(simpy.Environment):
+    """The clock and the queue of one shard; time is an integer number of picoseconds.
+
+    Parameters
+    ----------
+    native_origin : int
+        The origin under which events of native SimPy processes are ordered: above every rank's number.
+    """
+
+    def __init__(self, *, native_origin: int) -> None:
+        super().__init__(0)
+        self._queue: list[tuple[int, int, Callable[[Any], object], Any]] = []  # type: ignore[assignment]
+        self._native_key = first_key(native_origin)
+        self.events = 0
+        self.stopped = False
+
+    @property
+    def now_ps(self) -> int:
+        """The time of the event that is being run."""
+        return self._now  # type: ignore[return-value]
+
+    def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: Any) -> None:
+        """Call ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
+        heappush(self._queue, (time_ps, key, handler, argument))
+
+    def next_ps(self) -> int:
+        """The time of the earliest event, or `INFINITY_PS`."""
+        return self._queue[0][0] if self._queue else INFINITY_PS
+
+    def run_window(self, end_ps: int) -> None:
+        """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""
+        queue = self._queue
+        pop = heappop
+        count = 0
+        try:
+            while queue and queue[0][0] < end_ps:
+                self._now, _, handler, argument = pop(queue)
+                count += 1
+                handler(argument)
+        finally:
+            self.events += count
+
+    def stop(self, _: object = None) -> None:
+        """Forget everything that was still to come: the run ends at this event."""
+        self._queue.clear()
+        self.stopped = True
+
+    # ---------------------------------------------------------------- the side that native SimPy processes see
+
+    def schedule(self, event: Event, priority: int = 1, delay: float = 0) -> None:
+        """Put a SimPy event into the queue; `delay` is in picoseconds and must be a whole number."""
+        if delay != int(delay):
+            raise ValueError(f"a delay of {delay!r} ps: virtual time is a whole number of picoseconds")
+        self._native_key += 1
+        key = self._native_key
+        if priority == 0:
+            key &= ~(1 << _PRIORITY_SHIFT)
+        heappush(self._queue, (self._now + int(delay), key, _fire, event))  # type: ignore[misc]
+
+    def peek(self) -> float:
+        """The time of the earliest event, as SimPy tells it: infinity where there is none."""
+        return self._queue[0][0] if self._queue else float("inf")
+
+    def step(self) -> None:
+        """Run one event, as `simpy.Environment.step` does."""
+        if not self._queue:
+            raise simpy.core.EmptySchedule
+        self._now, _, handler, argument = heappop(self._queue)
+        self.events += 1
+        handler(argument)
+
+
+def _fire(event: Event) -> None:
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    for callback in callbacks:
+        callback(event)
+    if not event._ok and not hasattr(event, "_defused"):
+        raise event._value

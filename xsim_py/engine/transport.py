@@ -1,0 +1,80 @@
+"""Shards as the ranks of a real MPI: the one file that imports the real mpi4py, and only when a run needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .kernel import INFINITY_PS
+from .windows import Loopback, Shard, Transport
+
+__all__ = ["Mpi", "launched_by_mpiexec", "make_transport"]
+
+# What the launchers put into the environment of each process: MPICH's Hydra, PMIx (Open MPI 5), older Open MPI, Slurm.
+_SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+
+
+def launched_by_mpiexec() -> bool:
+    """Whether this process is one of several that a real ``mpiexec`` started."""
+    for name in _SIZE_VARIABLES:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value) > 1
+    return False
+
+
+def make_transport(shards: int) -> Transport:
+    """Real MPI ranks under ``mpiexec``, else `shards` shards in this process."""
+    if launched_by_mpiexec():
+        return Mpi()
+    return Loopback(shards)
+
+
+class Mpi:
+    """One shard in each rank of the real ``MPI.COMM_WORLD``."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._comm = MPI.COMM_WORLD
+        self.size = self._comm.Get_size()
+        self.local = range(self._comm.Get_rank(), self._comm.Get_rank() + 1)
+
+    def run(self, shards: list[Shard], lookahead_ps: int) -> None:
+        """See `Transport.run`; an exception in one process ends all of them, for the others would wait for ever."""
+        try:
+            self._run(shards[0], lookahead_ps)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            sys.stderr.flush()
+            self._comm.Abort(70)
+
+    def _run(self, shard: Shard, lookahead_ps: int) -> None:
+        comm = self._comm
+        stop = False
+        horizon = min(comm.allgather(shard.next_ps()))
+        while horizon < INFINITY_PS and not stop:
+            shard.run_window(horizon + lookahead_ps)
+            outbox = shard.take_outbox()
+            stop = shard.window_done(horizon)
+            parcels = comm.alltoall([(batch, stop) for batch in outbox])
+            for batch, _ in parcels:
+                if batch is not None:
+                    shard.receive(batch)
+            # The earliest event anywhere is known only after the exchange: a message may be the earliest.
+            summary = comm.allgather((shard.next_ps(), stop))
+            horizon = min(entry[0] for entry in summary)
+            stop = any(entry[1] for entry in summary)
+
+    def gather(self, parts: list[Any]) -> list[Any] | None:
+        """See `Transport.gather`."""
+        gathered: list[Any] | None = self._comm.gather(parts[0], root=0)
+        return gathered
+
+    def broadcast(self, value: Any) -> Any:
+        """See `Transport.broadcast`."""
+        return self._comm.bcast(value, root=0)
