@@ -31,4 +31,6 @@ class InternalError(XsimError):
     """The simulator broke one of its own rules; this is a bug in xsim_py, not in the program."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\nThis is a bug in xsim_py. Please report it with the program and the command line.")
+        super().__init__(
+            f"{message}\nThis is a bug in xsim_py. Please report it with the program and the command line."
+        )
