@@ -1,0 +1,309 @@
+"""Error classes, codes and strings, and the exception that carries one: `MPI.Exception`.
+
+An error *class* is one of the constants or was made by `add_error_class`; an error *code* belongs to a class and may
+say more. What a program adds is private to its process, so the table of additions is looked up through `table()`,
+which the running simulation binds to the current virtual rank.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from xsim_py.mpi import constants as c
+
+__all__ = [
+    "ErrorTable",
+    "Exception",
+    "add_error_class",
+    "add_error_code",
+    "add_error_string",
+    "bind_table",
+    "error",
+    "error_class",
+    "error_string",
+    "fail",
+    "remove_error_class",
+    "remove_error_code",
+    "remove_error_string",
+    "table",
+]
+
+STRINGS: dict[int, str] = {
+    c.SUCCESS: "MPI_SUCCESS: no error",
+    c.ERR_BUFFER: "MPI_ERR_BUFFER: invalid buffer",
+    c.ERR_COUNT: "MPI_ERR_COUNT: invalid count",
+    c.ERR_TYPE: "MPI_ERR_TYPE: invalid datatype",
+    c.ERR_TAG: "MPI_ERR_TAG: invalid tag",
+    c.ERR_COMM: "MPI_ERR_COMM: invalid communicator",
+    c.ERR_RANK: "MPI_ERR_RANK: invalid rank",
+    c.ERR_REQUEST: "MPI_ERR_REQUEST: invalid request",
+    c.ERR_ROOT: "MPI_ERR_ROOT: invalid root",
+    c.ERR_GROUP: "MPI_ERR_GROUP: invalid group",
+    c.ERR_OP: "MPI_ERR_OP: invalid operation",
+    c.ERR_TOPOLOGY: "MPI_ERR_TOPOLOGY: invalid topology",
+    c.ERR_DIMS: "MPI_ERR_DIMS: invalid dimensions",
+    c.ERR_ARG: "MPI_ERR_ARG: invalid argument",
+    c.ERR_UNKNOWN: "MPI_ERR_UNKNOWN: unknown error",
+    c.ERR_TRUNCATE: "MPI_ERR_TRUNCATE: message longer than the receive buffer",
+    c.ERR_OTHER: "MPI_ERR_OTHER: another known error",
+    c.ERR_INTERN: "MPI_ERR_INTERN: internal error",
+    c.ERR_PENDING: "MPI_ERR_PENDING: request still pending",
+    c.ERR_IN_STATUS: "MPI_ERR_IN_STATUS: the error code is in the status",
+    c.ERR_ACCESS: "MPI_ERR_ACCESS: permission denied",
+    c.ERR_AMODE: "MPI_ERR_AMODE: invalid access mode",
+    c.ERR_ASSERT: "MPI_ERR_ASSERT: invalid assertion",
+    c.ERR_BAD_FILE: "MPI_ERR_BAD_FILE: invalid file name",
+    c.ERR_BASE: "MPI_ERR_BASE: invalid base address",
+    c.ERR_CONVERSION: "MPI_ERR_CONVERSION: a data conversion function failed",
+    c.ERR_DISP: "MPI_ERR_DISP: invalid displacement",
+    c.ERR_DUP_DATAREP: "MPI_ERR_DUP_DATAREP: data representation already registered",
+    c.ERR_FILE_EXISTS: "MPI_ERR_FILE_EXISTS: file exists",
+    c.ERR_FILE_IN_USE: "MPI_ERR_FILE_IN_USE: file is in use",
+    c.ERR_FILE: "MPI_ERR_FILE: invalid file handle",
+    c.ERR_INFO_KEY: "MPI_ERR_INFO_KEY: invalid info key",
+    c.ERR_INFO_NOKEY: "MPI_ERR_INFO_NOKEY: no such info key",
+    c.ERR_INFO_VALUE: "MPI_ERR_INFO_VALUE: invalid info value",
+    c.ERR_INFO: "MPI_ERR_INFO: invalid info object",
+    c.ERR_IO: "MPI_ERR_IO: input or output failed",
+    c.ERR_KEYVAL: "MPI_ERR_KEYVAL: invalid attribute key",
+    c.ERR_LOCKTYPE: "MPI_ERR_LOCKTYPE: invalid lock type",
+    c.ERR_NAME: "MPI_ERR_NAME: service name not published",
+    c.ERR_NO_MEM: "MPI_ERR_NO_MEM: out of memory",
+    c.ERR_NOT_SAME: "MPI_ERR_NOT_SAME: arguments differ between processes",
+    c.ERR_NO_SPACE: "MPI_ERR_NO_SPACE: no space left",
+    c.ERR_NO_SUCH_FILE: "MPI_ERR_NO_SUCH_FILE: no such file",
+    c.ERR_PORT: "MPI_ERR_PORT: invalid port name",
+    c.ERR_QUOTA: "MPI_ERR_QUOTA: quota exceeded",
+    c.ERR_READ_ONLY: "MPI_ERR_READ_ONLY: read-only file or file system",
+    c.ERR_RMA_ATTACH: "MPI_ERR_RMA_ATTACH: memory cannot be attached",
+    c.ERR_RMA_CONFLICT: "MPI_ERR_RMA_CONFLICT: conflicting accesses to a window",
+    c.ERR_RMA_RANGE: "MPI_ERR_RMA_RANGE: memory outside the window",
+    c.ERR_RMA_SHARED: "MPI_ERR_RMA_SHARED: memory cannot be shared",
+    c.ERR_RMA_SYNC: "MPI_ERR_RMA_SYNC: wrong synchronisation of window accesses",
+    c.ERR_SERVICE: "MPI_ERR_SERVICE: invalid service name",
+    c.ERR_SIZE: "MPI_ERR_SIZE: invalid size",
+    c.ERR_SPAWN: "MPI_ERR_SPAWN: processes could not be started",
+    c.ERR_UNSUPPORTED_DATAREP: "MPI_ERR_UNSUPPORTED_DATAREP: unsupported data representation",
+    c.ERR_UNSUPPORTED_OPERATION: "MPI_ERR_UNSUPPORTED_OPERATION: unsupported operation",
+    c.ERR_WIN: "MPI_ERR_WIN: invalid window",
+    c.ERR_RMA_FLAVOR: "MPI_ERR_RMA_FLAVOR: wrong window flavour",
+    c.ERR_PROC_ABORTED: "MPI_ERR_PROC_ABORTED: a process has aborted",
+    c.ERR_VALUE_TOO_LARGE: "MPI_ERR_VALUE_TOO_LARGE: value too large for its type",
+    c.ERR_SESSION: "MPI_ERR_SESSION: invalid session",
+    c.ERR_ERRHANDLER: "MPI_ERR_ERRHANDLER: invalid error handler",
+    c.ERR_ABI: "MPI_ERR_ABI: ABI call came too late or does not apply",
+    c.ERR_PROC_FAILED: "MPI_ERR_PROC_FAILED: a process has failed",
+    c.ERR_PROC_FAILED_PENDING: "MPI_ERR_PROC_FAILED_PENDING: a process has failed, the request is still pending",
+    c.ERR_REVOKED: "MPI_ERR_REVOKED: the communicator has been revoked",
+}
+
+
+class ErrorTable:
+    """The error classes, codes and strings that one process has added.
+
+    Attributes
+    ----------
+    last_used : int
+        The value of the attribute ``LASTUSEDCODE``: the largest code handed out so far.
+    """
+
+    __slots__ = ("classes", "last_used", "strings")
+
+    def __init__(self) -> None:
+        self.classes: dict[int, int] = {}  # code -> class; a class is its own code
+        self.strings: dict[int, str] = {}
+        self.last_used: int = c.ERR_LASTCODE
+
+    def new_code(self, error_class: int | None = None) -> int:
+        """Hand out a new code of a class, or a new class when none is given."""
+        self.last_used += 1
+        self.classes[self.last_used] = self.last_used if error_class is None else error_class
+        return self.last_used
+
+
+_process_wide = ErrorTable()
+
+
+def _default_table() -> ErrorTable:
+    return _process_wide
+
+
+table: Callable[[], ErrorTable] = _default_table
+
+
+def bind_table(lookup: Callable[[], ErrorTable] | None = None) -> None:
+    """Let a function name the table of the current virtual rank; None goes back to the one of this process."""
+    global table
+    table = _default_table if lookup is None else lookup
+
+
+def error_class(code: int) -> int:
+    """Return the class of an error code, `ERR_UNKNOWN` if there is no such code."""
+    if code in STRINGS:
+        return code
+    return table().classes.get(code, c.ERR_UNKNOWN)
+
+
+def error_string(code: int) -> str:
+    """Return the text of an error code; a code that was added without a text has an empty one."""
+    text = STRINGS.get(code)
+    if text is not None:
+        return text
+    added = table()
+    if code in added.classes:
+        return added.strings.get(code, "")
+    return f"MPI_ERR_UNKNOWN: unknown error code {code}"
+
+
+def add_error_class() -> int:
+    """Make a new error class (MPI_Add_error_class)."""
+    return table().new_code()
+
+
+def add_error_code(error_class: int) -> int:
+    """Make a new error code of a predefined or an added class (MPI_Add_error_code)."""
+    added = table()
+    if error_class not in STRINGS and added.classes.get(error_class) != error_class:
+        fail(c.ERR_ARG, f"there is no error class {error_class}")
+    return added.new_code(error_class)
+
+
+def add_error_string(code: int, string: str) -> None:
+    """Give an added class or code its text, in place of any it had (MPI_Add_error_string)."""
+    _added(code).strings[code] = string[: c.MAX_ERROR_STRING - 1]
+
+
+def remove_error_class(error_class: int) -> None:
+    """Remove an added class that has neither codes nor a text any more (MPI_Remove_error_class)."""
+    added = _added(error_class)
+    if added.classes[error_class] != error_class:
+        fail(c.ERR_OTHER, f"{error_class} is an error code, not a class")
+    if list(added.classes.values()).count(error_class) > 1:
+        fail(c.ERR_OTHER, f"error class {error_class} still has error codes")
+    _remove(added, error_class)
+
+
+def remove_error_code(code: int) -> None:
+    """Remove an added code that has no text any more (MPI_Remove_error_code)."""
+    added = _added(code)
+    if added.classes[code] == code:
+        fail(c.ERR_OTHER, f"{code} is an error class, not a code")
+    _remove(added, code)
+
+
+def remove_error_string(code: int) -> None:
+    """Take the text of an added class or code away (MPI_Remove_error_string)."""
+    _added(code).strings.pop(code, None)
+
+
+def _added(code: int) -> ErrorTable:
+    added = table()
+    if code not in added.classes:
+        fail(c.ERR_OTHER, f"{code} is not an error class or code that this process has added")
+    return added
+
+
+def _remove(added: ErrorTable, code: int) -> None:
+    if code in added.strings:
+        fail(c.ERR_OTHER, f"error {code} still has an error string")
+    del added.classes[code]
+
+
+class Exception(RuntimeError):
+    """An MPI error, comparable with integers by its error code."""
+
+    # What the failing call adds to the error's text; an instance has one only when there is something to say.
+    _detail = ""
+
+    def __init__(self, ierr: int = c.SUCCESS, /) -> None:
+        code = operator.index(ierr)
+        self._code = code if code >= c.SUCCESS else c.ERR_UNKNOWN
+        super().__init__(ierr)
+
+    def __int__(self) -> int:
+        return self._code
+
+    def __bool__(self) -> bool:
+        return self._code != c.SUCCESS
+
+    def __hash__(self) -> int:
+        return hash(self._code)
+
+    def __eq__(self, other: object, /) -> bool:
+        return self._code == _code_of(other)
+
+    def __ne__(self, other: object, /) -> bool:
+        return self._code != _code_of(other)
+
+    def __lt__(self, other: int | Exception, /) -> bool:
+        return bool(self._code < _code_of(other))
+
+    def __le__(self, other: int | Exception, /) -> bool:
+        return bool(self._code <= _code_of(other))
+
+    def __gt__(self, other: int | Exception, /) -> bool:
+        return bool(self._code > _code_of(other))
+
+    def __ge__(self, other: int | Exception, /) -> bool:
+        return bool(self._code >= _code_of(other))
+
+    def __repr__(self) -> str:
+        return f"MPI.Exception({self._code})"
+
+    def __str__(self) -> str:
+        return self.Get_error_string()
+
+    def Get_error_code(self) -> int:
+        """Error code."""
+        return self._code
+
+    def Get_error_class(self) -> int:
+        """Error class of the code."""
+        return error_class(self._code)
+
+    def Get_error_string(self) -> str:
+        """Text of the error."""
+        text = error_string(self._code)
+        return f"{text} ({self._detail})" if self._detail else text
+
+    @property
+    def error_code(self) -> int:
+        """Error code."""
+        return self.Get_error_code()
+
+    @property
+    def error_class(self) -> int:
+        """Error class."""
+        return self.Get_error_class()
+
+    @property
+    def error_string(self) -> str:
+        """Error text."""
+        return self.Get_error_string()
+
+
+def _code_of(other: Any) -> Any:
+    return other._code if isinstance(other, Exception) else other
+
+
+def fail(code: int, detail: str = "") -> NoReturn:
+    """Raise the exception of an error code.
+
+    Parameters
+    ----------
+    code : int
+        One of the `ERR_` constants, or an added code.
+    detail : str
+        Who and what, in a few words; goes into the exception's text behind that of the code.
+    """
+    raise error(code, detail)
+
+
+def error(code: int, detail: str = "") -> Exception:
+    """Make the exception of an error code, for a caller that has an error handler to ask first."""
+    exception = Exception(code)
+    if detail:
+        exception._detail = detail
+    return exception
