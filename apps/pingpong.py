@@ -1,0 +1,66 @@
+"""Ping-pong: how long does one message take between two ranks?
+
+Rank 0 sends a message to the last rank, which sends it straight back.  Half of the time for the round trip
+is the one-way time; the other ranks only wait.  Everything but the times is the same on every machine.
+
+    mpiexec -n 2 python pingpong.py --sizes 0 1024 1048576 --repetitions 10
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from mpi4py import MPI
+
+SIZES = [0, 1, 64, 1024, 16384, 65536, 262144, 1048576]
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES", help="message sizes")
+    parser.add_argument("--repetitions", type=int, default=10, metavar="N", help="round trips per size")
+    return parser.parse_args()
+
+
+def one_way_seconds(comm: MPI.Comm, size_bytes: int, repetitions: int) -> float:
+    """Return the mean one-way time of a message of `size_bytes` (only meaningful on rank 0)."""
+    first, last = 0, comm.size - 1
+    message = np.arange(size_bytes, dtype=np.uint8)
+    echo = np.zeros_like(message)
+    comm.Barrier()
+    start = MPI.Wtime()
+    for _ in range(repetitions):
+        if comm.rank == first:
+            comm.Send(message, dest=last)
+            comm.Recv(echo, source=last)
+        elif comm.rank == last:
+            comm.Recv(echo, source=first)
+            comm.Send(echo, dest=first)
+    elapsed = MPI.Wtime() - start
+    if comm.rank in (first, last) and not np.array_equal(echo, message):
+        raise SystemExit(f"pingpong: the message of {size_bytes} bytes came back changed")
+    return elapsed / (2 * repetitions)
+
+
+def main() -> None:
+    """Measure each size and print a table on rank 0."""
+    comm = MPI.COMM_WORLD
+    arguments = parse_arguments()
+    if comm.size < 2:
+        raise SystemExit("pingpong: two ranks are needed, and this run has one")
+    if min(arguments.sizes) < 0 or arguments.repetitions < 1:
+        complaint = "pingpong: sizes must not be negative, and at least one repetition is needed"
+        raise SystemExit(complaint if comm.rank == 0 else 1)
+    if comm.rank == 0:
+        print(f"{'bytes':>10} {'one way, us':>14} {'MB/s':>10}")
+    for size_bytes in arguments.sizes:
+        seconds = one_way_seconds(comm, size_bytes, arguments.repetitions)
+        if comm.rank == 0:
+            rate = size_bytes / seconds / 1e6 if seconds > 0 else 0.0
+            print(f"{size_bytes:>10} {seconds * 1e6:>14.3f} {rate:>10.2f}")
+
+
+if __name__ == "__main__":
+    main()
