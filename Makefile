@@ -1,0 +1,60 @@
+# Two commands on a fresh machine: `make demo` shows it, `make test` checks it. Both make .venv, and neither installs
+# again until pyproject.toml changes: the package is installed in place.
+#
+# PYTHON=...  the Python to make the environment with    JOBS=...  how many tests run at once
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN  := $(VENV)/bin
+JOBS ?= 2
+
+# The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
+PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+
+.PHONY: help demo test bench campaign clean
+
+help:
+	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
+	@echo 'make test      install, and run everything that must pass'
+	@echo 'make bench     measure speed and memory, against themselves'
+	@echo 'make campaign  the property tests with many more random cases (an hour or so)'
+	@echo 'make clean     remove what the others made'
+
+$(BIN)/python:
+	@for python in $(PYTHONS); do \
+	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "making $(VENV) with $$("$$python" --version)"; \
+	        exec "$$python" -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo 'xsim_py needs Python 3.11 or newer, with its venv module. None of these is: $(PYTHONS).' >&2; \
+	echo 'Install one, or name it: make PYTHON=/path/to/python3.12 demo' >&2; \
+	exit 1
+
+$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+	@echo "installing xsim_py[$*] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/installed-plot
+	@$(BIN)/xsim compare --machines gige,shmem,torus3d -n 4,16,64,256 --out demo-out apps/heat2d.py
+
+test: $(VENV)/installed-test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+bench: $(VENV)/installed-test
+	@$(BIN)/python -m tests.bench
+
+campaign: $(VENV)/installed-test
+	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS)
+
+clean:
+	rm -rf $(VENV) demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
