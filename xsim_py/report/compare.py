@@ -1,0 +1,165 @@
+"""One program on several machines and numbers of ranks: a table, and a picture.
+
+The picture has one panel that answers "which machine is faster, and by how much" (bars, at the largest number of ranks)
+and, when there were several, one that answers "what do more ranks do to it" (lines, both axes logarithmic). A machine
+keeps its colour, its marker and its place in both, so neither panel needs colour vision to be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.errors import ConfigError
+from xsim_py.report.table import Table
+from xsim_py.units import PS_PER_S, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from xsim_py.report.result import Result
+
+__all__ = ["Comparison"]
+
+# Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_MARKERS = "osD^vPX"
+_INK = "#333333"
+
+
+class Comparison:
+    """Results of one program, by machine and number of ranks.
+
+    Parameters
+    ----------
+    results : mapping of (str, int) to Result
+        The results by machine's name and number of ranks, in the order in which they are to be shown.
+    title : str, optional
+        What ran; stands over the picture.
+    """
+
+    def __init__(self, results: Mapping[tuple[str, int], Result], *, title: str = "") -> None:
+        if not results:
+            raise ConfigError("there is nothing to compare: name at least one machine and one number of ranks")
+        self.results = dict(results)
+        self.title = title
+        self.machines = list(dict.fromkeys(machine for machine, _ in results))
+        self.sizes = sorted({ranks for _, ranks in results})
+
+    def __str__(self) -> str:
+        return self.table().to_text(max_rows=None)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
+        """Return one row a result, those of one number of ranks together.
+
+        ``relative`` is the virtual time over that of the fastest machine with as many ranks.
+        """
+        rows = [
+            self._row(machine, ranks) for ranks in self.sizes for machine in self.machines if self._has(machine, ranks)
+        ]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return Table("comparison", columns, {"virtual_time_s": "s", "bytes": "B", "cpu_s": "s"})
+
+    def _has(self, machine: str, ranks: int) -> bool:
+        return (machine, ranks) in self.results
+
+    def _row(self, machine: str, ranks: int) -> dict[str, Any]:
+        result = self.results[machine, ranks]
+        fastest_s = min(other.virtual_time_s for (_, size), other in self.results.items() if size == ranks)
+        return {
+            "ranks": ranks,
+            "machine": machine,
+            "virtual_time_s": result.virtual_time_s,
+            "relative": round(result.virtual_time_s / fastest_s, 3) if fastest_s else None,
+            "messages": result.messages,
+            "bytes": result.bytes,
+            "events": result.events,
+            "cpu_s": round(result.cpu_s, 3),
+            "ended": result.ended,
+            "digest": result.digest,
+        }
+
+    def to_png(self, path: str | Path) -> None:
+        """Draw the comparison.
+
+        Raises
+        ------
+        ConfigError
+            When matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
+        panels = 1 if len(self.sizes) == 1 else 2
+        figure = Figure(figsize=(5.6 * panels, 4.2), dpi=150, layout="constrained")
+        axes = figure.subplots(1, panels, squeeze=False)[0]
+        self._draw_bars(axes[0])
+        if panels == 2:
+            self._draw_lines(axes[1])
+        figure.suptitle(self.title, color=_INK, fontsize=12, fontweight="bold")
+        figure.savefig(path)
+
+    def _draw_bars(self, axes: Axes) -> None:
+        """Draw the virtual times with the largest number of ranks, each figure beside its bar."""
+        ranks = self.sizes[-1]
+        machines = [machine for machine in self.machines if self._has(machine, ranks)]
+        times_s = [self.results[machine, ranks].virtual_time_s for machine in machines]
+        scale, unit = _scale(max(times_s))
+        bars = axes.barh(machines, [time_s * scale for time_s in times_s], color=self._colours(machines), height=0.6)
+        axes.bar_label(bars, [_label(time_s, min(times_s)) for time_s in times_s], padding=4, color=_INK, fontsize=9)
+        axes.invert_yaxis()
+        axes.margins(x=0.3)
+        axes.set_xlabel(f"virtual time [{unit}]", color=_INK)
+        axes.set_title(f"{ranks:,} ranks", color=_INK, fontsize=11)
+        _tidy(axes, grid="x")
+
+    def _draw_lines(self, axes: Axes) -> None:
+        """Draw virtual time over the number of ranks."""
+        from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+        scale, unit = _scale(max(result.virtual_time_s for result in self.results.values()))
+        for machine, colour in zip(self.machines, self._colours(self.machines), strict=True):
+            sizes = [ranks for ranks in self.sizes if self._has(machine, ranks)]
+            times = [self.results[machine, ranks].virtual_time_s * scale for ranks in sizes]
+            marker = _MARKERS[self.machines.index(machine) % len(_MARKERS)]
+            axes.plot(sizes, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=machine)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(self.sizes, [f"{ranks:,}" for ranks in self.sizes])
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel("ranks", color=_INK)
+        axes.set_ylabel(f"virtual time [{unit}]", color=_INK)
+        axes.set_title("over the number of ranks", color=_INK, fontsize=11)
+        axes.legend(frameon=False, fontsize=9)
+        _tidy(axes, grid="both")
+
+    def _colours(self, machines: Sequence[str]) -> list[str]:
+        return [_COLOURS[self.machines.index(machine) % len(_COLOURS)] for machine in machines]
+
+
+def _scale(time_s: float) -> tuple[float, str]:
+    """Return the factor from seconds, and its unit, that makes a time at least 1."""
+    steps = ((1.0, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
+    return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
+
+
+def _label(time_s: float, fastest_s: float) -> str:
+    """Return a bar's figure: its time, and how many times the fastest it is."""
+    text = format_time(round(time_s * PS_PER_S))
+    return text if time_s == fastest_s or not fastest_s else f"{text} ({time_s / fastest_s:.2g} x)"
+
+
+def _tidy(axes: Axes, *, grid: str) -> None:
+    """Leave of the frame what carries meaning."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=grid, color="#dddddd", linewidth=0.8)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_INK)

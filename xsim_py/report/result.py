@@ -1,0 +1,214 @@
+"""What one run ended with."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from xsim_py.errors import ConfigError, InternalError
+from xsim_py.report.table import Table
+from xsim_py.units import PS_PER_S, format_size, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ENDINGS", "SUMMARY", "Result"]
+
+SUMMARY = (
+    "virtual_time_s",
+    "ranks",
+    "shards",
+    "seed",
+    "config_hash",
+    "digest",
+    "events",
+    "messages",
+    "bytes",
+    "cpu_s",
+    "wall_s",
+    "peak_rss_bytes",
+    "exit_status",
+    "version",
+    "ended",
+)
+
+ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
+
+
+class Result:
+    """The outcome of a run: its summary, its tables, and what the simulator has to say about it.
+
+    Each entry of the summary is an attribute too.
+
+    Parameters
+    ----------
+    summary : mapping
+        One value for each name in `SUMMARY`.
+    tables : iterable of Table, or mapping of str to Table, optional
+        What there is to count, such as ``ranks``, ``pairs`` (messages per pair and size class), ``collectives``.
+    report : str, optional
+        The roll-call of a run that stalled, was aborted or stopped: who waits where, and for what.
+    warnings : iterable of str, optional
+        One sentence each, such as a message that nobody received.
+    machine, program : str, optional
+        One line each that says what ran, and on what.
+
+    Attributes
+    ----------
+    virtual_time_s : float
+        When the last rank ended, in seconds of virtual time.
+    ranks, shards, seed : int
+        What was asked for.
+    config_hash, digest, version : str
+        The machine's fingerprint, the run's, and the simulator's version: runs that share the first and the seed share
+        the second.
+    events, messages, bytes : int
+        What was simulated; messages include those inside collectives.
+    cpu_s, wall_s : float
+        What it cost here, in seconds.
+    peak_rss_bytes : int
+        How much memory the simulator held at most.
+    exit_status : int
+        The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
+    ended : str
+        One of `ENDINGS`.
+    """
+
+    virtual_time_s: float
+    ranks: int
+    shards: int
+    seed: int
+    config_hash: str
+    digest: str
+    events: int
+    messages: int
+    bytes: int
+    cpu_s: float
+    wall_s: float
+    peak_rss_bytes: int
+    exit_status: int
+    version: str
+    ended: str
+
+    def __init__(
+        self,
+        summary: Mapping[str, Any],
+        *,
+        tables: Mapping[str, Table] | Iterable[Table] = (),
+        report: str = "",
+        warnings: Iterable[str] = (),
+        machine: str = "",
+        program: str = "",
+    ) -> None:
+        if summary.keys() != set(SUMMARY):
+            raise InternalError(f"a summary lacks or has too much: {sorted(summary.keys() ^ set(SUMMARY))}")
+        if summary["ended"] not in ENDINGS:
+            raise InternalError(f"a run cannot have ended {summary['ended']!r}")
+        self.summary = {name: summary[name] for name in SUMMARY}
+        vars(self).update(self.summary)
+        listed = tables.values() if hasattr(tables, "values") else tables
+        self.tables: dict[str, Table] = {table.name: table for table in listed}
+        self.report = report
+        self.warnings = list(warnings)
+        self.machine = machine
+        self.program = program
+
+    def __repr__(self) -> str:
+        return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"
+
+    def __str__(self) -> str:
+        """Return what a person wants to know first, and what the simulator has to say."""
+        facts = self._facts()
+        width = max(map(len, facts))
+        lines = [self._title(), *(f"  {name:<{width}}  {value}" for name, value in facts.items())]
+        lines += [f"warning: {warning}" for warning in self.warnings]
+        return "\n".join([*lines, self.report] if self.report else lines)
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook, with the tables folded up below."""
+        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
+        said = "".join(f"<p><b>warning:</b> {escape(warning)}</p>" for warning in self.warnings)
+        said += f"<pre>{escape(self.report)}</pre>" if self.report else ""
+        tables = "".join(
+            f"<details><summary>{escape(table.name)}: {len(table):,} rows</summary>{table._repr_html_()}</details>"
+            for table in self.tables.values()
+        )
+        return f"<table><caption>{escape(self._title())}</caption>{rows}</table>{said}{tables}"
+
+    def virtual_time(self) -> str:
+        """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
+        return format_time(round(self.virtual_time_s * PS_PER_S), digits=None)
+
+    def _title(self) -> str:
+        where = f" on {self.machine}" if self.machine else ""
+        return f"{self.program or 'program'}: {self.ranks:,} ranks{where}"
+
+    def _facts(self) -> dict[str, str]:
+        """Return the summary in a few lines of words."""
+        simulated = f"{self.events:,} events, {self.messages:,} messages"
+        return {
+            "virtual time": self.virtual_time(),
+            "ended": f"{self.ended}, exit status {self.exit_status}",
+            "simulated": f"{simulated}, {format_size(self.bytes)}",
+            "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
+            "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, shards {self.shards}",
+            "digest": self.digest,
+        }
+
+    def to_dict(self, *, tables: bool = True) -> dict[str, Any]:
+        """Return everything as plain data: the summary's entries on top, the tables (if wanted) under ``tables``."""
+        whole: dict[str, Any] = {
+            **self.summary,
+            "program": self.program,
+            "machine": self.machine,
+            "warnings": self.warnings,
+            "report": self.report,
+        }
+        if tables:
+            whole["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
+        return whole
+
+    def to_json(self, target: str | Path | IO[str], *, tables: bool = True) -> None:
+        """Write the result as JSON to a path or an open text file; `load` reads it again.
+
+        Raises
+        ------
+        OSError
+            When the path cannot be written.
+        """
+        text = json.dumps(self.to_dict(tables=tables), indent=2, allow_nan=False) + "\n"
+        if isinstance(target, str | Path):
+            Path(target).write_text(text, encoding="utf-8")
+        else:
+            target.write(text)
+
+    def to_csv(self, folder: str | Path) -> list[Path]:
+        """Write each table to ``NAME.csv`` in a folder, which is made if need be, and return the paths."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        paths = [Path(folder) / f"{name}.csv" for name in self.tables]
+        for path, table in zip(paths, self.tables.values(), strict=True):
+            table.to_csv(path)
+        return paths
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a result that `to_json` wrote.
+
+        Raises
+        ------
+        ConfigError
+            When the file is not there or is not a result.
+        """
+        try:
+            whole = json.loads(Path(path).read_text(encoding="utf-8"))
+            summary = {name: whole[name] for name in SUMMARY}
+            listed = whole.get("tables", {}).items()
+            tables = [Table(name, table["columns"], table["units"]) for name, table in listed]
+            said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
+        return cls(summary, tables=tables, **said)

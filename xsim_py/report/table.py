@@ -1,0 +1,143 @@
+"""Columns with units, for a terminal, a notebook, and other programs."""
+
+from __future__ import annotations
+
+import csv
+from html import escape
+from typing import IO, TYPE_CHECKING, Any
+
+from xsim_py.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["Table"]
+
+_SHOWN_ROWS = 20
+
+
+class Table:
+    """A named table of equally long columns.
+
+    Parameters
+    ----------
+    name : str
+        What the table is about; the name of its CSV file too.
+    columns : mapping of str to sequence
+        The cells by column, each of the same length. Numpy arrays become lists of Python's own numbers.
+    units : mapping of str to str, optional
+        The unit of each column that has one, such as ``{"size": "B", "finish_s": "s"}``.
+    """
+
+    def __init__(self, name: str, columns: Mapping[str, Sequence[Any]], units: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.columns: dict[str, list[Any]] = {key: _as_list(cells) for key, cells in columns.items()}
+        self.units = dict(units or {})
+        if len({len(cells) for cells in self.columns.values()}) > 1:
+            raise InternalError(f"the columns of table {name!r} differ in length")
+        if stray := self.units.keys() - self.columns.keys():
+            raise InternalError(f"table {name!r} has units for columns that it does not have: {sorted(stray)}")
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, column: str) -> list[Any]:
+        """Return the cells of one column."""
+        return self.columns[column]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and (self.name, self.to_dict()) == (other.name, other.to_dict())
+
+    __hash__ = None  # type: ignore[assignment]  # it is mutable, as its lists are
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self)} rows, columns {', '.join(self.columns)})"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the cells row by row."""
+        return list(zip(*self.columns.values(), strict=True))
+
+    def headings(self) -> list[str]:
+        """Return the columns' names, each with its unit unless the name ends with it: ``size [B]``, ``finish_s``."""
+        bare = {key for key in self.columns if key not in self.units or key.endswith(f"_{self.units[key]}")}
+        return [key if key in bare else f"{key} [{self.units[key]}]" for key in self.columns]
+
+    def to_text(self, *, max_rows: int | None = _SHOWN_ROWS) -> str:
+        """Return the table with its columns aligned, leaving out rows in the middle beyond `max_rows` (None: none)."""
+        body = [[_text(cell) for cell in row] for row in self._shown(max_rows)]
+        lines = [self.headings(), *body]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        right = self._numeric()
+        text = ["  ".join(_justify(*cell) for cell in zip(line, widths, right, strict=True)).rstrip() for line in lines]
+        text.insert(1, "  ".join("-" * width for width in widths))
+        if len(body) < len(self):
+            text.insert(2 + (len(body) + 1) // 2, f"... {len(self) - len(body):,} more rows ...")
+        return "\n".join(text)
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in self._numeric()]
+        body = [[_text(cell) for cell in row] for row in self._shown(_SHOWN_ROWS)]
+        rows = [_html_row("td", row, align) for row in body]
+        if len(body) < len(self):
+            note = (
+                f'<tr><td colspan="{len(self.columns)}">&hellip; {len(self) - len(body):,} more rows &hellip;</td></tr>'
+            )
+            rows.insert((len(body) + 1) // 2, note)
+        head = _html_row("th", self.headings(), align)
+        return (
+            f"<table><caption>{escape(self.name)}</caption><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        )
+
+    def to_csv(self, target: str | Path | IO[str]) -> None:
+        """Write the table as CSV, with one line of headings, to a path or an open text file."""
+        if not isinstance(target, str) and hasattr(target, "write"):
+            writer = csv.writer(target, lineterminator="\n")
+            writer.writerow(self.headings())
+            writer.writerows(self.rows())
+        else:
+            with open(target, "w", encoding="utf-8", newline="") as file:
+                self.to_csv(file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return units and columns as plain data, as they stand in JSON."""
+        return {"units": self.units, "columns": self.columns}
+
+    def _numeric(self) -> list[bool]:
+        """Return for each column whether it holds numbers, which stand on the right."""
+        return [all(isinstance(cell, int | float) or cell is None for cell in cells) for cells in self.columns.values()]
+
+    def _shown(self, max_rows: int | None) -> list[tuple[Any, ...]]:
+        """Return all rows, or of a long table the first and the last, `max_rows` together."""
+        if max_rows is None or len(self) <= max_rows:
+            return self.rows()
+        first, last = (max_rows + 1) // 2, max_rows // 2
+        keep = [*range(first), *range(len(self) - last, len(self))]
+        return [tuple(cells[row] for cells in self.columns.values()) for row in keep]
+
+
+def _text(value: object) -> str:
+    """Return a cell for reading: whole numbers exactly, floats to six figures, None as nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _as_list(cells: Sequence[Any]) -> list[Any]:
+    """Return a list of plain Python values, also for a numpy array (whose own numbers JSON does not know)."""
+    return cells.tolist() if hasattr(cells, "tolist") else list(cells)
+
+
+def _justify(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, align, strict=True)) + "</tr>"
