@@ -1,0 +1,34 @@
+"""Machine descriptions: YAML, its complete check, the presets and the JSON Schema.
+
+The keys are listed once, in `xsim_py.config.description`. `load_machine` reads a description, checks all of it and
+gives a `MachineSpec` of plain numbers.
+"""
+
+from __future__ import annotations
+
+from xsim_py.config.description import (
+    ComputeSpec,
+    LayerSpec,
+    MachineSpec,
+    MpiSpec,
+    NetworkSpec,
+    NodesSpec,
+    TopologySpec,
+    TwistSpec,
+)
+from xsim_py.config.loader import config_hash, load_machine, preset_path, presets
+
+__all__ = [
+    "ComputeSpec",
+    "LayerSpec",
+    "MachineSpec",
+    "MpiSpec",
+    "NetworkSpec",
+    "NodesSpec",
+    "TopologySpec",
+    "TwistSpec",
+    "config_hash",
+    "load_machine",
+    "preset_path",
+    "presets",
+]

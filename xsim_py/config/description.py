@@ -1,0 +1,267 @@
+"""What a machine description may say: one dataclass a section, one field a key.
+
+This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
+made from it, so a new key (of a failure model, a file system) is one more field here and nothing else.
+
+Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds of a byte (see `xsim_py.units`).
+"""
+
+# ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from xsim_py.config import kinds
+from xsim_py.config.entries import Place, Problem
+from xsim_py.config.kinds import Choice, Integer, ListOf, MapOf, OneOf, Section, option
+from xsim_py.errors import ConfigError
+
+__all__ = [
+    "ComputeSpec",
+    "LayerSpec",
+    "MachineSpec",
+    "MpiSpec",
+    "NetworkSpec",
+    "NodesSpec",
+    "TopologySpec",
+    "TwistSpec",
+]
+
+_MOST = 2**31 - 1
+OPERATIONS = (
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "scan",
+    "exscan",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesSpec:
+    """Section ``machine``: nodes, cores, and which rank runs where."""
+
+    nodes: int | None = option(
+        "nodes",
+        Integer(1, _MOST),
+        "Nodes of the machine. A torus and a graph know their own number.",
+        shown="as many as the ranks need",
+    )
+    cores_per_node: int | None = option(
+        "cores_per_node",
+        Integer(1, _MOST),
+        "Ranks that fit on a node.",
+        shown="1; on a single node as many as there are ranks",
+    )
+    placement: str = option(
+        "placement",
+        Choice(("block", "round_robin")),
+        "Fill one node after the other, or deal ranks out to the nodes in turn.",
+        default="block",
+    )
+    processor_name: str | None = option(
+        "processor_name",
+        kinds.TEXT,
+        "What MPI.Get_processor_name() answers; {node} stands for the node's number, or its name in a graph.",
+        shown="node{node}, and in a graph {node}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwistSpec:
+    """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
+
+    wrap: int = option("wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", required=True)
+    shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", required=True)
+    by: int = option("by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySpec:
+    """Section ``topology``: how the nodes are connected."""
+
+    type: str = option(
+        "type",
+        Choice(("single", "switch", "torus", "graph")),
+        "One node, a switch (two hops between any two nodes), an n-D torus, or any graph of your own.",
+        default="switch",
+    )
+    dims: tuple[int, ...] | None = option(
+        "dims",
+        ListOf(Integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
+        "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x.",
+        shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
+    )
+    twist: str | tuple[TwistSpec, ...] = option(
+        "twist",
+        OneOf(
+            Choice(("none", "half")),
+            ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
+            "none, half, or a list of {wrap: y, shift: x, by: 4}",
+        ),
+        "Twist of the torus. half: going around any other dimension shifts x by half its length, which is the "
+        "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
+        default="none",
+    )
+    file: Path | None = option(
+        "file",
+        kinds.FILE,
+        "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file.",
+    )
+    edges: tuple[tuple[str, str], ...] | None = option(
+        "edges",
+        ListOf(ListOf(kinds.NAME, "two names", least=2, most=2), "a list of edges such as [[a, b], [b, c]]"),
+        "The graph itself, in place of a file.",
+    )
+    hosts: str = option(
+        "hosts",
+        kinds.TEXT,
+        "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
+        "in the natural order of their names (n2 before n10).",
+        default="*",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSpec:
+    """Section ``same_node``: what a message costs between two ranks of one node."""
+
+    latency_ps: int = option(
+        "latency", kinds.TIME, "Time from the end of the injection to the arrival, before any hops.", required=True
+    )
+    ps_per_byte: Fraction = option(
+        "bandwidth",
+        kinds.BANDWIDTH,
+        "How fast a rank injects bytes: 1Gbps, 1.25GB/s, or a time per byte such as 6ns/B.",
+        default=Fraction(0),
+        shown="unlimited",
+    )
+    send_overhead_ps: int = option(
+        "send_overhead", kinds.TIME, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
+    )
+    recv_overhead_ps: int = option(
+        "recv_overhead", kinds.TIME, "Time of the receiver's processor for a message.", default=0, shown="0s"
+    )
+    send_overhead_ps_per_byte: Fraction = option(
+        "send_overhead_per_byte",
+        kinds.TIME_PER_BYTE,
+        "Time of the sender's processor for each byte (LogGOPS' O).",
+        default=Fraction(0),
+        shown="0s/B",
+    )
+    recv_overhead_ps_per_byte: Fraction = option(
+        "recv_overhead_per_byte",
+        kinds.TIME_PER_BYTE,
+        "Time of the receiver's processor for each byte.",
+        default=Fraction(0),
+        shown="0s/B",
+    )
+    gap_ps: int = option(
+        "gap", kinds.TIME, "Least time that the injection of a message takes (LogP's g).", default=0, shown="0s"
+    )
+    eager_threshold_bytes: int | None = option(
+        "eager_threshold",
+        kinds.SIZE_OR_UNLIMITED,
+        "Largest message that is sent without asking; a larger one waits for its receive (rendezvous).",
+        shown="unlimited",
+    )
+    count_first_byte: bool = option(
+        "count_first_byte",
+        kinds.BOOLEAN,
+        "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",
+        default=True,
+        shown="true",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSpec(LayerSpec):
+    """Section ``network``: what a message costs between two nodes."""
+
+    per_hop_ps: int = option("per_hop", kinds.TIME, "Additional latency of each hop.", default=0, shown="0s")
+    contention: str = option(
+        "contention",
+        Choice(("none", "links")),
+        "links: messages that meet on a link of the network wait for each other.",
+        default="none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiSpec:
+    """Section ``mpi``: the simulated MPI library."""
+
+    poll_time_ps: int = option(
+        "poll_time",
+        kinds.TIME,
+        "What a call costs that only looks (Test, Iprobe), so that a loop around it cannot stop the clock.",
+        default=100_000,
+        shown="100ns",
+    )
+    collectives: Mapping[str, str] = option(
+        "collectives",
+        OneOf(
+            Choice(("tuned",)),
+            MapOf(OPERATIONS, kinds.TEXT, "a section of operation: algorithm"),
+            "tuned, or a section of operation: algorithm",
+        ),
+        "Algorithm of each collective operation; tuned decides by size as Open MPI's module of that name does.",
+        default=dict,
+        shown="tuned",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeSpec:
+    """Section ``compute``: what the program's own work between MPI calls costs."""
+
+    mode: str = option(
+        "mode",
+        Choice(("none", "measured")),
+        "none: nothing; measured: its CPU time here (then no two runs are the same).",
+        default="none",
+    )
+    speed: float = option(
+        "speed", kinds.POSITIVE, "How many times faster the simulated processor is.", default=1.0, shown="1"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSpec:
+    """A whole machine description, checked."""
+
+    name: str = option("name", kinds.TEXT, "A short name.", default="", shown="the file's name")
+    description: str = option("description", kinds.TEXT, "One line about it.", default="")
+    source: str = option("source", kinds.TEXT, "Where the figures come from.", default="")
+    machine: NodesSpec = option("machine", Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
+    topology: TopologySpec = option("topology", Section(TopologySpec), "How nodes are connected.", default=TopologySpec)
+    network: NetworkSpec | None = option("network", Section(NetworkSpec), "Costs between two nodes.")
+    same_node: LayerSpec | None = option(
+        "same_node",
+        Section(LayerSpec),
+        "Costs between two ranks of one node.",
+        shown="those between neighbouring nodes",
+    )
+    mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
+    compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def place(self, path: str) -> Place:
+        """Where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return self.places[path]
+
+    def error(self, path: str, message: str) -> ConfigError:
+        """An error about the key at ``path`` that only a floor above can find, with the place of that key."""
+        return ConfigError(str(Problem(self.place(path), path, message)))

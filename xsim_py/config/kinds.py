@@ -1,0 +1,374 @@
+"""The kinds of value that a description may hold: how each is checked, and how JSON Schema says the same.
+
+A kind is the one place that knows both, so that the checker and ``xsim models schema`` cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from xsim_py import units
+from xsim_py.config.entries import Entry, Problem
+
+__all__ = [
+    "BANDWIDTH",
+    "BOOLEAN",
+    "DIMENSION",
+    "FILE",
+    "NAME",
+    "POSITIVE",
+    "SIZE_OR_UNLIMITED",
+    "TEXT",
+    "TIME",
+    "TIME_PER_BYTE",
+    "Choice",
+    "Integer",
+    "Kind",
+    "ListOf",
+    "MapOf",
+    "OneOf",
+    "Reading",
+    "Scalar",
+    "Section",
+    "nearest",
+    "option",
+]
+
+REFUSED: Final = object()  # what a kind reads when it has noted a problem
+DIMENSIONS: Final = "xyzwvu"
+
+
+@dataclass
+class Reading:
+    """One check of one description: what was wrong, and where each thing was written."""
+
+    problems: list[Problem] = field(default_factory=list)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    every_path: tuple[str, ...] = ()
+
+    def refuse(self, entry: Entry, path: str, message: str) -> object:
+        """Note that what stands at ``entry`` is wrong."""
+        self.problems.append(Problem(entry.place, path, message))
+        return REFUSED
+
+    def unknown(self, entry: Entry, path: str, advice: str) -> None:
+        """Note a key that nobody knows."""
+        self.problems.append(Problem(entry.key_place, path, f"unknown key{advice}"))
+
+
+class Kind(Protocol):
+    """What the checker and the schema need to know about one kind of value."""
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The value inside the simulator, or REFUSED after a noted problem."""
+        ...
+
+    def schema(self) -> dict[str, Any]:
+        """The same, for JSON Schema."""
+        ...
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The advice ``"; did you mean latency?"``, or the known words when none is near."""
+    words = list(known)
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value that one function parses (and refuses with a ValueError that says what to write instead)."""
+
+    parse: Callable[[object], Any]
+    json: dict[str, Any]
+    words: str  # what the table of the manual calls it
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The parsed value."""
+        if isinstance(entry.value, (dict, list)):
+            form = "section" if isinstance(entry.value, dict) else "list"
+            return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
+        try:
+            # A path in a file means "beside that file", so the parser of paths needs the folder as well.
+            return entry.folder / self.parse(entry.value) if self is FILE else self.parse(entry.value)
+        except ValueError as error:
+            return reading.refuse(entry, path, str(error))
+
+    def schema(self) -> dict[str, Any]:
+        """The schema given."""
+        return dict(self.json)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text; put it in quotes")
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
+        raise ValueError(f"{value!r} is not a name")
+    return str(value)
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _positive(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise ValueError(f"{value!r} is not a number above zero")
+    return float(value)
+
+
+def _size_or_unlimited(value: object) -> int | None:
+    return None if value == "unlimited" else units.parse_size_bytes(value)
+
+
+def _dimension(value: object) -> int:
+    if not isinstance(value, str) or len(value) != 1 or value not in DIMENSIONS:
+        raise ValueError(f"{value!r} is not a dimension; the dimensions are x, y, z, w, v, u")
+    return DIMENSIONS.index(value)
+
+
+def _quantity(pattern: str, **number: object) -> dict[str, Any]:
+    return {"anyOf": [{"type": "number", "minimum": 0, **number}, {"type": "string", "pattern": pattern}]}
+
+
+TEXT: Final = Scalar(_text, {"type": "string"}, "text")
+NAME: Final = Scalar(_name, {"type": ["string", "integer"], "minLength": 1}, "a name")
+FILE: Final = Scalar(_text, {"type": "string"}, "a file name")
+BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
+POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
+TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
+TIME_PER_BYTE: Final = Scalar(units.parse_time_per_byte, _quantity(units.TIME_PER_BYTE_PATTERN), "a time per byte")
+BANDWIDTH: Final = Scalar(
+    units.parse_bandwidth,
+    {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": units.BANDWIDTH_PATTERN, "not": {"pattern": units.NO_BANDWIDTH_PATTERN}},
+        ]
+    },
+    "a bandwidth",
+)
+SIZE_OR_UNLIMITED: Final = Scalar(
+    _size_or_unlimited,
+    {"anyOf": [{"const": "unlimited"}, *_quantity(units.SIZE_PATTERN, type="integer")["anyOf"]]},
+    "a size or unlimited",
+)
+DIMENSION: Final = Scalar(_dimension, {"enum": list(DIMENSIONS)}, "a dimension")
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from ``minimum`` to ``maximum``."""
+
+    minimum: int
+    maximum: int
+
+    @property
+    def words(self) -> str:
+        """What the table of the manual calls it."""
+        return f"a whole number from {self.minimum} to {self.maximum}"
+
+    def parse(self, value: object) -> int:
+        """The number; ValueError when it is none, or out of its range."""
+        if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
+            raise ValueError(f"{value!r} is not {self.words}")
+        return value
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The number."""
+        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """An integer with its range."""
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One word of a few."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """What the table of the manual calls it."""
+        return " or ".join(self.choices)
+
+    def parse(self, value: object) -> str:
+        """The word; ValueError when it is another."""
+        if value not in self.choices:
+            raise ValueError(f"{value!r} is not one of its values{nearest(str(value), self.choices)}")
+        return str(value)
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The word."""
+        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """An enumeration."""
+        return {"enum": list(self.choices)}
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of ``items``, read as a tuple."""
+
+    items: Kind
+    words: str
+    least: int = 1
+    most: int | None = None
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The values, as a tuple."""
+        if not isinstance(entry.value, list):
+            return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
+        if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
+            return reading.refuse(entry, path, f"a list of {len(entry.value)} is not {self.words}")
+        values = [self.items.read(item, f"{path}[{index}]", reading) for index, item in enumerate(entry.value)]
+        return tuple(values)
+
+    def schema(self) -> dict[str, Any]:
+        """An array."""
+        most = {} if self.most is None else {"maxItems": self.most}
+        return {"type": "array", "items": self.items.schema(), "minItems": self.least, **most}
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A mapping from some of ``keys`` to ``values``, read as a dict in the order of ``keys``."""
+
+    keys: tuple[str, ...]
+    values: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The values, by key."""
+        if not isinstance(entry.value, dict):
+            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+        for key, item in entry.value.items():
+            if key not in self.keys:
+                reading.unknown(item, f"{path}.{key}", nearest(key, self.keys))
+        found = {key: entry.value[key] for key in self.keys if key in entry.value}
+        return {key: self.values.read(item, f"{path}.{key}", reading) for key, item in found.items()}
+
+    def schema(self) -> dict[str, Any]:
+        """An object with these properties and no others."""
+        properties = {key: self.values.schema() for key in self.keys}
+        return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A word, or something longer: which of the two is meant shows in the form of the value."""
+
+    word: Choice
+    other: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The word, or the other value."""
+        kind: Kind = self.other if isinstance(entry.value, (dict, list)) else self.word
+        return kind.read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """Either."""
+        return {"anyOf": [self.word.schema(), self.other.schema()]}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group of keys, read as an instance of a dataclass whose fields are `option`."""
+
+    type: type[Any]
+    words: str = "a section"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The instance; a key that was refused or left out has its default."""
+        if not isinstance(entry.value, dict):
+            return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
+        fields = {f.metadata["key"]: f for f in options(self.type)}
+        for key, item in entry.value.items():
+            if key not in fields:
+                reading.unknown(item, _join(path, key), self._advice(key, reading, fields))
+        values: dict[str, Any] = {}
+        for key, f in fields.items():
+            inner = entry.value.get(key)
+            values[f.name] = self._value(f, inner, _join(path, key), reading)
+            if f.metadata["required"] and (inner is None or inner.value is None):
+                reading.refuse(entry, _join(path, key), f"missing: {f.metadata['help']}")
+        return self.type(**values)
+
+    @staticmethod
+    def _value(f: dataclasses.Field[Any], inner: Entry | None, path: str, reading: Reading) -> Any:
+        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.metadata["default"]
+        # A key without a value counts as left out; so `--set topology.dims=null` undoes what a file says.
+        if inner is None or inner.value is None:
+            return default
+        reading.entries[path] = inner
+        value = f.metadata["kind"].read(inner, path, reading)
+        return default if value is REFUSED else value
+
+    @staticmethod
+    def _advice(key: str, reading: Reading, fields: Iterable[str]) -> str:
+        """Perhaps the key is a right one in the wrong section."""
+        elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
+        return f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(key, fields)
+
+    def schema(self) -> dict[str, Any]:
+        """An object whose keys are the options."""
+        properties: dict[str, Any] = {}
+        for f in options(self.type):
+            kind = f.metadata["kind"].schema()
+            # Every key may stand there without a value, and then counts as left out; a required one may not.
+            value = kind if f.metadata["required"] else {"anyOf": [kind, {"type": "null"}]}
+            properties[f.metadata["key"]] = {"description": f.metadata["help"], **value}
+        required = [f.metadata["key"] for f in options(self.type) if f.metadata["required"]]
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _shown(entry: Entry) -> str:
+    forms = {dict: "a section", list: "a list", type(None): "nothing"}
+    return forms.get(type(entry.value), repr(entry.value))
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def options(cls: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields of a section that come from the description."""
+    return [f for f in dataclasses.fields(cls) if "kind" in f.metadata]
+
+
+def option(key: str, kind: Kind, help: str, *, default: Any = None, shown: str = "", required: bool = False) -> Any:
+    """A field of a section: one key of the description.
+
+    Parameters
+    ----------
+    key
+        Its name in YAML.
+    kind
+        What its value may be.
+    help
+        One sentence for the manual and for editors.
+    default
+        What it is when it is left out; a class is called to make one.
+    shown
+        The default, as one would write it in YAML.
+    required
+        It may not be left out.
+    """
+    metadata = {"key": key, "kind": kind, "help": help, "default": default, "shown": shown, "required": required}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)

@@ -1,0 +1,142 @@
+"""From a preset's name, a file or a mapping to a checked `MachineSpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xsim_py.config.description import MachineSpec
+from xsim_py.config.entries import Entry, Place, Problem, from_python, override, raise_all, read_yaml
+from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
+from xsim_py.config.rules import contradictions
+from xsim_py.errors import ConfigError
+
+__all__ = ["config_hash", "load_machine", "preset_path", "presets"]
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@cache
+def presets() -> Mapping[str, Path]:
+    """The files of the machines that come with xsim_py, by name: from the wheel, or from ``models/`` of a checkout."""
+    installed = _PACKAGE / "_models"
+    folder = installed if installed.is_dir() else _PACKAGE.parent / "models"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def preset_path(name: str) -> Path:
+    """The file of a preset.
+
+    Raises
+    ------
+    ConfigError
+        When there is none of that name; it lists those there are.
+    """
+    found = presets().get(name)
+    if found is None:
+        advice = nearest(name, presets()).removeprefix("; ")
+        raise ConfigError(
+            f"there is no preset machine {name!r}: {advice}\n"
+            f"presets: {', '.join(presets())}; the name of a file ends in .yaml"
+        )
+    return found
+
+
+def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> MachineSpec:
+    """Read and check a machine description.
+
+    Parameters
+    ----------
+    source
+        The name of a preset (``"gige"``), the path of a YAML file, or the same as a mapping.
+    overrides
+        Values by dotted path, such as ``{"network.latency": "5us"}``; text is read as YAML.
+
+    Raises
+    ------
+    ConfigError
+        With every problem on a line of its own: ``file:line:column: path: message``.
+    """
+    reading = Reading(every_path=every_path())
+    root, name = _root(source, reading.problems)
+    if not isinstance(root.value, dict):
+        reading.refuse(root, "", "a machine description is a section of the form `key: value`")
+        raise_all(reading.problems)
+    root = dataclasses.replace(root, value=dict(root.value))
+    for path, value in (overrides or {}).items():
+        override(root, path=path, value=value, problems=reading.problems)
+    spec: MachineSpec = Section(MachineSpec).read(root, "", reading)
+    wrong = {problem.path for problem in reading.problems}
+    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
+    spec = dataclasses.replace(spec, name=spec.name or name, places=places)
+    for path, message, involved in contradictions(spec):
+        if not any(_touches(key, bad) for key in (path, *involved) for bad in wrong):
+            reading.problems.append(Problem(spec.place(path), path, message))
+    raise_all(reading.problems)
+    return spec
+
+
+def _touches(key: str, bad: str) -> bool:
+    """Whether a rule about ``key`` means nothing when ``bad`` could not be read."""
+    return key == bad or key.startswith((f"{bad}.", f"{bad}[")) or bad.startswith((f"{key}.", f"{key}["))
+
+
+def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str]:
+    if isinstance(source, Mapping):
+        return from_python(source), "custom"
+    path = Path(source)
+    if isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1:
+        path = preset_path(source)
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: the machine description cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        before = bytes(error.object[: error.start])
+        place = Place(False, before.count(b"\n") + 1, error.start - before.rfind(b"\n"), str(path))
+        raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
+    return read_yaml(text, name=str(path), folder=path.parent, problems=problems), path.stem
+
+
+@cache
+def every_path() -> tuple[str, ...]:
+    """The dotted path of every key that a description may have, in order."""
+    return tuple(_paths(MachineSpec, ""))
+
+
+def _paths(cls: type[Any], prefix: str) -> Iterator[str]:
+    for field in options(cls):
+        path = prefix + field.metadata["key"]
+        kind = field.metadata["kind"]
+        yield path
+        if isinstance(kind, Section):
+            yield from _paths(kind.type, f"{path}.")
+        elif isinstance(kind, OneOf) and isinstance(kind.other, MapOf):
+            yield from (f"{path}.{key}" for key in kind.other.keys)
+
+
+def config_hash(spec: MachineSpec) -> str:
+    """Sixteen hexadecimal digits that are equal for two descriptions of the same machine.
+
+    Order of keys, units and comments do not count, nor do the name, description and source; the content of a graph's
+    file does, and not where it lies.
+    """
+    told = _plain(dataclasses.replace(spec, name="", description="", source=""))
+    text = json.dumps(told, default=_plain, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _plain(value: object) -> object:
+    """What JSON cannot say by itself."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Path):
+        return hashlib.blake2b(value.read_bytes()).hexdigest()
+    assert dataclasses.is_dataclass(value), value
+    return {field.name: getattr(value, field.name) for field in options(type(value))}

@@ -1,0 +1,96 @@
+"""What cannot stand together in one machine description."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from xsim_py.config.description import MachineSpec
+
+__all__ = ["contradictions"]
+
+# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
+Contradiction = tuple[str, str, tuple[str, ...]]
+
+
+def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
+    """Every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
+    yield from _foreign_keys(spec)
+    yield from _nodes(spec)
+    yield from _layers(spec)
+    yield from _twist(spec)
+    yield from _names(spec)
+
+
+def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
+    """Keys of one topology that were given to another would be ignored, and a user would not know."""
+    kind = spec.topology.type
+    owners = {"dims": "torus", "twist": "torus", "file": "graph", "edges": "graph", "hosts": "graph"}
+    for key, owner in owners.items():
+        path = f"topology.{key}"
+        if path in spec.places and kind != owner:
+            yield path, f"only a {owner} has {key}, and topology.type is {kind}", ("topology.type",)
+    if kind == "single" and spec.network is not None:
+        yield "network", "a single node has no network; its costs are in same_node", ("topology.type",)
+
+
+def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
+    topology, nodes = spec.topology, spec.machine.nodes
+    involved = ("topology.type", "topology.dims")
+    if topology.type == "single" and nodes not in (None, 1):
+        yield "machine.nodes", f"a single node is one node, not {nodes}", involved
+    if topology.type == "torus" and topology.dims and nodes not in (None, math.prod(topology.dims)):
+        shape = "x".join(map(str, topology.dims))
+        yield "machine.nodes", f"a {shape} torus has {math.prod(topology.dims)} nodes, not {nodes}", involved
+    if topology.type == "torus" and topology.dims is None and nodes is not None:
+        yield "machine.nodes", "the size of a torus is given by topology.dims", involved
+    if topology.type == "graph":
+        if (topology.file is None) == (topology.edges is None):
+            yield "topology", "a graph needs either a file or edges", ("topology.file", "topology.edges")
+        if nodes is not None:
+            yield "machine.nodes", "a graph knows its own number of nodes", ("topology.type",)
+        if topology.file is not None and not topology.file.is_file():
+            yield "topology.file", f"there is no file {topology.file}", ()
+
+
+def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
+    needed = "same_node" if spec.topology.type == "single" else "network"
+    if getattr(spec, needed) is None:
+        yield needed, f"missing: what a message costs on topology.type {spec.topology.type}", ("topology.type",)
+    # Without any latency, an answer could arrive in the instant of its question, and no two shards could ever run at
+    # the same time: the smallest latency is how far a shard may look ahead.
+    if spec.network is not None and spec.network.latency_ps + spec.network.per_hop_ps == 0:
+        yield "network.latency", "latency and per_hop are both zero; a message needs some time", ("network.per_hop",)
+    if spec.same_node is not None and spec.same_node.latency_ps == 0:
+        yield "same_node.latency", "a message needs some time, and this is zero", ()
+
+
+def _twist(spec: MachineSpec) -> Iterator[Contradiction]:
+    twist, dims = spec.topology.twist, spec.topology.dims
+    if isinstance(twist, str):
+        if twist == "half" and dims and (len(dims) < 2 or dims[0] % 2):
+            yield "topology.twist", "half of x needs an even length in x, and a second dimension", ("topology.dims",)
+        return
+    if dims is None:
+        yield "topology.twist", "a list of twists needs topology.dims", ("topology.dims",)
+        return
+    shifted = {entry.shift for entry in twist}
+    for index, entry in enumerate(twist):
+        path = f"topology.twist[{index}]"
+        if max(entry.wrap, entry.shift) >= len(dims):
+            yield path, f"this torus has {len(dims)} dimensions", ("topology.dims",)
+        elif entry.wrap == entry.shift:
+            yield path, "a dimension cannot be shifted in itself", ()
+        elif entry.wrap in shifted:
+            # Twists that chase each other in a circle would make the order of going around matter.
+            yield path, "the dimension that it wraps is shifted by another twist, which is not supported", ()
+        elif entry.by >= dims[entry.shift]:
+            yield f"{path}.by", f"the shift must be less than the length {dims[entry.shift]}", ("topology.dims",)
+
+
+def _names(spec: MachineSpec) -> Iterator[Contradiction]:
+    template = spec.machine.processor_name
+    if template is not None:
+        rest = template.replace("{node}", "")
+        if "{" in rest or "}" in rest or not template:
+            yield "machine.processor_name", "it may hold {node} and no other braces, and must not be empty", ()

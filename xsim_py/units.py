@@ -1,0 +1,223 @@
+"""Quantities as people write them, and back.
+
+Inside, time is a whole number of picoseconds, a size is a whole number of bytes, and a bandwidth is the exact time of
+one byte: a `fractions.Fraction` of picoseconds. A Fraction, because 8.8 Gb/s is 10000/11 ps a byte, and a rounding
+error in that figure would grow with the size of the message. Outside, quantities are text (``"20us"``, ``"8.8Gbps"``,
+``"128KiB"``) or bare numbers in the base unit: seconds, bits per second, bytes.
+
+Decimal prefixes count in thousands and binary ones in 1024s: ``64KB`` is 64 000 bytes, ``64KiB`` is 65 536.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+__all__ = [
+    "BANDWIDTH_PATTERN",
+    "NO_BANDWIDTH_PATTERN",
+    "SIZE_PATTERN",
+    "TIME_PATTERN",
+    "TIME_PER_BYTE_PATTERN",
+    "format_bandwidth",
+    "format_number",
+    "format_size",
+    "format_time",
+    "parse_bandwidth",
+    "parse_size_bytes",
+    "parse_time_per_byte",
+    "parse_time_ps",
+    "round_half_up",
+]
+
+PS_PER_S: Final = 10**12
+
+_TIME_PS: Final = {
+    "ps": 1,
+    "ns": 10**3,
+    "us": 10**6,
+    "µs": 10**6,  # the micro sign
+    "μs": 10**6,  # the Greek letter, which looks the same and is typed as often
+    "ms": 10**9,
+    "s": PS_PER_S,
+    "min": 60 * PS_PER_S,
+    "h": 3600 * PS_PER_S,
+}
+_DECIMAL: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_PREFIX: Final = _DECIMAL | _BINARY
+
+_SIZE_BYTES: Final = {f"{prefix}B": factor for prefix, factor in _PREFIX.items()}
+_BITS_PER_S: Final = {
+    **{f"{prefix}{bit}": factor for prefix, factor in _PREFIX.items() for bit in ("bps", "b/s", "bit/s")},
+    **{f"{prefix}{byte}": 8 * factor for prefix, factor in _PREFIX.items() for byte in ("B/s", "Bps")},
+}
+_PER_BYTE_PS: Final = {f"{unit}/B": factor for unit, factor in _TIME_PS.items()}
+
+# An exponent has three digits at most: a longer one would make a number that fills the memory.
+_NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+_SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
+_UNLIMITED: Final = "unlimited"
+
+
+def _pattern(units: dict[str, int], *, words: tuple[str, ...] = ()) -> str:
+    """The regular expression (JSON Schema's dialect) of a non-negative quantity in one of ``units``, or bare."""
+    alternatives = "|".join(re.escape(unit).replace(r"\-", "-") for unit in sorted(units))
+    quantity = rf"\s*{_NUMBER}\s*(?:{alternatives})?\s*"
+    return "^(?:" + "|".join([quantity, *words]) + ")$"
+
+
+TIME_PATTERN: Final = _pattern(_TIME_PS)
+SIZE_PATTERN: Final = _pattern(_SIZE_BYTES)
+TIME_PER_BYTE_PATTERN: Final = _pattern(_PER_BYTE_PS | _TIME_PS)
+BANDWIDTH_PATTERN: Final = _pattern(_BITS_PER_S | _PER_BYTE_PS, words=(_UNLIMITED,))
+# A bandwidth of zero; but no time for a byte is a fine thing.
+NO_BANDWIDTH_PATTERN: Final = r"^(?!.*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)?\s*[^0-9]*$"
+
+
+def round_half_up(numerator: int, denominator: int) -> int:
+    """The whole number nearest to a non-negative ratio, the larger of two equally near ones."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, examples: str) -> Fraction:
+    """Any quantity, exactly, in the unit whose factor is 1.
+
+    Raises
+    ------
+    ValueError
+        When ``value`` is neither a finite number nor text of the form number and unit, or is negative.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
+        raise ValueError(f"{value!r} is not {what}; write {examples}")
+    # repr() of a float is the shortest text that means it: what the person wrote, and not its binary neighbour.
+    text = repr(value) if isinstance(value, float) else str(value)
+    if isinstance(value, Fraction):
+        number, unit = value, ""
+    else:
+        match = _SPLIT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not {what}; write {examples}")
+        number, unit = Fraction(match[1]), match[2]
+    if number < 0:
+        raise ValueError(f"{text} is negative; {what} is zero or more")
+    if not unit:
+        return number * bare
+    if unit not in units:
+        raise ValueError(f"{text!r} has no known unit ({unit!r}); write {examples}")
+    return number * units[unit]
+
+
+def parse_time_ps(value: object) -> int:
+    """The whole picoseconds of a time such as ``"20us"``; a bare number means seconds.
+
+    Raises
+    ------
+    ValueError
+        When it is no time, is negative, or is above zero but rounds to no picosecond at all.
+    """
+    examples = "for example 20us, 1.5ms or 1e-6 (seconds)"
+    exact = _quantity(value, _TIME_PS, bare=PS_PER_S, what="a time", examples=examples)
+    time_ps = round_half_up(exact.numerator, exact.denominator)
+    if time_ps == 0 and exact:
+        raise ValueError(f"{value} is shorter than a picosecond, the step of the simulated clock")
+    return time_ps
+
+
+def parse_bandwidth(value: object) -> Fraction:
+    """The exact picoseconds of one byte at a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
+
+    A bare number means bits per second. ``"unlimited"`` gives 0: bytes take no time.
+
+    Raises
+    ------
+    ValueError
+        When it is no bandwidth, or is zero or negative.
+    """
+    if value == _UNLIMITED or value == float("inf"):
+        return Fraction(0)
+    examples = "for example 1Gbps, 1.25GB/s, 6ns/B, 1e9 (bits per second) or unlimited"
+    if isinstance(value, str) and value.rstrip().endswith(tuple(_PER_BYTE_PS)):
+        return _quantity(value, _PER_BYTE_PS, bare=1, what="a bandwidth", examples=examples)
+    bits_per_s = _quantity(value, _BITS_PER_S, bare=1, what="a bandwidth", examples=examples)
+    if not bits_per_s:
+        raise ValueError(f"{value} would let no byte through; write {examples}")
+    return Fraction(8 * PS_PER_S) / bits_per_s
+
+
+def parse_time_per_byte(value: object) -> Fraction:
+    """The exact picoseconds of one byte from ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
+
+    Raises
+    ------
+    ValueError
+        When it is no time per byte, or is negative.
+    """
+    units = _PER_BYTE_PS | _TIME_PS
+    return _quantity(value, units, bare=PS_PER_S, what="a time per byte", examples="for example 0.1ns/B or 1e-10")
+
+
+def parse_size_bytes(value: object) -> int:
+    """The bytes of a size such as ``"128KiB"`` (131 072) or ``"64KB"`` (64 000); a bare number means bytes.
+
+    Raises
+    ------
+    ValueError
+        When it is no size, is negative, or is not a whole number of bytes.
+    """
+    exact = _quantity(value, _SIZE_BYTES, bare=1, what="a size", examples="for example 128KiB, 64KB or 65536 (bytes)")
+    if exact.denominator != 1:
+        raise ValueError(f"{value} is not a whole number of bytes")
+    return exact.numerator
+
+
+def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:
+    """A number in the fewest characters: ``digits`` significant ones, or every one when ``digits`` is None.
+
+    Raises
+    ------
+    ValueError
+        When every digit is wanted of a fraction, such as 1/3, that has no last digit.
+    """
+    exact = Fraction(value)
+    if digits is not None:
+        return f"{float(exact):.{digits}g}" if abs(exact) < 10**digits else str(round(exact))
+    places, scaled = 0, exact
+    while scaled.denominator != 1:
+        places, scaled = places + 1, scaled * 10
+        if places > 60:
+            raise ValueError(f"{exact} has no finite decimal expansion")
+    whole, part = divmod(abs(scaled.numerator), 10**places)
+    sign = "-" if exact < 0 else ""
+    return f"{sign}{whole}" + (f".{part:0{places}d}" if places else "")
+
+
+def _format(value: Fraction, steps: list[tuple[str, int]], digits: int | None) -> str:
+    """``value`` in the largest unit of ``steps`` (ascending) of which it is at least one."""
+    unit, factor = steps[0]
+    for unit_name, unit_factor in steps:
+        if abs(value) >= unit_factor:
+            unit, factor = unit_name, unit_factor
+    return f"{format_number(value / factor, digits=digits)} {unit}"
+
+
+def format_time(time_ps: int, *, digits: int | None = 4) -> str:
+    """A time for people, such as ``"1.234 ms"``; ``digits=None`` writes all of them, so that it parses back."""
+    if time_ps == 0:
+        return "0 s"
+    return _format(Fraction(time_ps), [(unit, _TIME_PS[unit]) for unit in ("ps", "ns", "us", "ms", "s")], digits)
+
+
+def format_size(size_bytes: int, *, digits: int | None = 4) -> str:
+    """A size for people, in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
+    steps = [("B", 1), *((f"{prefix}B", factor) for prefix, factor in _BINARY.items())]
+    return _format(Fraction(size_bytes), steps, digits)
+
+
+def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
+    """A bandwidth for people, in bits, such as ``"8.8 Gbps"``; zero picoseconds a byte is ``"unlimited"``."""
+    if not ps_per_byte:
+        return _UNLIMITED
+    bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte
+    return _format(bits_per_s, [(f"{prefix}bps", _DECIMAL[prefix]) for prefix in ("", "k", "M", "G", "T")], digits)
