@@ -27,6 +27,7 @@ __all__ = ["Comparison"]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = "osD^vPX"
 _INK = "#333333"
+_ONLY_IN_FILES = {"config_hash", "digest", "events"}
 
 
 class Comparison:
@@ -49,7 +50,10 @@ class Comparison:
         self.sizes = sorted({ranks for _, ranks in results})
 
     def __str__(self) -> str:
-        return self.table().to_text(max_rows=None)
+        table = self.table()
+        shown = {name: cells for name, cells in table.columns.items() if name not in _ONLY_IN_FILES}
+        units = {name: unit for name, unit in table.units.items() if name in shown}
+        return Table(table.name, shown, units).to_text(max_rows=None)
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -81,6 +85,7 @@ class Comparison:
             "events": result.events,
             "cpu_s": round(result.cpu_s, 3),
             "ended": result.ended,
+            "config_hash": result.config_hash,
             "digest": result.digest,
         }
 
@@ -131,10 +136,11 @@ class Comparison:
             axes.plot(sizes, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=machine)
         axes.set_xscale("log", base=2)
         axes.set_xticks(self.sizes, [f"{ranks:,}" for ranks in self.sizes])
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
+        if all(result.virtual_time_s > 0 for result in self.results.values()):
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("ranks", color=_INK)
         axes.set_ylabel(f"virtual time [{unit}]", color=_INK)
         axes.set_title("over the number of ranks", color=_INK, fontsize=11)

@@ -1,0 +1,47 @@
+import argparse
+
+import pytest
+
+from xsim_py.cli.options import Parser, ProgramSpec, add_simulation_options, exit_status, split_program
+from xsim_py.errors import ConfigError
+
+
+def options() -> list[argparse.Action]:
+    parser = Parser()
+    add = parser.add_argument
+    return [add("-n", "-np", "--ranks"), add("--label", action="store_true"), *add_simulation_options(parser)]
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "program"),
+    [
+        ("-n 4 prog.py", ["-n", "4"], ("script", "prog.py", [])),
+        ("-n4 prog.py -n 5 --seed 3", ["-n4"], ("script", "prog.py", ["-n", "5", "--seed", "3"])),
+        ("-np 4 --label prog.py --label", ["-np", "4", "--label"], ("script", "prog.py", ["--label"])),
+        ("--seed=3 prog.py -h", ["--seed=3"], ("script", "prog.py", ["-h"])),
+        ("--seed 3 prog.py --version", ["--seed", "3"], ("script", "prog.py", ["--version"])),
+        ("-n 2 -m pkg.mod -m other", ["-n", "2"], ("module", "pkg.mod", ["-m", "other"])),
+        ("-n 2 -mpkg a", ["-n", "2"], ("module", "pkg", ["a"])),
+        ("-n 2 -c print(1) -c 2", ["-n", "2"], ("code", "print(1)", ["-c", "2"])),
+        ("-n 2 -- prog.py -- x", ["-n", "2"], ("script", "prog.py", ["--", "x"])),
+        ("-n 2 -- -odd.py", ["-n", "2"], ("script", "-odd.py", [])),
+        ("-n 2 prog.py -- x", ["-n", "2"], ("script", "prog.py", ["--", "x"])),
+        ("-n prog.py", ["-n", "prog.py"], None),
+        ("-n 2 --", ["-n", "2"], None),
+        ("", [], None),
+    ],
+)
+def test_everything_after_the_program_belongs_to_it(line, own, program):
+    assert split_program(line.split(), options()) == (own, program and ProgramSpec(*program))
+
+
+@pytest.mark.parametrize(("flag", "kind"), [("-m", "module"), ("-c", "code")])
+def test_a_flag_without_its_program_is_bad_input(flag, kind):
+    with pytest.raises(ConfigError, match=f"{flag} needs a {kind}"):
+        split_program(["-n", "2", flag], options())
+
+
+def test_the_simulators_reason_for_ending_comes_before_the_programs_status():
+    assert [exit_status(ended, 7) for ended in ("finished", "aborted", "stalled", "wall limit", "interrupted")] == [
+        *(7, 7, 3, 4, 130)
+    ]

@@ -1,0 +1,51 @@
+import io
+
+from xsim_py.cli.progress import ProgressLine
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def line_on(stream: io.StringIO, **settings: bool) -> ProgressLine:
+    ticks = iter([0.0, 0.5, 2.5])
+    return ProgressLine(stream, clock=lambda: next(ticks), **settings)
+
+
+def test_rewrites_one_line_with_the_rate_since_the_last_time(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    screen = Terminal()
+    line = line_on(screen)
+    line.update(34_914_000, 1_000, 3, 1_024)
+    line.update(1_500_000_000, 5_000, 1_024, 1_024)
+    first, second = screen.getvalue().split("\r\x1b[K")[1:]
+    assert first == "34.91 us  2,000 events/s  3 of 1,024 ranks finished"
+    assert second == "1.5 ms  2,000 events/s  1,024 of 1,024 ranks finished"
+
+
+def test_never_fills_the_terminals_last_column(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    screen = Terminal()
+    line_on(screen).update(34_914_000, 1_000, 3, 1_024)
+    assert screen.getvalue() == "\r\x1b[K34.91 us  2,000 eve"
+
+
+def test_is_off_when_piped_or_unwanted():
+    assert line_on(io.StringIO()).callback is None
+    assert line_on(Terminal(), wanted=False).callback is None
+    assert line_on(Terminal()).callback is not None
+
+
+def test_makes_room_for_what_is_written_to_the_terminal():
+    screen = Terminal()
+    line = line_on(screen)
+    line.update(0, 0, 0, 1)
+    line.above(screen).write("a line of the program\n")
+    line.clear()
+    assert screen.getvalue().endswith("finished\r\x1b[Ka line of the program\n")
+
+
+def test_leaves_a_file_alone():
+    file = io.StringIO()
+    assert line_on(Terminal()).above(file) is file

@@ -1,0 +1,144 @@
+import io
+import json
+
+import pytest
+
+from tests.cli.helpers import FakeSimulator
+from tests.report.helpers import SUMMARY, make_result
+from xsim_py import __version__
+from xsim_py.cli import main
+from xsim_py.errors import ConfigError
+from xsim_py.report import Result
+
+
+def test_passes_on_every_option(simulator: FakeSimulator):
+    words = "-n 8 --machine my.yaml --seed 5 --shards 3 --wall-limit 2min --set a.b=1=2 --set c=5us --label"
+    assert main(["run", *words.split(), "--compute", "measured", "prog.py", "--its", "args"]) == 0
+    (call,) = simulator.calls
+    assert (call.program, call.kind, call.args) == ("prog.py", "script", ["--its", "args"])
+    assert (call.ranks, call.machine, call.seed, call.shards) == (8, "my.yaml", 5, 3)
+    assert (call.wall_limit_s, call.overrides) == (120.0, {"a.b": "1=2", "c": "5us"})
+    assert (call.label, call.compute, call.progress) == (True, "measured", None)
+
+
+def test_has_defaults_for_all_but_the_ranks(simulator: FakeSimulator):
+    assert main(["run", "-n", "1", "-c", "pass"]) == 0
+    (call,) = simulator.calls
+    assert (call.program, call.kind, call.args) == ("pass", "code", [])
+    assert (call.machine, call.seed, call.shards) == ("gige", 0, 1)
+    assert (call.wall_limit_s, call.overrides, call.label, call.compute) == (None, {}, False, None)
+
+
+def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulator: FakeSimulator, capsys):
+    main(["run", "-n", "1024", "--seed", "7", "prog.py"])
+    out, err = capsys.readouterr()
+    assert out == "from the program\n"
+    assert err.splitlines() == [
+        "xsim: version 0.1.0, seed 7, config 0123456789ab, 1,024 ranks on gige: 1,024 nodes",
+        "xsim: finished: virtual time 34.914 us, 12,345 events, 4,096 messages, digest feedface",
+    ]
+
+
+def test_quiet_leaves_only_what_went_wrong(simulator: FakeSimulator, capsys):
+    simulator.result = make_result(ended="stalled", warnings=["one message was never received"], report="rank 0 waits")
+    assert main(["run", "-n", "2", "--quiet", "prog.py"]) == 3
+    assert capsys.readouterr().err.splitlines() == ["xsim: warning: one message was never received", "rank 0 waits"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "expected"),
+    [("finished", 9, 9), ("aborted", 5, 5), ("wall limit", 0, 4), ("interrupted", 0, 130)],
+)
+def test_exit_status(simulator: FakeSimulator, ended: str, status: int, expected: int):
+    simulator.result = make_result(ended=ended, exit_status=status)
+    assert main(["run", "-n", "2", "prog.py"]) == expected
+
+
+def test_json_to_a_file_is_the_summary(simulator: FakeSimulator, tmp_path):
+    main(["run", "-n", "2", "--json", str(tmp_path / "r.json"), "prog.py"])
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert {name: written[name] for name in SUMMARY} == SUMMARY
+    assert "tables" not in written
+
+
+def test_json_to_standard_output_stands_there_alone(simulator: FakeSimulator, capsys):
+    main(["run", "-n", "2", "--json", "-", "prog.py"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)["digest"] == "feedface"
+    assert "from the program" in err
+
+
+def test_out_takes_the_tables(simulator: FakeSimulator, tmp_path):
+    main(["run", "-n", "2", "--out", str(tmp_path / "new" / "folder"), "prog.py"])
+    folder = tmp_path / "new" / "folder"
+    assert sorted(path.name for path in folder.iterdir()) == ["collectives.csv", "ranks.csv", "result.json"]
+    assert Result.load(folder / "result.json").tables == simulator.result.tables
+
+
+def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimulator, capsys, tmp_path):
+    simulator.first_process = False
+    assert main(["run", "-n", "2", "--json", str(tmp_path / "r.json"), "prog.py"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("run prog.py", "the following arguments are required: -n/-np/--ranks"),
+        ("run -n 0 prog.py", "argument -n/-np/--ranks: 0 is less than 1"),
+        ("run -n two prog.py", "'two' is not a whole number"),
+        ("run -n 2", "run: which program?"),
+        ("run -n 2 -m", "-m needs a module"),
+        ("run -n 2 --shards 0 prog.py", "argument --shards: 0 is less than 1"),
+        ("run -n 2 --wall-limit 3kg prog.py", "argument --wall-limit: '3kg' has no known unit"),
+        ("run -n 2 --wall-limit -3 prog.py", "--wall-limit"),
+        ("run -n 2 --set latency prog.py", "'latency' is not of the form path=value"),
+        ("run -n 2 --sed 3 prog.py", "unrecognized arguments: --sed"),
+        ("run -n 2 --compute all prog.py", "invalid choice: 'all'"),
+        ("run -n 2 --json no/such/folder/r.json prog.py", "there is no such folder"),
+        ("run -n 2 --out pyproject.toml prog.py", "--out pyproject.toml: File exists"),
+        ("walk", "invalid choice: 'walk'"),
+        ("", "required: COMMAND"),
+    ],
+)
+def test_bad_input_is_a_message_and_status_2(simulator: FakeSimulator, capsys, line: str, complaint: str):
+    assert main(line.split()) == 2
+    err = capsys.readouterr().err
+    assert complaint in err
+    assert all(said.startswith("xsim: ") for said in err.splitlines())
+    assert not simulator.calls
+
+
+def test_what_the_simulator_cannot_use_is_bad_input_too(simulator: FakeSimulator, capsys):
+    simulator.raises = ConfigError("my.yaml:3:1: latency: is negative\nmy.yaml:4:1: nodes: is missing")
+    assert main(["run", "-n", "2", "prog.py"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "xsim: my.yaml:3:1: latency: is negative",
+        "xsim: my.yaml:4:1: nodes: is missing",
+    ]
+
+
+def test_interrupt_is_130(simulator: FakeSimulator):
+    simulator.raises = KeyboardInterrupt()
+    assert main(["run", "-n", "2", "prog.py"]) == 130
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"xsim_py {__version__}\n"
+
+
+def test_help_after_the_program_is_the_programs(simulator: FakeSimulator):
+    assert main(["run", "-n", "2", "prog.py", "--help"]) == 0
+    assert simulator.calls[0].args == ["--help"]
+
+
+def test_shows_and_removes_a_live_line_on_a_terminal(simulator: FakeSimulator, monkeypatch):
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr("sys.stdout", screen)
+    main(["run", "-n", "2", "prog.py"])
+    assert "of 1,024 ranks finished\r\x1b[Kfrom the program\nxsim: finished" in screen.getvalue()

@@ -1,0 +1,71 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from xsim_py.errors import InternalError
+from xsim_py.report import Table
+
+
+def test_prints_aligned_with_units_and_numbers_on_the_right():
+    table = Table(
+        "pairs",
+        {"name": ["a", "long name"], "size": [8, 1048576], "time_s": [0.5, None], "ok": ["yes", "no"]},
+        {"size": "B", "time_s": "s"},
+    )
+    assert str(table).splitlines() == [
+        "name        size [B]  time_s  ok",
+        "---------  ---------  ------  ---",
+        "a                  8     0.5  yes",
+        "long name  1,048,576          no",
+    ]
+
+
+def test_long_table_shows_both_ends():
+    text = Table("ranks", {"rank": list(range(100_000))}).to_text(max_rows=5).splitlines()
+    assert text == ["  rank", "------", "     0", "     1", "     2", "... 99,995 more rows ...", "99,998", "99,999"]
+
+
+def test_a_table_of_exactly_the_limit_is_whole():
+    assert "more rows" not in Table("ranks", {"rank": list(range(20))}).to_text()
+    assert "more rows" not in Table("ranks", {"rank": list(range(99))}).to_text(max_rows=None)
+
+
+def test_empty_table_prints_its_headings():
+    assert str(Table("collectives", {"name": [], "calls": []})).splitlines() == ["name  calls", "----  -----"]
+
+
+def test_html_escapes_and_shortens():
+    html = Table("a<b", {"name": ["<script>"] * 100})._repr_html_()
+    assert "<script>" not in html
+    assert "a&lt;b" in html
+    assert "80 more rows" in html
+    assert html.count("<tr>") == 22
+
+
+def test_csv_reads_back_exactly():
+    cells = {"rank": [0, 1], "finish_s": [0.1 + 0.2, 1e-12], "note": ['comma, "quote"\nline', "ü"]}
+    file = io.StringIO()
+    Table("ranks", cells, {"finish_s": "s"}).to_csv(file)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert [float(row["finish_s"]) for row in rows] == cells["finish_s"]
+    assert [row["note"] for row in rows] == cells["note"]
+
+
+def test_csv_to_a_path(tmp_path):
+    Table("t", {"size": [1]}, {"size": "B"}).to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_bytes() == b"size [B]\n1\n"
+
+
+def test_numpy_columns_become_plain_numbers():
+    table = Table("t", {"n": np.arange(3), "x": np.array([0.5, 1.0, 1.5])})
+    assert json.loads(json.dumps(table.to_dict())) == {"units": {}, "columns": {"n": [0, 1, 2], "x": [0.5, 1.0, 1.5]}}
+
+
+def test_refuses_what_is_not_a_table():
+    with pytest.raises(InternalError, match="differ in length"):
+        Table("t", {"a": [1], "b": [1, 2]})
+    with pytest.raises(InternalError, match="does not have"):
+        Table("t", {"a": [1]}, {"b": "s"})

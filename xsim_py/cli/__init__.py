@@ -1,0 +1,63 @@
+"""The ``xsim`` command.
+
+Exit status: the program's own; 2 for input that cannot be used, 3 for a program that stalled, 4 for the wall limit, 130
+for an interrupt.
+
+Each module here adds one command, and imports what it needs when it runs: `xsim run -n 1` should start as Python does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from xsim_py import __version__
+from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.models import add_models_parser
+from xsim_py.cli.options import Parser, split_program
+from xsim_py.cli.run import add_run_parser
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status; `argv` is ``sys.argv[1:]`` unless given."""
+    try:
+        args = _parse(sys.argv[1:] if argv is None else argv)
+        status: int = args.action(args)
+        sys.stdout.flush()
+        return status
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            print(f"xsim: {line}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as `head` does; Python would complain again while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parse(argv: Sequence[str]) -> Namespace:
+    """Return the options, with the program's own arguments cut off first: argparse never sees those."""
+    parser = Parser(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
+    parser.add_argument("--version", action="version", version=f"xsim_py {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    with_program = {"run": add_run_parser(commands), "compare": add_compare_parser(commands)}
+    add_models_parser(commands)
+    command = argv[0] if argv else ""
+    if command not in with_program:
+        return parser.parse_args(argv)
+    own, program = split_program(argv[1:], with_program[command])
+    args = parser.parse_args([command, *own])
+    if program is None:
+        raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
+    args.program = program
+    return args

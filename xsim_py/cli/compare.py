@@ -1,0 +1,127 @@
+"""``xsim compare``: one program on several machines and numbers of ranks."""
+
+from __future__ import annotations
+
+import io
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import (
+    PROGRAM_USAGE,
+    add_simulation_options,
+    exit_status,
+    output_folder,
+    positive,
+    simulation_arguments,
+)
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.run import print_findings
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+
+    from xsim_py.report import Comparison, Result
+
+__all__ = ["add_compare_parser"]
+
+
+def add_compare_parser(commands: Any) -> list[Action]:
+    """Add the command, and return its options."""
+    parser = commands.add_parser(
+        "compare",
+        usage=f"xsim compare --machines A,B,... -n N,M,... [option ...] {PROGRAM_USAGE}",
+        help="run a program on several machines; a table and a picture",
+        description="Run an mpi4py program on each machine with each number of ranks, and print one table.",
+    )
+    parser.set_defaults(action=compare)
+    add = parser.add_argument
+    return [
+        add("--machines", required=True, type=_names, metavar="A,B,...", help="presets or YAML files"),
+        add("-n", "-np", "--ranks", required=True, type=_sizes, metavar="N,M,...", help="numbers of virtual ranks"),
+        *add_simulation_options(parser),
+        add(
+            "--out",
+            metavar="DIR",
+            help="write comparison.csv and comparison.png into a folder, and each run's result and output",
+        ),
+    ]
+
+
+def compare(args: Namespace) -> int:
+    """Run everything, print the table, and return the first exit status that is not zero."""
+    from xsim_py.report import Comparison
+
+    folder = None if args.out is None else output_folder(args.out)
+    results: dict[tuple[str, int], Result] = {}
+    print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
+    for ranks in args.ranks:
+        for label, machine in _labels(args.machines).items():
+            result, output = _run(args, label, machine, ranks)
+            results[label, ranks] = result
+            if folder is not None:
+                result.to_json(folder / f"{label}-{ranks}.json")
+                (folder / f"{label}-{ranks}.txt").write_text(output, encoding="utf-8")
+    comparison = Comparison(results, title=" ".join([args.program.name, *args.program.args]))
+    print(comparison)
+    if folder is not None:
+        _write(comparison, folder)
+    statuses = (exit_status(result.ended, result.exit_status) for result in results.values())
+    return next((status for status in statuses if status), 0)
+
+
+def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result, str]:
+    """Return one run's result and the program's output, with a line on standard error to say that it is done."""
+    from xsim_py.run import simulate
+
+    line = ProgressLine(sys.stderr)
+    output = io.StringIO()
+    try:
+        result = simulate(
+            **simulation_arguments(args),
+            ranks=ranks,
+            machine=machine,
+            stdout=output,
+            stderr=line.above(sys.stderr),
+            progress=line.callback,
+        )
+    finally:
+        line.clear()
+    said = f"{result.ended}, virtual time {result.virtual_time()}, config {result.config_hash}"
+    print(f"xsim: {label}, {ranks:,} ranks: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
+    print_findings(result)
+    if result.ended == "interrupted":
+        raise KeyboardInterrupt
+    return result, output.getvalue()
+
+
+def _write(comparison: Comparison, folder: Path) -> None:
+    """Write the table and the picture, and say where they are."""
+    paths = [folder / "comparison.csv", folder / "comparison.png"]
+    comparison.table().to_csv(paths[0])
+    try:
+        comparison.to_png(paths[1])
+    except ConfigError as error:
+        print(f"xsim: no picture: {error}", file=sys.stderr)
+        del paths[1]
+    print(f"xsim: wrote {' and '.join(map(str, paths))}", file=sys.stderr)
+
+
+def _labels(machines: list[str]) -> dict[str, str]:
+    """Return the machines by the shortest names that tell them apart: a file's without folder and ending."""
+    short = {Path(machine).stem: machine for machine in machines}
+    return short if len(short) == len(set(machines)) else {machine.replace("/", "-"): machine for machine in machines}
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ArgumentTypeError(f"{text!r} holds an empty name")
+    return names
+
+
+def _sizes(text: str) -> list[int]:
+    return sorted({positive(number) for number in text.split(",")})

@@ -1,0 +1,176 @@
+"""What the commands that run a program have in common."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S, parse_time_ps
+
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+    from collections.abc import Sequence
+
+__all__ = [
+    "PROGRAM_USAGE",
+    "Parser",
+    "ProgramSpec",
+    "add_simulation_options",
+    "exit_status",
+    "output_folder",
+    "positive",
+    "simulation_arguments",
+    "split_program",
+]
+
+PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
+
+_KINDS = {"-m": "module", "-c": "code"}
+_STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises `ConfigError`.
+
+    It wants options in full: what is a clear abbreviation today may be an ambiguous one tomorrow.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where to read more."""
+        raise ConfigError(f"{message}\ntry: {self.prog} --help")
+
+
+class ProgramSpec(NamedTuple):
+    """The program to simulate."""
+
+    kind: str
+    """``script``, ``module`` or ``code``."""
+    target: str
+    args: list[str]
+
+    @property
+    def name(self) -> str:
+        """Return the program in a word or two."""
+        return {"script": self.target, "module": f"-m {self.target}", "code": "-c ..."}[self.kind]
+
+
+def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[str], ProgramSpec | None]:
+    """Cut a command's arguments where the program begins, by Python's own rule: what follows belongs to the program.
+
+    argparse can not do it: its REMAINDER lets an option of the program be taken for one of ours.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        All arguments after the command's name.
+    options : sequence of Action
+        The command's own options.
+
+    Returns
+    -------
+    own, program
+        The arguments before the program, and the program (None when there is none).
+    """
+    valued = {name for option in options if option.nargs != 0 for name in option.option_strings}
+    place = 0
+    while place < len(argv):
+        word = argv[place]
+        if word[:2] in _KINDS:
+            return list(argv[:place]), _flagged(_KINDS[word[:2]], word, argv[place + 1 :])
+        if word == "--" or not word.startswith("-"):
+            rest = list(argv[place + (word == "--") :])
+            return list(argv[:place]), ProgramSpec("script", rest[0], rest[1:]) if rest else None
+        place += 2 if word in valued else 1
+    return list(argv), None
+
+
+def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
+    """Return the program of ``-m MODULE`` or ``-c CODE``, also when written as one word."""
+    if len(word) > 2:
+        return ProgramSpec(kind, word[2:], list(rest))
+    if not rest:
+        raise ConfigError(f"{word} needs a {kind}")
+    return ProgramSpec(kind, rest[0], list(rest[1:]))
+
+
+def add_simulation_options(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say how to simulate, and return them."""
+    add = parser.add_argument
+    return [
+        add("--seed", type=int, default=0, metavar="S", help="seed of every random stream (default: 0)"),
+        add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
+        add(
+            "--set",
+            action="append",
+            default=[],
+            dest="overrides",
+            type=_assignment,
+            metavar="PATH=VALUE",
+            help="change one entry of the machine, such as network.latency=5us; may be repeated",
+        ),
+        add("--wall-limit", type=_seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
+        add(
+            "--compute",
+            choices=("none", "measured"),
+            help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
+            " the run not repeatable",
+        ),
+    ]
+
+
+def simulation_arguments(args: Namespace) -> dict[str, Any]:
+    """Return what `simulate` is to be told of these options and of the program."""
+    return {
+        "program": args.program.target,
+        "kind": args.program.kind,
+        "args": args.program.args,
+        "seed": args.seed,
+        "shards": args.shards,
+        "overrides": dict(args.overrides),
+        "wall_limit_s": args.wall_limit,
+        "compute": args.compute,
+    }
+
+
+def exit_status(ended: str, program_status: int) -> int:
+    """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
+    return _STATUS.get(ended, program_status)
+
+
+def output_folder(out: str) -> Path:
+    """Make the folder for the results: now, and not after an hour's run."""
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from error
+    return Path(out)
+
+
+def positive(text: str) -> int:
+    """Return a whole number of at least one."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < 1:
+        raise ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_time_ps(text) / PS_PER_S
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    path, equals, value = text.partition("=")
+    if not path or not equals:
+        raise ArgumentTypeError(f"{text!r} is not of the form path=value")
+    return path, value

@@ -1,0 +1,135 @@
+"""``xsim run``: one program, one machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.cli.options import (
+    PROGRAM_USAGE,
+    add_simulation_options,
+    exit_status,
+    output_folder,
+    positive,
+    simulation_arguments,
+)
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+
+    from xsim_py.report import Result
+
+__all__ = ["add_run_parser", "print_findings"]
+
+_NOTES = """\
+Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
+
+exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 130 interrupted.
+
+To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
+"""
+
+
+def add_run_parser(commands: Any) -> list[Action]:
+    """Add the command, and return its options."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = commands.add_parser(
+        "run",
+        usage=f"xsim run -n N [option ...] {PROGRAM_USAGE}",
+        help="run a program on a simulated machine",
+        description="Run an mpi4py program on N virtual ranks of a machine, under virtual time.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=run)
+    add = parser.add_argument
+    return [
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
+        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        *add_simulation_options(parser),
+        add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
+        add(
+            "--json",
+            metavar="FILE",
+            help="write the summary as JSON; with - to standard output, and the program's output to standard error",
+        ),
+        add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
+        add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
+    ]
+
+
+def run(args: Namespace) -> int:
+    """Run the program, print and write what was asked for, and return the exit status."""
+    _check_outputs(args)
+    from xsim_py.run import simulate
+
+    line = ProgressLine(sys.stderr, wanted=not args.quiet)
+    reporter = _Reporter(args)
+    try:
+        result = simulate(
+            **simulation_arguments(args),
+            ranks=args.ranks,
+            machine=args.machine,
+            label=args.label,
+            stdout=line.above(sys.stderr if args.json == "-" else sys.stdout),
+            stderr=line.above(sys.stderr),
+            progress=line.callback,
+            started=reporter.started,
+        )
+    finally:
+        line.clear()
+    reporter.ended(result)
+    return exit_status(result.ended, result.exit_status)
+
+
+class _Reporter:
+    """Says what runs and what came of it, in the one process that is told of the start.
+
+    Under ``mpiexec`` every process comes here with the same command line, and only the first is told.
+    """
+
+    def __init__(self, args: Namespace) -> None:
+        self._args = args
+        self._told = False
+
+    def started(self, provenance: dict[str, Any]) -> None:
+        """Print the first line of a run: what is needed to repeat it."""
+        self._told = True
+        text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} ranks on {machine}"
+        if not self._args.quiet:
+            print(text.format(**provenance), file=sys.stderr, flush=True)
+
+    def ended(self, result: Result) -> None:
+        """Print and write the results."""
+        if not self._told:
+            return
+        sys.stdout.flush()
+        print_findings(result)
+        if not self._args.quiet:
+            counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
+            print(f"xsim: {result.ended}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
+        if self._args.json is not None:
+            result.to_json(sys.stdout if self._args.json == "-" else self._args.json, tables=False)
+        if self._args.out is not None:
+            result.to_csv(self._args.out)
+            result.to_json(Path(self._args.out) / "result.json")
+
+
+def print_findings(result: Result) -> None:
+    """Print what the simulator has to complain of."""
+    for warning in result.warnings:
+        print(f"xsim: warning: {warning}", file=sys.stderr)
+    if result.report:
+        print(result.report, file=sys.stderr)
+
+
+def _check_outputs(args: Namespace) -> None:
+    """Find out now, and not after an hour's run, that the results have nowhere to go."""
+    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
+        raise ConfigError(f"--json {args.json}: there is no such folder")
+    if args.out is not None:
+        output_folder(args.out)
