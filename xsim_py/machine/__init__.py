@@ -1,0 +1,10 @@
+"""Nodes, their topology, and which rank runs where. Functions of numbers, without a run."""
+
+from __future__ import annotations
+
+from xsim_py.machine.machine import Machine
+from xsim_py.machine.shards import shard_blocks
+from xsim_py.machine.topology import Route, Single, Switch, Topology
+from xsim_py.machine.torus import Torus, Twist
+
+__all__ = ["Machine", "Route", "Single", "Switch", "Topology", "Torus", "Twist", "shard_blocks"]

@@ -1,0 +1,150 @@
+"""Topologies that a user draws: any connected graph, routed by shortest paths.
+
+The graph comes as GraphML, as a list of edges, or inside the description. Only GraphML and edge lists need networkx, to
+read them; distances are found by breadth-first search, one search for each node that something is sent from.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from xsim_py.config import MachineSpec
+from xsim_py.machine.topology import Route
+
+__all__ = ["GraphTopology", "graph_topology"]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts n2 before n10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+class GraphTopology:
+    """A graph whose vertices are nodes and, after them, switches.
+
+    Parameters
+    ----------
+    edges
+        Pairs of names. Direction, repetition and loops do not count.
+    hosts
+        Pattern of the names that are nodes.
+    isolated
+        Names of vertices that may have no edge at all.
+    """
+
+    def __init__(self, edges: Iterable[tuple[str, str]], *, hosts: str = "*", isolated: Iterable[str] = ()) -> None:
+        pairs = list(edges)
+        names = sorted({*isolated, *(name for pair in pairs for name in pair)}, key=_natural)
+        self.names = sorted(names, key=lambda name: not fnmatch.fnmatchcase(name, hosts))  # stable: nodes first
+        self.nodes = sum(fnmatch.fnmatchcase(name, hosts) for name in names)
+        number = {name: index for index, name in enumerate(self.names)}
+        linked: list[set[int]] = [set() for _ in names]
+        for a, b in pairs:
+            linked[number[a]].add(number[b])
+            linked[number[b]].add(number[a])
+        self._linked = [sorted(others - {at}) for at, others in enumerate(linked)]
+        self._distances: dict[int, array[int]] = {}
+        self._search = lru_cache(maxsize=64)(self._search_from)
+
+    @property
+    def least_hops(self) -> int:
+        """The hops between the two nearest nodes."""
+        return min((hops for a, b, hops in self._pairs() if a != b), default=0)
+
+    def unreachable(self) -> tuple[str, str] | None:
+        """Two nodes that no way connects, or None."""
+        if not self.nodes:
+            return None
+        distance, _ = self._search(0)
+        lost = next((node for node in range(self.nodes) if distance[node] < 0), None)
+        return None if lost is None else (self.names[0], self.names[lost])
+
+    def _search_from(self, source: int) -> tuple[array[int], array[int]]:
+        """Breadth first from ``source``: the distance of every vertex (-1: none), and the vertex before it."""
+        distance = array("i", [-1]) * len(self.names)
+        before = array("i", [-1]) * len(self.names)
+        distance[source] = 0
+        queue = deque([source])
+        while queue:
+            at = queue.popleft()
+            for to in self._linked[at]:  # in order of their numbers, so that ties are always broken alike
+                if distance[to] < 0:
+                    distance[to], before[to] = distance[at] + 1, at
+                    queue.append(to)
+        return distance, before
+
+    def hops(self, a: int, b: int, /) -> int:
+        """The links on a shortest way from node ``a`` to node ``b``."""
+        found = self._distances.get(a)
+        if found is None:  # kept for nodes only, and without the ways, because this may become nodes squared
+            found = self._distances[a] = self._search(a)[0][: self.nodes]
+        return found[b]
+
+    def route(self, a: int, b: int, /) -> Route:
+        """A shortest way; of equally short ones, that which breadth-first search from ``a`` meets first."""
+        _, before = self._search(a)
+        route: Route = []
+        while b != a:
+            route.append((before[b], b))
+            b = before[b]
+        return route[::-1]
+
+    def name(self, node: int, /) -> str:
+        """The name of its vertex."""
+        return self.names[node]
+
+    def _pairs(self) -> Iterator[tuple[int, int, int]]:
+        return ((a, b, self.hops(a, b)) for a in range(self.nodes) for b in range(self.nodes))
+
+    def diameter(self) -> int:
+        """The hops between the two nodes that are farthest apart."""
+        return max(hops for _, _, hops in self._pairs())
+
+    def mean_distance(self) -> float:
+        """The mean hops over all ordered pairs of different nodes."""
+        return sum(hops for _, _, hops in self._pairs()) / max(self.nodes * (self.nodes - 1), 1)
+
+    def __str__(self) -> str:
+        links = sum(map(len, self._linked)) // 2
+        return f"graph of {self.nodes} nodes, {len(self.names) - self.nodes} switches and {links} links"
+
+
+def graph_topology(spec: MachineSpec) -> GraphTopology:
+    """The graph that a description asks for.
+
+    Raises
+    ------
+    ConfigError
+        When its file cannot be read, no vertex is a node, or two nodes are not connected.
+    """
+    topology = spec.topology
+    key = "topology.file" if topology.file is not None else "topology.edges"
+    if topology.file is not None:
+        edges, vertices = _read(spec, topology.file)
+    else:
+        edges, vertices = list(topology.edges or ()), []
+    graph = GraphTopology(edges, hosts=topology.hosts, isolated=vertices)
+    if not graph.nodes:
+        raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
+    lost = graph.unreachable()
+    if lost is not None:
+        raise spec.error(key, f"the graph is not connected: no way leads from {lost[0]} to {lost[1]}")
+    return graph
+
+
+def _read(spec: MachineSpec, file: Path) -> tuple[list[tuple[str, str]], list[str]]:
+    """The edges and the vertices of a file, by name."""
+    import networkx  # here and not above: it takes longer to import than everything else together
+
+    read = networkx.read_graphml if file.suffix.lower() in (".graphml", ".xml") else networkx.read_edgelist
+    try:
+        graph = read(file)
+    except (OSError, ValueError, TypeError, SyntaxError, networkx.NetworkXException) as error:
+        raise spec.error("topology.file", f"{file} cannot be read as a graph: {error}") from None
+    return [(str(a), str(b)) for a, b in graph.edges()], [str(vertex) for vertex in graph.nodes()]

@@ -1,0 +1,38 @@
+"""Which ranks are simulated together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["shard_blocks"]
+
+
+def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
+    """Cut the ranks into consecutive blocks of about the same size, one for each shard.
+
+    No node is cut in two while there are enough nodes: what happens inside a node is the fastest there is, and a shard
+    may only look ahead as far as the fastest way to another shard.
+
+    Parameters
+    ----------
+    node_of
+        The node of each rank.
+    shards
+        How many blocks to make; above the number of ranks, the last ones are empty.
+    """
+    ranks = len(node_of)
+    starts = [0, *(rank for rank in range(1, ranks) if node_of[rank] != node_of[rank - 1])]
+    if len(starts) < shards:
+        starts = list(range(ranks))
+    wanted = min(shards, len(starts))
+    cuts = [0]
+    at = 0
+    for shard in range(1, wanted):
+        ideal = shard * ranks / wanted
+        last = len(starts) - (wanted - shard)  # leave a node for each of those that follow
+        at += 1
+        while at < last and abs(starts[at + 1] - ideal) <= abs(starts[at] - ideal):
+            at += 1
+        cuts.append(starts[at])
+    cuts += [ranks] * (shards + 1 - len(cuts))
+    return [range(cuts[shard], cuts[shard + 1]) for shard in range(shards)]

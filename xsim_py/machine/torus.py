@@ -1,0 +1,182 @@
+"""Tori of any dimension, plain or twisted: distances and dimension-order routes in closed form.
+
+A torus is a finite commutative group of translations, so the way from a to b depends on their difference only. In a
+plain torus each dimension is a ring of its own: min(d, k-d) hops. In a twisted one (Camara et al., IEEE TPDS 21(12),
+2010; also called skewed wrap-around), who goes around a dimension comes out shifted in another. A shortest way then may
+go around more often, to use the shift: we try every number of times that could pay, once for each difference, and
+remember it.
+
+Breadth-first search (networkx) finds the same numbers from the whole graph; the tests compare the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xsim_py.machine.topology import Route
+
+__all__ = ["Torus", "Twist", "fitting_dims", "half_twists"]
+
+
+@dataclass(frozen=True)
+class Twist:
+    """Going around dimension ``wrap`` upwards comes out ``by`` nodes further in dimension ``shift``."""
+
+    wrap: int
+    shift: int
+    by: int
+
+    def __str__(self) -> str:
+        return f"{'xyzwvu'[self.wrap]} shifts {'xyzwvu'[self.shift]} by {self.by}"
+
+
+def half_twists(dims: Sequence[int]) -> tuple[Twist, ...]:
+    """Every other dimension shifts x by half its length: the rectangular and the prismatic doubly twisted torus."""
+    return tuple(Twist(wrap, 0, dims[0] // 2) for wrap in range(1, len(dims)))
+
+
+def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
+    """The smallest 3-D torus with at least that many nodes that is at most twice as long as wide.
+
+    Of those with equally many nodes, the one with the smallest sum of lengths; longest first. With ``half`` it has the
+    form 2a x a x a, which `half_twists` is made for.
+    """
+    if half:
+        a = next(a for a in itertools.count(1) if 2 * a**3 >= nodes)
+        return 2 * a, a, a
+    best = (nodes * 8, 0, (0, 0, 0))
+    for c in itertools.count(1):
+        if c**3 > best[0]:  # every torus of this width is larger
+            return best[2]
+        for b in range(c, 2 * c + 1):
+            a = max(b, -(-nodes // (b * c)))
+            if a <= 2 * c:
+                best = min(best, (a * b * c, a + b + c, (a, b, c)))
+    raise AssertionError("itertools.count ends")
+
+
+class Torus:
+    """An n-dimensional torus; x is the dimension in which consecutive nodes are neighbours.
+
+    Parameters
+    ----------
+    dims
+        The length of each dimension. A dimension of length 2 has one link between its two nodes, not two.
+    twists
+        The twisted wrap-arounds. No dimension may be both wrapped by one and shifted by another.
+    """
+
+    def __init__(self, dims: Sequence[int], *, twists: Iterable[Twist] = ()) -> None:
+        self.dims = tuple(dims)
+        self.twists = tuple(twists)
+        self.nodes = math.prod(self.dims)
+        self.least_hops = 1 if self.nodes > 1 else 0
+        self._hops: dict[int, int] = {0: 0}
+        self._wrapped = sorted({twist.wrap for twist in self.twists})
+        self._codes = self._make_codes()
+
+    def _make_codes(self) -> array[int]:
+        """A number for each node, such that two pairs of nodes have equal differences of them iff they lie alike.
+
+        The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not run into each other.
+        """
+        codes, radix = [0], 1
+        for length in self.dims:
+            codes = [code + digit * radix for digit in range(length) for code in codes]
+            radix *= 2 * length - 1
+        return array("q", codes)
+
+    def coordinates(self, node: int) -> tuple[int, ...]:
+        """The place of a node, one number a dimension."""
+        place = []
+        for length in self.dims:
+            node, at = divmod(node, length)
+            place.append(at)
+        return tuple(place)
+
+    def hops(self, a: int, b: int, /) -> int:
+        """The links on a shortest way from node ``a`` to node ``b``."""
+        # Hot path: one subtraction and one look-up. The slow twin is the sum over `steps`.
+        codes = self._codes
+        key = codes[b] - codes[a]
+        found = self._hops.get(key)
+        if found is None:
+            found = self._hops[key] = sum(map(abs, self.steps(a, b)))
+        return found
+
+    def steps(self, a: int, b: int) -> tuple[int, ...]:
+        """The steps in each dimension, up or (negative) down, of a shortest way.
+
+        Of equally short ways, it is the one with the most steps up in x, then in y, and so on.
+        """
+        offset = [to - at for at, to in zip(self.coordinates(a), self.coordinates(b), strict=True)]
+        windings = [self._windings(offset[wrap], wrap) for wrap in self._wrapped]
+        ways = (self._way(offset, times) for times in itertools.product(*windings))
+        return min(ways, key=lambda way: (sum(map(abs, way)), [-step for step in way]))
+
+    def _windings(self, offset: int, wrap: int) -> range:
+        """How often it could pay to go around a twisted dimension.
+
+        Not going around costs at most this offset and then half of each shifted ring; whoever takes more steps than
+        that in this dimension alone has lost.
+        """
+        length = self.dims[wrap]
+        most = abs(offset) + sum(self.dims[twist.shift] // 2 for twist in self.twists if twist.wrap == wrap)
+        return range(-((most + offset) // length), (most - offset) // length + 1)
+
+    def _way(self, offset: Sequence[int], times: Sequence[int]) -> tuple[int, ...]:
+        """The steps of the way that goes around the twisted dimensions that often."""
+        way = list(offset)
+        around = dict(zip(self._wrapped, times, strict=True))
+        for twist in self.twists:
+            way[twist.shift] -= twist.by * around[twist.wrap]
+        for dimension, length in enumerate(self.dims):
+            if dimension in around:
+                way[dimension] += length * around[dimension]
+            else:  # the shorter way around the ring, and up if both are equal
+                up = way[dimension] % length
+                way[dimension] = up if 2 * up <= length else up - length
+        return tuple(way)
+
+    def route(self, a: int, b: int, /) -> Route:
+        """A shortest way in dimension order: all steps in x, then all in y, and so on."""
+        route: Route = []
+        at = a
+        for dimension, count in enumerate(self.steps(a, b)):
+            for _ in range(abs(count)):
+                to = self.neighbour(at, dimension, 1 if count > 0 else -1)
+                route.append((at, to))
+                at = to
+        return route
+
+    def neighbour(self, node: int, dimension: int, step: int) -> int:
+        """The node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
+        place = list(self.coordinates(node))
+        around, place[dimension] = divmod(place[dimension] + step, self.dims[dimension])
+        for twist in self.twists:
+            if twist.wrap == dimension:
+                place[twist.shift] = (place[twist.shift] + around * twist.by) % self.dims[twist.shift]
+        number = 0
+        for at, length in zip(reversed(place), reversed(self.dims), strict=True):
+            number = number * length + at
+        return number
+
+    def name(self, node: int, /) -> str:
+        """Its number."""
+        return str(node)
+
+    def diameter(self) -> int:
+        """The hops between the two nodes that are farthest apart; every node sees the same distances."""
+        return max(self.hops(0, node) for node in range(self.nodes))
+
+    def mean_distance(self) -> float:
+        """The mean hops over all ordered pairs of different nodes."""
+        return sum(self.hops(0, node) for node in range(self.nodes)) / max(self.nodes - 1, 1)
+
+    def __str__(self) -> str:
+        twist = f"twisted: {', '.join(map(str, self.twists))}" if self.twists else "not twisted"
+        return f"{'x'.join(map(str, self.dims))} torus, {twist}"

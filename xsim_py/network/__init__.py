@@ -1,0 +1,9 @@
+"""What messages cost: overheads, injection, latency, and contention on links. Functions of numbers, without a run."""
+
+from __future__ import annotations
+
+from xsim_py.network.contention import LinkContention
+from xsim_py.network.link import Link, Times
+from xsim_py.network.network import Distances, Network, Places
+
+__all__ = ["Distances", "Link", "LinkContention", "Network", "Places", "Times"]

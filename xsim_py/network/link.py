@@ -1,0 +1,83 @@
+"""What one message costs between two ranks: plain functions of numbers, without an engine.
+
+A layer (same node, across the network) has these figures, in picoseconds and bytes::
+
+    o_s(n) = send_overhead + n * send_overhead_per_byte      the sender's processor
+    o_r(n) = recv_overhead + n * recv_overhead_per_byte      the receiver's processor
+    I(n)   = max(gap, n * time per byte)                     the sender's NIC; n-1 where count_first_byte is false
+    L      = latency + hops * per_hop                        the way
+
+Products with fractions of a picosecond are rounded half up, once, at the end. A message of n bytes that is sent at t0,
+with an idle NIC and its receive already posted, ends at the receiver at
+
+* eager (n <= threshold): ``t0 + o_s + I + L + o_r``; the sender is free at ``t0 + o_s``, its NIC at ``t0 + o_s + I``;
+* rendezvous (n > threshold): ``t0 + o_s + 3 L + I + o_r``: a request and its answer take L each, then the data go.
+  With a receive that is posted later, at r, the answer leaves at ``max(t0 + o_s + L, r)``. The sender's request
+  completes when the injection ends.
+
+Hockney's model has o = gap = 0, LogP has I(n) = g, and LogGP has count_first_byte false and I(n) = (n-1) G. One thing
+differs from LogGP: there the gap only delays the next message, and here the message itself waits for it as well.
+
+Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler et al. (LogGOPSim, 2010).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xsim_py.config import LayerSpec
+from xsim_py.units import round_half_up
+
+__all__ = ["Link", "Times"]
+
+Times = tuple[int, int, int, int, bool]
+_MOST_SIZES: Final = 4096  # a program uses few sizes of message; one that uses them all must not fill the memory
+
+
+class Link:
+    """The costs between all pairs of ranks that are equally far apart; there are few of these objects.
+
+    Attributes
+    ----------
+    layer
+        ``"same_node"`` or ``"network"``.
+    hops
+        Links of the network on the way.
+    latency_ps
+        L above.
+    cache
+        The times of sizes asked before. The hot path reads ``link.cache.get(n) or link.times(n)``.
+    """
+
+    __slots__ = ("_bytes_before", "_costs", "_injection", "cache", "hops", "latency_ps", "layer")
+
+    def __init__(self, costs: LayerSpec, *, layer: str, hops: int, latency_ps: int) -> None:
+        self.layer = layer
+        self.hops = hops
+        self.latency_ps = latency_ps
+        self.cache: dict[int, Times] = {}
+        self._costs = costs
+        self._injection = costs.ps_per_byte.numerator, costs.ps_per_byte.denominator
+        self._bytes_before = 0 if costs.count_first_byte else 1
+
+    def times(self, size_bytes: int) -> Times:
+        """``(o_s, I, L, o_r, eager)`` of a message of that size, four times in picoseconds and a truth value."""
+        found = self.cache.get(size_bytes)
+        if found is not None:
+            return found
+        if len(self.cache) >= _MOST_SIZES:
+            self.cache.clear()
+        costs = self._costs
+        send, recv = costs.send_overhead_ps_per_byte, costs.recv_overhead_ps_per_byte
+        numerator, denominator = self._injection
+        found = self.cache[size_bytes] = (
+            costs.send_overhead_ps + round_half_up(size_bytes * send.numerator, send.denominator),
+            max(costs.gap_ps, round_half_up(max(size_bytes - self._bytes_before, 0) * numerator, denominator)),
+            self.latency_ps,
+            costs.recv_overhead_ps + round_half_up(size_bytes * recv.numerator, recv.denominator),
+            costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes,
+        )
+        return found
+
+    def __repr__(self) -> str:
+        return f"Link({self.layer}, hops={self.hops}, latency_ps={self.latency_ps})"

@@ -1,0 +1,116 @@
+"""The network of a machine: which link two ranks share, and how soon anything can get from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from xsim_py.config import MachineSpec
+from xsim_py.network.contention import LinkContention
+from xsim_py.network.link import Link
+
+__all__ = ["Distances", "Network", "Places"]
+
+
+class Distances(Protocol):
+    """What the network has to know about a topology."""
+
+    @property
+    def least_hops(self) -> int:
+        """The hops between the two nearest of its nodes."""
+        ...
+
+    def hops(self, a: int, b: int, /) -> int:
+        """The hops from node ``a`` to node ``b``."""
+        ...
+
+
+class Places(Protocol):
+    """What the network has to know about a machine (`xsim_py.machine.Machine` is one)."""
+
+    @property
+    def node_of(self) -> Sequence[int]:
+        """The node of each rank."""
+        ...
+
+    @property
+    def topology(self) -> Distances:
+        """How far the nodes are apart."""
+        ...
+
+
+class Network:
+    """Costs of messages between the ranks of a machine.
+
+    Parameters
+    ----------
+    spec
+        The checked description.
+    places
+        Where the ranks are.
+    """
+
+    def __init__(self, spec: MachineSpec, *, places: Places) -> None:
+        self._across_costs = spec.network
+        self._node_of = places.node_of
+        self._hops = places.topology.hops
+        self._least_hops = places.topology.least_hops
+        self._across: dict[int, Link] = {}
+        if spec.same_node is not None:
+            self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
+        else:  # no figures of its own: as between neighbours
+            self._same = self._make(self._least_hops)
+
+    def link(self, src_rank: int, dst_rank: int) -> Link:
+        """The costs from one rank to another; the same object for all pairs that are equally far apart."""
+        node_of = self._node_of
+        a = node_of[src_rank]
+        b = node_of[dst_rank]
+        if a == b:
+            return self._same
+        hops = self._hops(a, b)
+        return self._across.get(hops) or self._make(hops)
+
+    def _make(self, hops: int) -> Link:
+        costs = self._across_costs
+        assert costs is not None  # the rules of the description see to that
+        latency_ps = costs.latency_ps + hops * costs.per_hop_ps
+        link = self._across[hops] = Link(costs, layer="network", hops=hops, latency_ps=latency_ps)
+        return link
+
+    def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
+        """The smallest latency between ranks of different blocks: how far a shard may look ahead.
+
+        Parameters
+        ----------
+        blocks
+            The ranks of each shard; None puts every rank in a block of its own.
+
+        Returns
+        -------
+        int
+            Picoseconds, above zero. Nothing gets from block to block faster, though perhaps nothing is as fast: any two
+            nodes count as if they could be the nearest ones.
+        """
+        node_of = self._node_of
+        if blocks is None:
+            parts, counted = len(node_of), len(node_of)
+            nodes = len(set(node_of))
+        else:
+            used = [set(node_of[block.start : block.stop]) for block in blocks if block]
+            parts, counted = len(used), sum(map(len, used))
+            nodes = len(set().union(*used))
+        latencies = []
+        if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
+            latencies.append(self._same.latency_ps)
+        if parts > 1 and nodes > 1:
+            latencies.append((self._across.get(self._least_hops) or self._make(self._least_hops)).latency_ps)
+        return min(latencies)
+
+    def contention(self) -> LinkContention | None:
+        """A fresh account of who uses which link when, or None if links are not shared on this network."""
+        costs = self._across_costs
+        if costs is None or costs.contention == "none":
+            return None
+        link = Link(costs, layer="network", hops=0, latency_ps=costs.latency_ps)
+        return LinkContention(link, per_hop_ps=costs.per_hop_ps)
