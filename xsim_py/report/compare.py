@@ -27,7 +27,7 @@ __all__ = ["Comparison"]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = "osD^vPX"
 _INK = "#333333"
-_ONLY_IN_FILES = {"config_hash", "digest", "events"}
+_UNITS = {"bytes": "B", "cpu_s": "s"}
 
 
 class Comparison:
@@ -50,10 +50,13 @@ class Comparison:
         self.sizes = sorted({ranks for _, ranks in results})
 
     def __str__(self) -> str:
+        """Return the table for a terminal: virtual times in one unit that suits them, without the hashes."""
         table = self.table()
-        shown = {name: cells for name, cells in table.columns.items() if name not in _ONLY_IN_FILES}
-        units = {name: unit for name, unit in table.units.items() if name in shown}
-        return Table(table.name, shown, units).to_text(max_rows=None)
+        scale, unit = _scale(max(table["virtual_time_s"]))
+        shown = {"ranks": table["ranks"], "machine": table["machine"]}
+        shown["virtual time"] = [float(f"{time_s * scale:.4g}") for time_s in table["virtual_time_s"]]
+        shown |= {name: table[name] for name in ("relative", "messages", "bytes", "cpu_s", "ended")}
+        return Table(table.name, shown, {**_UNITS, "virtual time": unit}).to_text(max_rows=None)
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -67,7 +70,7 @@ class Comparison:
             self._row(machine, ranks) for ranks in self.sizes for machine in self.machines if self._has(machine, ranks)
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        return Table("comparison", columns, {"virtual_time_s": "s", "bytes": "B", "cpu_s": "s"})
+        return Table("comparison", columns, {**_UNITS, "virtual_time_s": "s"})
 
     def _has(self, machine: str, ranks: int) -> bool:
         return (machine, ranks) in self.results
