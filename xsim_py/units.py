@@ -17,6 +17,7 @@ from typing import Final
 __all__ = [
     "BANDWIDTH_PATTERN",
     "NO_BANDWIDTH_PATTERN",
+    "PS_PER_S",
     "SIZE_PATTERN",
     "TIME_PATTERN",
     "TIME_PER_BYTE_PATTERN",

@@ -18,6 +18,7 @@ __all__ = [
     "Parser",
     "ProgramSpec",
     "add_simulation_options",
+    "assignment",
     "exit_status",
     "output_folder",
     "positive",
@@ -109,7 +110,7 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             action="append",
             default=[],
             dest="overrides",
-            type=_assignment,
+            type=assignment,
             metavar="PATH=VALUE",
             help="change one entry of the machine, such as network.latency=5us; may be repeated",
         ),
@@ -169,7 +170,8 @@ def _seconds(text: str) -> float:
         raise ArgumentTypeError(str(error)) from None
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def assignment(text: str) -> tuple[str, str]:
+    """Return the two sides of ``path=value``."""
     path, equals, value = text.partition("=")
     if not path or not equals:
         raise ArgumentTypeError(f"{text!r} is not of the form path=value")

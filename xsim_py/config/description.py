@@ -81,9 +81,11 @@ class NodesSpec:
 class TwistSpec:
     """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
 
-    wrap: int = option("wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", required=True)
-    shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", required=True)
-    by: int = option("by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", required=True)
+    wrap: int = option("wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
+    shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
+    by: int = option(
+        "by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,11 @@ class LayerSpec:
     """Section ``same_node``: what a message costs between two ranks of one node."""
 
     latency_ps: int = option(
-        "latency", kinds.TIME, "Time from the end of the injection to the arrival, before any hops.", required=True
+        "latency",
+        kinds.TIME,
+        "Time from the end of the injection to the arrival, before any hops.",
+        default=0,
+        required=True,
     )
     ps_per_byte: Fraction = option(
         "bandwidth",

@@ -235,7 +235,7 @@ class ListOf:
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
             return reading.refuse(entry, path, f"a list of {len(entry.value)} is not {self.words}")
         values = [self.items.read(item, f"{path}[{index}]", reading) for index, item in enumerate(entry.value)]
-        return tuple(values)
+        return REFUSED if REFUSED in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
         """An array."""
@@ -259,7 +259,8 @@ class MapOf:
             if key not in self.keys:
                 reading.unknown(item, f"{path}.{key}", nearest(key, self.keys))
         found = {key: entry.value[key] for key in self.keys if key in entry.value}
-        return {key: self.values.read(item, f"{path}.{key}", reading) for key, item in found.items()}
+        values = {key: self.values.read(item, f"{path}.{key}", reading) for key, item in found.items()}
+        return REFUSED if REFUSED in values.values() else values
 
     def schema(self) -> dict[str, Any]:
         """An object with these properties and no others."""
@@ -362,7 +363,7 @@ def option(key: str, kind: Kind, help: str, *, default: Any = None, shown: str =
     help
         One sentence for the manual and for editors.
     default
-        What it is when it is left out; a class is called to make one.
+        What it is when it is left out or was refused; a class is called to make one.
     shown
         The default, as one would write it in YAML.
     required

@@ -1,0 +1,110 @@
+"""``xsim models``: the machines that come with xsim_py, and help with writing others."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.cli.options import assignment, positive
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from xsim_py.config import LayerSpec, MachineSpec
+
+__all__ = ["add_models_parser", "run_models"]
+
+_MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
+
+
+def add_models_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    parser = commands.add_parser("models", help="list, show and check machine descriptions")
+    parser.set_defaults(action=run_models, models="list")
+    actions = parser.add_subparsers(dest="models", metavar="ACTION")
+    actions.add_parser("list", help="list the presets with their figures and sources (the default)")
+    show = actions.add_parser("show", help="print the file of a preset, as a start for your own")
+    show.add_argument("name", metavar="NAME")
+    check = actions.add_parser("check", help="check a machine description and print what it means")
+    check.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
+    check.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="and whether that many ranks fit")
+    check.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
+    schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
+    schema.add_argument("--markdown", action="store_true", help="print a table for people instead")
+
+
+def run_models(args: Namespace) -> int:
+    """Run the command and return the exit status: 2 when `check` found something wrong."""
+    if args.models == "show":
+        from xsim_py.config import preset_path
+
+        print(preset_path(args.name).read_text(encoding="utf-8"), end="")
+    elif args.models == "check":
+        return _check(args)
+    elif args.models == "schema":
+        from xsim_py.config.schema import json_schema, markdown_table
+
+        print(markdown_table() if args.markdown else json.dumps(json_schema(), indent=2))
+    else:
+        _list()
+    return 0
+
+
+def _list() -> None:
+    from xsim_py.config import load_machine, presets
+
+    specs = [load_machine(name) for name in presets()]
+    width = max(len(spec.name) for spec in specs) + 2
+    for spec in specs:
+        print(f"{spec.name:<{width}}{spec.description}")
+        for line in _figures(spec):
+            print(" " * width + line)
+        source = textwrap.wrap(f"source: {spec.source}", width=100 - width)
+        print(textwrap.indent("\n".join(source), " " * width), end="\n\n")
+
+
+def _check(args: Namespace) -> int:
+    from xsim_py.config import config_hash, load_machine
+    from xsim_py.machine import Machine
+
+    try:
+        spec = load_machine(args.file, overrides=dict(args.set or ()))
+        machine = Machine(spec, ranks=args.ranks)
+    except ConfigError as error:
+        print(error, file=sys.stderr)  # bare lines, which editors understand
+        return 2
+    print(f"{args.file}: good; configuration {config_hash(spec)}")
+    for line in (str(machine), *_figures(spec)):
+        print(f"  {line}")
+    if 1 < machine.nodes <= _MANY_NODES:
+        topology = machine.topology
+        print(f"  {machine.nodes} nodes, diameter {topology.diameter()}, mean distance {topology.mean_distance():.4f}")
+    return 0
+
+
+def _figures(spec: MachineSpec) -> Iterator[str]:
+    """One line for each layer that has figures."""
+    if spec.network is not None:
+        hop = spec.network.per_hop_ps
+        yield f"network:   {_costs(spec.network, per_hop_ps=hop)}"
+    if spec.same_node is not None:
+        yield f"same node: {_costs(spec.same_node, per_hop_ps=0)}"
+
+
+def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:
+    from xsim_py.units import format_bandwidth, format_size, format_time
+
+    hops = f" + {format_time(per_hop_ps)} a hop" if per_hop_ps else ""
+    told = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
+    if layer.send_overhead_ps or layer.recv_overhead_ps:
+        told.append(f"overheads {format_time(layer.send_overhead_ps)} and {format_time(layer.recv_overhead_ps)}")
+    if layer.gap_ps:
+        told.append(f"gap {format_time(layer.gap_ps)}")
+    if layer.eager_threshold_bytes is not None:
+        size = layer.eager_threshold_bytes
+        told.append(f"rendezvous above {format_size(size) if size % 1024 == 0 else f'{size} B'}")
+    return ", ".join(told)
