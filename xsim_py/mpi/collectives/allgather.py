@@ -1,0 +1,95 @@
+"""Gathers whose result every rank gets.
+
+Called as ``algorithm(ch, data, sizes) -> list[bytes]``; `sizes` are the block sizes in bytes of all ranks, known to
+all, so every algorithm also serves Allgatherv. Times are on a latency-only network for p ranks that enter together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xsim_py.mpi.collectives import bcast as bcasts
+from xsim_py.mpi.collectives import gather as gathers
+from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, cut
+
+__all__ = ["bruck", "linear", "neighbor", "recursive_doubling", "ring"]
+
+
+def linear(ch: Channel, data: bytes, sizes: Sequence[int], gather: Gather = gathers.linear,
+           bcast: Bcast = bcasts.linear) -> list[bytes]:
+    """Gather to rank 0, then broadcast: 2 l (p > 1), 2 (p-1) messages if both are linear. Open MPI 1.
+
+    `choose` puts in the gather and the broadcast that it would choose by themselves.
+    """
+    blocks = gather(ch, data, 0)
+    whole = None if blocks is None else b"".join(blocks)
+    return cut(bcast(ch, whole, 0, sum(sizes)), sizes)
+
+
+def ring(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """Pass blocks to the right p-1 times: (p-1) l, p (p-1) messages. Open MPI 4 (v: 3).
+
+    On two ranks it is a single exchange, Open MPI's 6 (v: 5), "two_proc".
+    """
+    rank, size = ch.rank, ch.size
+    left, right = (rank - 1) % size, (rank + 1) % size
+    blocks = [data] * size
+    for step in range(1, size):
+        data = ch.sendrecv(right, data, left)
+        blocks[rank - step] = data  # a negative index is the ring's wrap-around
+    return blocks
+
+
+def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """Collect the blocks of rank+1, +2, ... by doubling: ceil(log2 p) l, p ceil(log2 p) messages. Open MPI 2.
+
+    Bruck et al., IEEE TPDS 8 (1997).
+    """
+    rank, size = ch.rank, ch.size
+    sizes = [*sizes[rank:], *sizes[:rank]]  # of rank, rank+1, ...
+    distance = 1
+    while distance < size:
+        run = data if 2 * distance <= size else data[:sum(sizes[:size - distance])]
+        data += ch.sendrecv((rank - distance) % size, run, (rank + distance) % size)
+        distance <<= 1
+    blocks = cut(data, sizes)
+    return blocks[size - rank:] + blocks[:size - rank]
+
+
+def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """Exchange all one has with rank xor 1, 2, 4, ...: k l, k p messages for p = 2**k, else `bruck`. Open MPI 3."""
+    rank, size = ch.rank, ch.size
+    if size & (size - 1):
+        return bruck(ch, data, sizes)
+    mask = 1
+    while mask < size:
+        peer = rank ^ mask
+        theirs = ch.sendrecv(peer, data, peer)
+        data = theirs + data if rank & mask else data + theirs
+        mask <<= 1
+    return cut(data, sizes)
+
+
+def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """Exchange pairs of blocks with the left and right neighbour in turn: p/2 l, p**2 / 2 messages. Open MPI 5 (v: 4).
+
+    Chen, Zhang, Zhang and Yuan, Performance evaluation of allgather algorithms on terascale Linux cluster with fast
+    Ethernet, HPC-Asia 2005. Odd p goes by `ring`.
+    """
+    rank, size = ch.rank, ch.size
+    if size & 1:
+        return ring(ch, data, sizes)
+    blocks = [b""] * size
+    blocks[rank] = data
+    odd = rank & 1
+    peers = ((rank - 1) % size, (rank + 1) % size) if odd else ((rank + 1) % size, (rank - 1) % size)
+    blocks[peers[0]] = ch.sendrecv(peers[0], data, peers[0])
+    pair = rank - odd  # the pair of blocks sent next; at first that of my own pair
+    coming = [pair, pair]  # the pair last received from either peer
+    for step in range(1, size // 2):
+        side = step & 1
+        coming[side] = (coming[side] + (2 if odd == side else -2)) % size
+        theirs = ch.sendrecv(peers[side], blocks[pair] + blocks[pair + 1], peers[side])
+        pair = coming[side]
+        blocks[pair], blocks[pair + 1] = theirs[:sizes[pair]], theirs[sizes[pair]:]
+    return blocks

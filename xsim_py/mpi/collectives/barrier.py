@@ -1,0 +1,81 @@
+"""Barriers: no rank leaves before the last one has entered.
+
+Times are on a latency-only network (every message takes exactly `l`, nothing else costs) for p ranks that enter
+together; k = floor(log2 p).
+"""
+
+from __future__ import annotations
+
+from xsim_py.mpi.collectives import trees
+from xsim_py.mpi.collectives.channel import Channel, floor_power, receive_all, send_all
+
+__all__ = ["bruck", "double_ring", "linear", "recursive_doubling", "tree"]
+
+
+def linear(ch: Channel) -> None:
+    """Rank 0 hears from everyone, then answers everyone: 2 l (p > 1), 2 (p-1) messages. Open MPI 1."""
+    if ch.rank:
+        ch.send(0, b"")
+        ch.recv(0)
+    else:
+        others = range(1, ch.size)
+        receive_all(ch, others)
+        send_all(ch, others, b"")
+
+
+def double_ring(ch: Channel) -> None:
+    """A token goes round twice: 2 p l (p > 1), 2 p messages. Open MPI 2."""
+    rank, size = ch.rank, ch.size
+    if size == 1:
+        return
+    left, right = (rank - 1) % size, (rank + 1) % size
+    for _ in range(2):
+        if rank:
+            ch.recv(left)
+        ch.send(right, b"")
+        if not rank:
+            ch.recv(left)
+
+
+def recursive_doubling(ch: Channel) -> None:
+    """Exchange with rank xor 1, 2, 4, ...: k l, or (k+2) l unless p = 2**k. Open MPI 3.
+
+    The p - 2**k ranks beyond the power of two report to a partner first and are released by it last.
+    Messages: k 2**k + 2 (p - 2**k).
+    """
+    rank, size = ch.rank, ch.size
+    power = floor_power(size)
+    if rank >= power:
+        ch.sendrecv(rank - power, b"", rank - power)
+        return
+    if rank + power < size:
+        ch.recv(rank + power)
+    mask = 1
+    while mask < power:
+        peer = rank ^ mask
+        ch.sendrecv(peer, b"", peer)
+        mask <<= 1
+    if rank + power < size:
+        ch.send(rank + power, b"")
+
+
+def bruck(ch: Channel) -> None:
+    """Dissemination: tell rank+2**i, hear from rank-2**i: ceil(log2 p) l, p ceil(log2 p) messages. Open MPI 4.
+
+    Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, IJPP 17 (1988); Bruck et al. 1997.
+    """
+    rank, size = ch.rank, ch.size
+    distance = 1
+    while distance < size:
+        ch.sendrecv((rank + distance) % size, b"", (rank - distance) % size)
+        distance <<= 1
+
+
+def tree(ch: Channel) -> None:
+    """Up and down the in-order binomial tree of rank 0: 2 k l, 2 (p-1) messages. Open MPI 6."""
+    parent, children = trees.in_order_binomial(ch.rank, ch.size, 0)
+    receive_all(ch, children)
+    if parent >= 0:
+        ch.send(parent, b"")
+        ch.recv(parent)
+    send_all(ch, children[::-1], b"")
