@@ -1,4 +1,4 @@
-"""Ping-pong: how long does one message take between two ranks?
+"""Ping-pong: measure how long one message takes between two ranks.
 
 Rank 0 sends a message to the last rank, which sends it straight back.  Half of the time for the round trip
 is the one-way time; the other ranks only wait.  Everything but the times is the same on every machine.
