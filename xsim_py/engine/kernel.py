@@ -76,14 +76,10 @@ class Kernel(simpy.Environment):
         """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""
         queue = self._queue
         pop = heappop
-        count = 0
-        try:
-            while queue and queue[0][0] < end_ps:
-                self._now, _, handler, argument = pop(queue)
-                count += 1
-                handler(argument)
-        finally:
-            self.events += count
+        while queue and queue[0][0] < end_ps:
+            self._now, _, handler, argument = pop(queue)
+            self.events += 1
+            handler(argument)
 
     def stop(self, _: object = None) -> None:
         """Forget everything that was still to come: the run ends at this event."""

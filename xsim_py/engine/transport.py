@@ -55,18 +55,15 @@ class Mpi:
 
     def _run(self, shard: Shard, lookahead_ps: int) -> None:
         comm = self._comm
-        stop = False
         horizon = min(comm.allgather(shard.next_ps()))
+        stop = False
         while horizon < INFINITY_PS and not stop:
             shard.run_window(horizon + lookahead_ps)
-            outbox = shard.take_outbox()
-            stop = shard.window_done(horizon)
-            parcels = comm.alltoall([(batch, stop) for batch in outbox])
-            for batch, _ in parcels:
+            for batch in comm.alltoall(shard.take_outbox()):
                 if batch is not None:
                     shard.receive(batch)
             # The earliest event anywhere is known only after the exchange: a message may be the earliest.
-            summary = comm.allgather((shard.next_ps(), stop))
+            summary = comm.allgather((shard.next_ps(), shard.window_done(horizon)))
             horizon = min(entry[0] for entry in summary)
             stop = any(entry[1] for entry in summary)
 

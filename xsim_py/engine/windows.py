@@ -83,8 +83,8 @@ class Loopback:
                 for target, batch in enumerate(shard.take_outbox()):
                     if batch is not None:
                         shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
-            # A list, not a generator: every shard has to be told.
-            if any([shard.window_done(horizon) for shard in shards]):
+            stops = [shard.window_done(horizon) for shard in shards]
+            if any(stops):
                 return
 
     def gather(self, parts: list[Any]) -> list[Any] | None:

@@ -1,6 +1,6 @@
 """Messages that meet on the links of a network: virtual cut-through.
 
-A message holds each directed link of its route for as long as its injection takes, and its head moves on one hop after
+A message holds each directed link of its route for as long as its bytes take on the wire, and its head moves on one hop after
 it got the link. It waits where an earlier one holds the link; while it waits, it is taken to be buffered at that router
 and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing would block
 backwards). A message that meets nobody arrives exactly when the closed form of `xsim_py.network.link` says.
@@ -46,11 +46,11 @@ class LinkContention:
         size_bytes
             Its size.
         """
-        _, injection_ps, latency_ps, _, _ = self._link.times(size_bytes)
+        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
         free_ps = self._free_ps
         head_ps = time_ps
         for link in route:
             start_ps = max(head_ps, free_ps.get(link, 0))
-            free_ps[link] = start_ps + injection_ps
+            free_ps[link] = start_ps + wire_ps
             head_ps = start_ps + self._per_hop_ps
-        return head_ps + latency_ps + injection_ps
+        return head_ps + latency_ps + wire_ps

@@ -4,19 +4,19 @@ A layer (same node, across the network) has these figures, in picoseconds and by
 
     o_s(n) = send_overhead + n * send_overhead_per_byte      the sender's processor
     o_r(n) = recv_overhead + n * recv_overhead_per_byte      the receiver's processor
-    I(n)   = max(gap, n * time per byte)                     the sender's NIC; n-1 where count_first_byte is false
+    W(n)   = n * time per byte                               on the wire; n-1 where count_first_byte is false
+    B(n)   = max(gap, W)                                     how long the message takes the sender's NIC
     L      = latency + hops * per_hop                        the way
 
 Products with fractions of a picosecond are rounded half up, once, at the end. A message of n bytes that is sent at t0,
 with an idle NIC and its receive already posted, ends at the receiver at
 
-* eager (n <= threshold): ``t0 + o_s + I + L + o_r``; the sender is free at ``t0 + o_s``, its NIC at ``t0 + o_s + I``;
-* rendezvous (n > threshold): ``t0 + o_s + 3 L + I + o_r``: a request and its answer take L each, then the data go.
+* eager (n <= threshold): ``t0 + o_s + W + L + o_r``; the sender is free at ``t0 + o_s``, its NIC at ``t0 + o_s + B``;
+* rendezvous (n > threshold): ``t0 + o_s + 3 L + W + o_r``: a request and its answer take L each, then the data go.
   With a receive that is posted later, at r, the answer leaves at ``max(t0 + o_s + L, r)``. The sender's request
-  completes when the injection ends.
+  completes when its data have left, W after they began to.
 
-Hockney's model has o = gap = 0, LogP has I(n) = g, and LogGP has count_first_byte false and I(n) = (n-1) G. One thing
-differs from LogGP: there the gap only delays the next message, and here the message itself waits for it as well.
+Hockney's model has o = gap = 0, LogP has W = 0 and B = g, and LogGP has count_first_byte false and W(n) = (n-1) G.
 
 Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler et al. (LogGOPSim, 2010).
 """
@@ -30,7 +30,7 @@ from xsim_py.units import round_half_up
 
 __all__ = ["Link", "Times"]
 
-Times = tuple[int, int, int, int, bool]
+Times = tuple[int, int, int, int, int, bool]
 _MOST_SIZES: Final = 4096  # a program uses few sizes of message; one that uses them all must not fill the memory
 
 
@@ -49,7 +49,7 @@ class Link:
         The times of sizes asked before. The hot path reads ``link.cache.get(n) or link.times(n)``.
     """
 
-    __slots__ = ("_bytes_before", "_costs", "_injection", "cache", "hops", "latency_ps", "layer")
+    __slots__ = ("_bytes_before", "_costs", "_per_byte", "cache", "hops", "latency_ps", "layer")
 
     def __init__(self, costs: LayerSpec, *, layer: str, hops: int, latency_ps: int) -> None:
         self.layer = layer
@@ -57,11 +57,11 @@ class Link:
         self.latency_ps = latency_ps
         self.cache: dict[int, Times] = {}
         self._costs = costs
-        self._injection = costs.ps_per_byte.numerator, costs.ps_per_byte.denominator
+        self._per_byte = costs.ps_per_byte.numerator, costs.ps_per_byte.denominator
         self._bytes_before = 0 if costs.count_first_byte else 1
 
     def times(self, size_bytes: int) -> Times:
-        """``(o_s, I, L, o_r, eager)`` of a message of that size, four times in picoseconds and a truth value."""
+        """``(o_s, W, B, L, o_r, eager)`` of a message of that size, five times in picoseconds and a truth value."""
         found = self.cache.get(size_bytes)
         if found is not None:
             return found
@@ -69,10 +69,12 @@ class Link:
             self.cache.clear()
         costs = self._costs
         send, recv = costs.send_overhead_ps_per_byte, costs.recv_overhead_ps_per_byte
-        numerator, denominator = self._injection
+        numerator, denominator = self._per_byte
+        wire_ps = round_half_up(max(size_bytes - self._bytes_before, 0) * numerator, denominator)
         found = self.cache[size_bytes] = (
             costs.send_overhead_ps + round_half_up(size_bytes * send.numerator, send.denominator),
-            max(costs.gap_ps, round_half_up(max(size_bytes - self._bytes_before, 0) * numerator, denominator)),
+            wire_ps,
+            max(costs.gap_ps, wire_ps),
             self.latency_ps,
             costs.recv_overhead_ps + round_half_up(size_bytes * recv.numerator, recv.denominator),
             costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes,

@@ -1,0 +1,237 @@
+"""How a collective call runs: as a channel over point-to-point messages, now or in a fiber of its own.
+
+Each collective on a communicator has a number, the same at all its members, which is the tag of its messages. So two
+that are in progress at once do not mix, and ranks that call different collectives meet: every message carries a note of
+what its sender is doing, and a receiver that is doing something else reports both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from xsim_py.process import current
+from xsim_py.process.fiber import Fiber
+from xsim_py.process.life import leave
+
+from .message import Operation, Receive
+from .p2p import STANDARD_MODE, receive, start_receive, start_send, wait
+
+if TYPE_CHECKING:
+    from .comm import Communicator
+
+__all__ = ["Background", "Call", "CollectiveChannel", "Note", "begin", "channel"]
+
+MISMATCH = "collective mismatch"
+"""How the message of an abort begins that ends a run whose ranks are in different collectives."""
+
+
+class Note(NamedTuple):
+    """What a rank says of the collective it is in; all members must say the same.
+
+    A field that members may differ in (the counts of a v-form) is None.
+    """
+
+    name: str
+    root: int | None = None
+    size_bytes: int | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        said = []
+        if self.root is not None:
+            said.append(f"root={self.root}")
+        if self.size_bytes is not None:
+            said.append(f"{self.size_bytes} bytes")
+        if self.detail:
+            said.append(self.detail)
+        return f"{self.name}({', '.join(said)})"
+
+
+class CollectiveChannel:
+    """One rank's side of one collective: the `Channel` that algorithms are written for.
+
+    Parameters
+    ----------
+    comm : Communicator
+        Whose ranks are addressed; of an intercommunicator, those of the remote group.
+    tag : int
+        The number of the collective on this communicator.
+    note : Note
+        What is being done.
+    check : bool
+        Whether the data goes into the digest (not that of pickled objects).
+    local : CollectiveChannel or None
+        For an intercommunicator: the channel within the local group.
+    """
+
+    __slots__ = ("check", "cid", "comm", "local", "note", "rank", "size", "tag")
+
+    def __init__(
+        self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
+    ) -> None:
+        self.comm = comm
+        self.cid = comm.cid | 1
+        self.tag = tag
+        self.note = note
+        self.check = check
+        self.local = local
+        self.rank = comm.me
+        self.size = len(comm.remote)
+
+    def send(self, dest: int, data: bytes) -> None:
+        """See `collectives.Channel`."""
+        note = self.note
+        send = start_send(
+            self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, note.name, check=self.check, note=note
+        )
+        if send is not None:
+            wait(send)
+
+    def recv(self, source: int) -> bytes:
+        """See `collectives.Channel`."""
+        note = self.note
+        message = receive(self.comm, source, self.tag, self.cid, note.name, note)
+        if message.note is not note and message.note != note:
+            self._mismatch(source, message.note)
+        return message.data
+
+    def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
+        """See `collectives.Channel`."""
+        note = self.note
+        send = start_send(
+            self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, note.name, check=self.check, note=note
+        )
+        message = receive(self.comm, source, self.tag, self.cid, note.name, note)
+        if message.note is not note and message.note != note:
+            self._mismatch(source, message.note)
+        if send is not None:
+            wait(send)
+        return message.data
+
+    def isend(self, dest: int, data: bytes) -> Operation | None:
+        """See `collectives.Channel`."""
+        note = self.note
+        return start_send(
+            self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, note.name, check=self.check, note=note
+        )
+
+    def irecv(self, source: int) -> Receive:
+        """See `collectives.Channel`."""
+        return start_receive(self.comm, source, self.tag, self.cid, self.note.name, self.note)
+
+    def wait(self, handles: Sequence[Operation | None]) -> list[bytes | None]:
+        """See `collectives.Channel`; overheads are paid in the order in which messages arrive."""
+        wait_all([handle for handle in handles if handle is not None])
+        taken: list[bytes | None] = []
+        for handle in handles:
+            if isinstance(handle, Receive):
+                message = handle.message
+                assert message is not None
+                if message.note is not self.note and message.note != self.note:
+                    self._mismatch(handle.source, message.note)
+                taken.append(message.data)
+            else:
+                taken.append(None)
+        return taken
+
+    def _mismatch(self, source: int, other: Note) -> NoReturn:
+        mine = f"rank {self.comm.me} is in {self.note}"
+        leave(3, f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}")
+
+
+def wait_all(operations: list[Operation]) -> None:
+    """Wait for all; the rank's processor completes them in the order in which they became ready."""
+    fiber = current.fiber
+    assert fiber is not None
+    for operation in operations:
+        if not operation.done:
+            operation.waiter = fiber
+            fiber.park(operation)
+    clock = fiber.clock_ps
+    if len(operations) > 1:
+        operations = sorted(operations, key=_time)
+    for operation in operations:
+        if operation.time_ps > clock:
+            fiber.rank.waited_ps += operation.time_ps - clock
+            clock = operation.time_ps
+        clock += operation.overhead_ps
+    fiber.clock_ps = clock
+
+
+def _time(operation: Operation) -> int:
+    return operation.time_ps
+
+
+def channel(comm: Communicator, note: Note, *, check: bool = True) -> CollectiveChannel:
+    """The channel of the next collective on `comm`."""
+    comm.collectives = tag = comm.collectives + 1
+    local = None
+    if comm.local is not None:
+        comm.local.collectives += 1
+        local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
+    return CollectiveChannel(comm, tag, note, check=check, local=local)
+
+
+class Background(Operation):
+    """A collective (or another call) that runs in a fiber of its own, as if by a progress thread.
+
+    Attributes
+    ----------
+    result : object
+        What the body returned.
+    error : Exception or None
+        What it raised, to be raised again where the request is completed.
+    """
+
+    __slots__ = ("body", "error", "fiber", "name", "result")
+
+    def __init__(self, name: str, body: Callable[[], Any]) -> None:
+        super().__init__()
+        self.name = name
+        self.body = body
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.fiber: Fiber | None = None
+
+    def describe(self) -> str:
+        """One line for the roll-call: what the fiber itself waits for."""
+        inner = self.fiber.waiting.describe() if self.fiber is not None and self.fiber.waiting is not None else ""
+        return f"{self.name}: {inner}" if inner else self.name
+
+    def _run(self, fiber: Fiber) -> None:
+        try:
+            self.result = self.body()
+        except Exception as error:
+            self.error = error
+        self.time_ps = fiber.clock_ps
+        rank = fiber.rank
+        rank.key += 1
+        rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
+
+    def launch(self, fiber: Fiber) -> None:
+        """Start the fiber; an event handler."""
+        fiber.start(self._run)
+
+
+def begin(name: str, body: Callable[[], Any]) -> Background:
+    """Run ``body()`` in a fiber of its own that starts at the running fiber's time."""
+    fiber = current.fiber
+    assert fiber is not None
+    operation = Background(name, body)
+    rank = fiber.rank
+    operation.fiber = Fiber(rank, fiber.clock_ps)
+    rank.key += 1
+    kernel = rank.shard.kernel
+    kernel.post(kernel.now_ps, rank.key, operation.launch, operation.fiber)
+    return operation
+
+
+class Call(NamedTuple):
+    """A row of the table of collectives: what one rank spent in one operation on one communicator."""
+
+    communicator: str
+    operation: str
+    calls: int
+    size_bytes: int
+    time_ps: int

@@ -1,0 +1,184 @@
+"""Communicators: a descriptor that the ranks of a shard share, and a small view of it for each rank.
+
+A context is named by a number (`cid`) that every member computes for itself from what all members know: the parent's
+number and how many communicators were made from it. So no rank has to hand out numbers, and they do not depend on
+shards. The calls that make communicators still exchange messages, as they do in a real MPI, for the time that takes and
+because the members have to learn of each other's arguments.
+
+An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import errors
+
+if TYPE_CHECKING:
+    from .p2p import Fabric
+    from .state import Mailbox
+
+__all__ = ["Communicator", "Context", "derive_cid", "self_comm", "shared_context", "world"]
+
+WORLD_CID = 2
+
+
+def derive_cid(*parts: object) -> int:
+    """An even number of 60 bits that depends on `parts` only; two different lists of parts never agree in practice."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8, person=b"xsim_py.cid")
+    return (int.from_bytes(digest.digest(), "little") >> 5) << 1 | 1 << 59
+
+
+class Context:
+    """What all members of a communicator know about it; one object for all ranks of a process.
+
+    Attributes
+    ----------
+    cid : int
+        Its number.
+    ranks : sequence of int
+        The members, as ranks in the whole run; of the local group where this is one side of an intercommunicator.
+    remote : sequence of int
+        Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
+    topology : object or None
+        A Cartesian or graph topology.
+    """
+
+    __slots__ = ("__weakref__", "_index", "cid", "ranks", "remote", "topology")
+
+    def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None, topology: Any) -> None:
+        self.cid = cid
+        self.ranks = ranks
+        self.remote = ranks if remote is None else remote
+        self.topology = topology
+        self._index: dict[int, int] | None = None
+
+    def index(self, number: int) -> int:
+        """The rank in this communicator of a rank of the whole run."""
+        if isinstance(self.ranks, range):
+            return self.ranks.index(number)
+        if self._index is None:
+            self._index = {rank: index for index, rank in enumerate(self.ranks)}
+        return self._index[number]
+
+
+def shared_context(
+    fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None, topology: Any = None
+) -> Context:
+    """The context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
+    key = (cid, ranks[0] if remote is not None and ranks else -1)
+    context = fabric.contexts.get(key)
+    if context is None:
+        context = fabric.contexts[key] = Context(cid, ranks, remote, topology)
+    return context
+
+
+class Communicator:
+    """One rank's view of a communicator.
+
+    Attributes
+    ----------
+    context : Context
+        What the members share.
+    cid : int
+        Its number, even.
+    me : int
+        This rank's number in it (in the local group).
+    remote : sequence of int
+        Whom ranks in calls mean, as ranks of the whole run.
+    local : Communicator or None
+        The intracommunicator of the local group, for an intercommunicator; None for an intracommunicator.
+    box : Mailbox
+        This rank's.
+    collectives, children : int
+        How many collectives this rank has begun on it, and how many communicators it has made from it.
+    errhandler, attributes, info, name
+        Local properties; the face gives them their meaning.
+    """
+
+    __slots__ = (
+        "attributes",
+        "box",
+        "buffer",
+        "children",
+        "cid",
+        "collectives",
+        "context",
+        "errhandler",
+        "fabric",
+        "freed",
+        "groups_made",
+        "info",
+        "local",
+        "me",
+        "name",
+        "remote",
+    )
+
+    def __init__(self, context: Context, box: Mailbox, *, me: int | None = None, local: Communicator | None = None):
+        self.context = context
+        self.cid = context.cid
+        self.box = box
+        self.fabric: Fabric = box.fabric
+        self.me = context.index(box.rank.number) if me is None else me
+        self.remote = context.remote
+        self.local = local
+        self.collectives = 0
+        self.children = 0
+        self.groups_made: dict[object, int] | None = None
+        self.errhandler: Any = None
+        self.attributes: Any = None
+        self.info: Any = None
+        self.name: str | None = None
+        self.buffer: Any = None
+        self.freed = False
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """The members of the local group, as ranks of the whole run."""
+        return self.context.ranks
+
+    @property
+    def is_inter(self) -> bool:
+        """Whether this is an intercommunicator."""
+        return self.local is not None
+
+    def label(self) -> str:
+        """How reports call it."""
+        if self.name:
+            return self.name
+        if self.cid == WORLD_CID:
+            return "MPI_COMM_WORLD"
+        kind = "an intercommunicator" if self.local is not None else "a communicator"
+        return f"{kind} of {len(self.context.ranks)} ranks"
+
+    def fail(self, code: int, detail: str = "") -> NoReturn:
+        """Report an error of a call on this communicator, as its error handler wants it (MPI 4.1, 9.3)."""
+        error = errors.error(code, detail)
+        if self.errhandler is not None:
+            self.errhandler(self, error)
+        raise error
+
+    def next_child(self) -> int:
+        """Count a communicator made from this one; the same at every member, for such calls are collective."""
+        self.children += 1
+        return self.children
+
+
+def world(box: Mailbox, size: int) -> Communicator:
+    """This rank's view of COMM_WORLD."""
+    if box.world is None:
+        box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)
+    return box.world
+
+
+def self_comm(box: Mailbox) -> Communicator:
+    """This rank's COMM_SELF."""
+    if box.self_comm is None:
+        number = box.rank.number
+        ranks = range(number, number + 1)
+        box.self_comm = Communicator(Context(derive_cid("self", number), ranks, None, None), box, me=0)
+        box.self_comm.name = "MPI_COMM_SELF"
+    return box.self_comm

@@ -1,0 +1,226 @@
+"""Making and ending communicators: what MPI 4.1, chapter 7, calls context management.
+
+Every call here is collective and exchanges messages over the parent, as it does in a real MPI, so it takes time and it
+waits for all who take part. The new number (`derive_cid`) follows from what all of them know.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from . import constants as c
+from .calls import CollectiveChannel, Note, channel
+from .collectives.choose import choose
+from .comm import Communicator, derive_cid, shared_context
+from .p2p import STANDARD_MODE, receive, start_send, wait
+
+__all__ = ["create", "create_from_members", "create_intercomm", "create_topology", "duplicate", "merge", "split"]
+
+
+def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
+    """Every member's `data`, at every member; `sizes` where they differ."""
+    each = [len(data)] * ch.size if sizes is None else list(sizes)
+    function = choose("allgather", comm_size=ch.size, total_bytes=sum(each), preference=ch.comm.fabric.preference)
+    taken: list[bytes] = function(ch, data, each)
+    return taken
+
+
+def _agree(comm: Communicator, name: str) -> None:
+    """What a real MPI needs to find a context number that is free at all members: one small allreduce."""
+    note = Note(name)
+    ch = channel(comm, note, check=False)
+    function = choose("allreduce", comm_size=len(comm.ranks), total_bytes=8, preference=comm.fabric.preference)
+    function(ch if ch.local is None else ch.local, bytes(8), _Largest())
+    if ch.local is not None:
+        choose("barrier", comm_size=len(comm.ranks), total_bytes=0, preference=comm.fabric.preference)(ch.local)
+        if comm.me == 0:
+            ch.sendrecv(0, b"", 0)
+
+
+class _Largest:
+    """The larger of two numbers, as packed bytes."""
+
+    commutative = True
+    unit_bytes = 8
+
+    def __call__(self, left: bytes, right: bytes) -> bytes:
+        return max(left, right)
+
+
+def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
+    """MPI_Comm_dup: the same members in a new context."""
+    _agree(comm, name)
+    return _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
+
+
+def _like(comm: Communicator, cid: int) -> Communicator:
+    fabric, old = comm.fabric, comm.context
+    if comm.local is None:
+        return Communicator(shared_context(fabric, cid, old.ranks, None, old.topology), comm.box, me=comm.me)
+    local_cid = derive_cid(comm.local.cid, "dup", comm.local.next_child())
+    local = Communicator(shared_context(fabric, local_cid, old.ranks), comm.box, me=comm.me)
+    return Communicator(shared_context(fabric, cid, old.ranks, old.remote), comm.box, me=comm.me, local=local)
+
+
+def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") -> Communicator | None:
+    """MPI_Comm_split: one communicator a colour, ordered by key and then by rank; None for ``UNDEFINED``."""
+    if comm.local is not None:
+        return _split_inter(comm, color, key, name)
+    table = gather_everywhere(channel(comm, Note(name), check=False), struct.pack("<qq", color, key))
+    child = comm.next_child()
+    if color == c.UNDEFINED:
+        return None
+    ranks = _of_color(table, color, comm.ranks)
+    cid = derive_cid(comm.cid, "split", child, color)
+    return Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+
+
+def _of_color(table: Sequence[bytes], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
+    chosen = [
+        (key, rank) for rank, entry in enumerate(table) for own, key in (struct.unpack("<qq", entry),) if own == color
+    ]
+    return tuple(ranks[rank] for _, rank in sorted(chosen))
+
+
+def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communicator | None:
+    """Of an intercommunicator: both groups are split, and the parts of equal colour face each other."""
+    assert comm.local is not None
+    mine = gather_everywhere(channel(comm.local, Note(name), check=False), struct.pack("<qq", color, key))
+    theirs = exchange(comm, b"".join(mine), name)
+    table = [theirs[start : start + 16] for start in range(0, len(theirs), 16)]
+    child = comm.next_child()
+    if color == c.UNDEFINED:
+        return None
+    ranks = _of_color(mine, color, comm.ranks)
+    remote = _of_color(table, color, comm.remote)
+    if not remote:
+        return None
+    return _make_inter(comm, derive_cid(comm.cid, "split", child, color), ranks, remote)
+
+
+def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
+    """Of an intercommunicator: what the other group's leader has; `data` is the same at all of this group."""
+    ch = channel(comm, Note(name), check=False)
+    assert ch.local is not None
+    theirs = ch.sendrecv(0, data, 0) if comm.me == 0 else None
+    return broadcast(ch.local, theirs)
+
+
+def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes:
+    """The root's `data` at every member, who need not know its size."""
+    size = struct.pack("<q", len(data)) if data is not None else None
+    pick = choose("bcast", comm_size=ch.size, total_bytes=8, preference=ch.comm.fabric.preference)
+    (length,) = struct.unpack("<q", pick(ch, size, root, 8))
+    pick = choose("bcast", comm_size=ch.size, total_bytes=length, preference=ch.comm.fabric.preference)
+    taken: bytes = pick(ch, data, root, length)
+    return taken
+
+
+def _make_inter(
+    comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]
+) -> Communicator:
+    fabric, box = comm.fabric, comm.box
+    local = Communicator(shared_context(fabric, derive_cid(cid, "local", ranks[0]), ranks), box)
+    return Communicator(shared_context(fabric, cid, ranks, remote), box, local=local)
+
+
+def create(comm: Communicator, members: Sequence[int], name: str = "Comm.Create") -> Communicator | None:
+    """MPI_Comm_create: `members` (ranks of the whole run) in their order; None for who is not among them."""
+    if comm.local is not None:
+        mine = tuple(members)
+        packed = struct.pack(f"<{len(mine)}q", *mine)
+        theirs = exchange(comm, packed, name)
+        remote = struct.unpack(f"<{len(theirs) // 8}q", theirs)
+        child = comm.next_child()
+        if comm.box.rank.number not in mine or not remote:
+            return None
+        return _make_inter(comm, derive_cid(comm.cid, "create", child), mine, remote)
+    _agree(comm, name)
+    child = comm.next_child()
+    if comm.box.rank.number not in members:
+        return None
+    cid = derive_cid(comm.cid, "create", child, members[0])
+    return Communicator(shared_context(comm.fabric, cid, _compact(members)), comm.box)
+
+
+def _compact(members: Sequence[int]) -> Sequence[int]:
+    return members if isinstance(members, range) else tuple(members)
+
+
+def create_from_members(comm: Communicator, members: Sequence[int], tag: int) -> Communicator | None:
+    """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`."""
+    if comm.box.rank.number not in members:
+        return None
+    ranks = _compact(members)
+    if comm.groups_made is None:
+        comm.groups_made = {}
+    key = (tag, ranks)
+    count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
+    cid = derive_cid(comm.cid, "group", tag, tuple(ranks), count)
+    made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+    _agree(made, "Intracomm.Create_group")
+    return made
+
+
+def create_topology(comm: Communicator, members: int, topology: Any, name: str) -> Communicator | None:
+    """A communicator of the first `members` ranks with a topology; None for the others."""
+    _agree(comm, name)
+    cid = derive_cid(comm.cid, "topology", comm.next_child())
+    if comm.me >= members:
+        return None
+    ranks = comm.ranks[:members]
+    return Communicator(shared_context(comm.fabric, cid, ranks, None, topology), comm.box, me=comm.me)
+
+
+def create_intercomm(
+    comm: Communicator, local_leader: int, peer: Communicator | None, remote_leader: int, tag: int
+) -> Communicator:
+    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own."""
+    name = "Intracomm.Create_intercomm"
+    ch = channel(comm, Note(name), check=False)
+    child = comm.next_child()
+    theirs = None
+    if comm.me == local_leader:
+        assert peer is not None
+        mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
+        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, check=False)
+        theirs = receive(peer, remote_leader, tag, peer.cid, name).data
+        if send is not None:
+            wait(send)
+    theirs = broadcast(ch, theirs, local_leader)
+    other_cid, other_child, *remote = struct.unpack(f"<{len(theirs) // 8}q", theirs)
+    sides = sorted([(comm.ranks[0], comm.cid, child), (remote[0], other_cid, other_child)])
+    return _make_inter(comm, derive_cid("inter", tag, *sides), comm.ranks, tuple(remote))
+
+
+def merge(comm: Communicator, high: bool) -> Communicator:
+    """MPI_Intercomm_merge: both groups in one, the group that says `high` after the other."""
+    assert comm.local is not None
+    other = exchange(comm, bytes([high]), "Intercomm.Merge")
+    other_high = bool(other[0])
+    first = (high, comm.ranks[0]) < (other_high, comm.remote[0])
+    ranks = (*comm.ranks, *comm.remote) if first else (*comm.remote, *comm.ranks)
+    cid = derive_cid(comm.cid, "merge", comm.next_child())
+    return Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+
+
+def same_context(one: Communicator, other: Communicator) -> int:
+    """MPI_Comm_compare: IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
+    if one.is_inter is not other.is_inter:
+        return c.UNEQUAL
+    if one.cid == other.cid:
+        return c.IDENT
+    pairs = [(one.context.ranks, other.context.ranks)]
+    if one.is_inter:
+        pairs.append((one.context.remote, other.context.remote))
+    if all(_equal(mine, theirs) for mine, theirs in pairs):
+        return c.CONGRUENT
+    if all(sorted(mine) == sorted(theirs) for mine, theirs in pairs):
+        return c.SIMILAR
+    return c.UNEQUAL
+
+
+def _equal(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+    return len(mine) == len(theirs) and all(a == b for a, b in zip(mine, theirs, strict=True))

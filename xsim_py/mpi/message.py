@@ -1,0 +1,202 @@
+"""Envelopes, and the operations that wait for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .constants import ANY_SOURCE, ANY_TAG
+
+if TYPE_CHECKING:
+    from xsim_py.process.fiber import Fiber
+
+    from .comm import Communicator
+
+__all__ = ["EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
+
+EAGER, SYNCHRONOUS, RENDEZVOUS = 0, 1, 2
+"""What kind of envelope a message is."""
+
+
+class Message:
+    """An envelope, with its data unless that follows by rendezvous.
+
+    Attributes
+    ----------
+    cid : int
+        The context: which communicator, and whether a collective.
+    source, tag : int
+        As the receiver matches them; the source is a rank in the communicator.
+    data : bytes
+        Packed.
+    size_bytes : int
+        Of the data, also before it is here.
+    kind : int
+        EAGER, SYNCHRONOUS or RENDEZVOUS.
+    arrival_ps : int
+        When all of it is here.
+    overhead_ps : int
+        What taking it costs the receiver.
+    to, origin : int
+        Ranks in the whole run.
+    ticket : int
+        What the sender calls the operation, if it wants an answer.
+    check : int
+        A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
+    note : object
+        What a collective says about itself, to find out that ranks are in different ones.
+    """
+
+    __slots__ = (
+        "arrival_ps",
+        "check",
+        "cid",
+        "data",
+        "kind",
+        "note",
+        "origin",
+        "overhead_ps",
+        "serial",
+        "size_bytes",
+        "source",
+        "tag",
+        "taken",
+        "ticket",
+        "to",
+    )
+
+    def __init__(
+        self,
+        cid: int,
+        source: int,
+        tag: int,
+        data: bytes,
+        size_bytes: int,
+        kind: int,
+        arrival_ps: int,
+        overhead_ps: int,
+        to: int,
+        origin: int,
+        ticket: int,
+        check: int,
+        note: Any,
+    ) -> None:
+        self.cid = cid
+        self.source = source
+        self.tag = tag
+        self.data = data
+        self.size_bytes = size_bytes
+        self.kind = kind
+        self.arrival_ps = arrival_ps
+        self.overhead_ps = overhead_ps
+        self.to = to
+        self.origin = origin
+        self.ticket = ticket
+        self.check = check
+        self.note = note
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Message, (
+            self.cid,
+            self.source,
+            self.tag,
+            self.data,
+            self.size_bytes,
+            self.kind,
+            self.arrival_ps,
+            self.overhead_ps,
+            self.to,
+            self.origin,
+            self.ticket,
+            self.check,
+            self.note,
+        )
+
+
+class Operation:
+    """Something that completes at a virtual time, and that fibers may wait for.
+
+    Attributes
+    ----------
+    done : bool
+        Set by the simulator at the time of completion, never earlier.
+    time_ps : int
+        That time.
+    overhead_ps : int
+        What completing it costs the rank's processor.
+    waiter : Fiber or None
+        The fiber to wake.
+    """
+
+    __slots__ = ("done", "overhead_ps", "time_ps", "waiter")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.time_ps = 0
+        self.overhead_ps = 0
+        self.waiter: Fiber | None = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        raise NotImplementedError
+
+    def complete(self) -> None:
+        """Mark as done and let the waiting fiber go on. An event handler: its time is `time_ps`."""
+        self.done = True
+        waiter = self.waiter
+        if waiter is not None:
+            self.waiter = None
+            waiter.resume()
+
+
+class Receive(Operation):
+    """A receive: posted, or matched and waiting for its data."""
+
+    __slots__ = ("cancelled", "comm", "detached", "message", "name", "note", "post_ps", "serial", "source", "tag")
+
+    def __init__(self, comm: Communicator, source: int, tag: int, post_ps: int, name: str) -> None:
+        self.done = False
+        self.time_ps = 0
+        self.overhead_ps = 0
+        self.waiter = None
+        self.comm = comm
+        self.source = source
+        self.tag = tag
+        self.post_ps = post_ps
+        self.name = name
+        self.message: Message | None = None
+        self.cancelled = False
+        self.detached: Any = None
+        self.note: Any = None
+        self.serial = 0
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        if self.note is not None:
+            return f"{self.note} on {self.comm.label()}, for a message of rank {self.source}"
+        source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
+        tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
+        what = "the data of a matched message" if self.message is not None else "a message"
+        return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
+
+
+class Send(Operation):
+    """A send that is not complete when it starts: rendezvous, or synchronous."""
+
+    __slots__ = ("comm", "data", "dest", "name", "note", "tag", "ticket", "to")
+
+    def __init__(self, comm: Communicator, dest: int, tag: int, data: bytes, name: str) -> None:
+        super().__init__()
+        self.comm = comm
+        self.dest = dest
+        self.tag = tag
+        self.data = data
+        self.name = name
+        self.note: Any = None
+        self.to = comm.remote[dest]
+        self.ticket = 0
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        if self.note is not None:
+            return f"{self.note} on {self.comm.label()}, sending to rank {self.dest}"
+        return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"

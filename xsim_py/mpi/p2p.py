@@ -1,0 +1,328 @@
+"""Point-to-point messages: envelopes, matching, and the eager and rendezvous protocols.
+
+The rules are those of MPI 4.1, chapter 3 (3.5: messages between two ranks on one communicator do not overtake). The
+times are those of `network`:
+
+* eager: the sender pays its overhead o and goes on; the message leaves when its interface is free, takes the time its
+  bytes take on the wire, and the latency L; the receiver pays its overhead when it takes the message.
+* rendezvous, above the threshold: an envelope (RTS) takes o + L; when it is matched an answer (CTS) takes L; then the
+  data leaves. The interfaces do this by themselves, as with a progress thread: neither CPU is needed for it.
+* synchronous sends below the threshold carry their data with the envelope, and complete when the match has been
+  acknowledged, which takes L.
+
+Cost: about twenty lines of Python a message. A message is one `Message`, one entry in the event queue, and one switch
+of greenlets if the receiver waits for it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from xsim_py.process import current
+
+from .constants import ANY_SOURCE
+from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .state import Mailbox
+
+if TYPE_CHECKING:
+    from xsim_py.process.rank import Rank
+    from xsim_py.process.shard import Shard
+
+    from .comm import Communicator, Context
+
+__all__ = ["BUFFERED_MODE", "STANDARD_MODE", "SYNC_MODE", "Fabric", "Settings", "receive", "start_receive", "start_send", "wait"]
+
+STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
+"""Send modes; a ready send is a standard one."""
+
+
+class Settings(NamedTuple):
+    """What a run and its machine say about the MPI library.
+
+    Attributes
+    ----------
+    ranks : int
+        The size of COMM_WORLD.
+    collectives : mapping of str to str
+        The algorithm of each collective operation; those not named are decided by size.
+    poll_ps : int
+        What a call costs that only looks.
+    pairs : bool
+        Whether messages are counted for each pair of ranks.
+    machine : object
+        Answers ``processor_name(rank)`` and ``node_of[rank]``.
+    """
+
+    ranks: int
+    collectives: Mapping[str, str]
+    poll_ps: int
+    pairs: bool
+    machine: Any
+
+
+class Fabric:
+    """What carries messages between the ranks of a shard and to other shards.
+
+    Parameters
+    ----------
+    shard : Shard
+        Whose ranks it serves.
+    network : Network
+        Answers what a message costs: ``link(source, dest).times(size_bytes)``.
+    links : SharedLinks or None
+        Where messages that meet on a link wait for each other.
+    settings : Settings
+        What the run and the machine say about the MPI library.
+    """
+
+    def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
+        self.shard = shard
+        self.kernel = shard.kernel
+        self.link = network.link
+        self.links = links
+        self.settings = settings
+        self.preference = settings.collectives
+        self.pairs = settings.pairs
+        self.contexts: WeakValueDictionary[tuple[int, int], Context] = WeakValueDictionary()
+        self.calls: dict[tuple[str, str], list[int]] = {}
+        self.deliver = self._deliver  # one bound method for all messages
+        shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
+        shard.handlers["shared"] = self._inject_all
+
+    def open(self, rank: Rank) -> Mailbox:
+        """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
+        rank.mpi = box = Mailbox(rank, self)
+        return box
+
+    # ------------------------------------------------------------------------------------------ the way out
+
+    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        """Let an envelope leave at `start_ps`; it arrives after its time on the wire and the latency."""
+        rank.key = key = rank.key + 1
+        if self.links is not None and self.links.between(rank.number, message.to):
+            self.kernel.post(start_ps, key, self._inject, (message, key))
+            return
+        message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
+        shard = self.shard
+        if shard.first <= message.to < shard.end:
+            heappush(self.kernel._queue, (arrival, key, self.deliver, message))  # type: ignore[misc]
+        else:
+            shard.post_to(message.to, arrival, key, "message", message)
+
+    def _inject(self, entry: tuple[Message, int]) -> None:
+        """A message enters a network whose links are shared; all shards keep the same account of the links."""
+        message, key = entry
+        way = (message.origin, message.to, len(message.data))
+        if self.shard.alone:
+            self._inject_all([(self.kernel.now_ps, key, way, message)])
+        else:
+            self.shard.share(self.kernel.now_ps, key, way, message.to, message)
+
+    def _inject_all(self, entries: list[tuple[int, int, tuple[int, int, int], Message | None]]) -> None:
+        for time_ps, key, way, message in entries:
+            arrival_ps = self.links.traverse(*way, time_ps)
+            if message is not None:
+                message.arrival_ps = arrival_ps
+                self.kernel.post(arrival_ps, key, self.deliver, message)
+
+    def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
+        """The data of a rendezvous, after the receiver has answered."""
+        link = self.link(rank.number, send.to)
+        _, wire_ps, busy_ps, latency_ps, _, _ = link.times(len(send.data))
+        start_ps = max(start_ps, rank.nic_free_ps)
+        rank.nic_free_ps = start_ps + busy_ps
+        data = Message(0, 0, 0, send.data, len(send.data), RENDEZVOUS, 0, 0, send.to, rank.number, send.ticket, 0, None)
+        self.launch(rank, data, start_ps, wire_ps, latency_ps)
+        rank.key += 1
+        send.time_ps = start_ps + wire_ps
+        self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
+
+    def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
+        """Send an answer without data (CTS, ACK) back to the sender of `message`."""
+        latency_ps = self.link(rank.number, message.origin).times(0)[3]
+        rank.key += 1
+        self.shard.post_to(message.origin, when_ps + latency_ps, rank.key, handler, (message.origin, message.ticket))
+
+    # ------------------------------------------------------------------------------------------- the way in
+
+    def _deliver(self, message: Message) -> None:
+        """An envelope has arrived: match it or keep it."""
+        shard = self.shard
+        rank = shard.ranks[message.to - shard.first]
+        shard.digest += hash(
+            (message.arrival_ps, message.to, message.source, message.tag, message.size_bytes, message.check)
+        )
+        box: Mailbox = rank.mpi or self.open(rank)
+        if message.cid == 0:
+            self._rendezvous_data(box, message)
+            return
+        operation = box.match(message)
+        if operation is None:
+            box.keep(message)
+        elif message.kind == EAGER:
+            operation.message = message
+            operation.time_ps = message.arrival_ps
+            operation.overhead_ps = message.overhead_ps
+            operation.done = True
+            if operation.waiter is not None:
+                waiter, operation.waiter = operation.waiter, None
+                waiter.resume()
+            elif operation.detached is not None:
+                operation.detached(message)
+        else:
+            self.matched(rank, operation, message, max(message.arrival_ps, operation.post_ps))
+
+    def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
+        """A receive and an envelope have found each other at `when_ps`. True to the protocol of the envelope."""
+        operation.message = message
+        operation.overhead_ps = message.overhead_ps
+        if message.kind == RENDEZVOUS:
+            box: Mailbox = rank.mpi
+            box.tickets[message.origin, message.ticket] = operation
+            self.answer(rank, message, "cts", when_ps)
+            return
+        if message.kind == SYNCHRONOUS:
+            self.answer(rank, message, "ack", when_ps)
+        operation.time_ps = message.arrival_ps
+        operation.complete()
+        if operation.detached is not None:
+            operation.detached(message)
+
+    def _clear_to_send(self, argument: tuple[int, int]) -> None:
+        number, ticket = argument
+        rank = self.shard.rank(number)
+        self.send_data(rank, rank.mpi.sends.pop(ticket), self.kernel.now_ps)
+
+    def _acknowledged(self, argument: tuple[int, int]) -> None:
+        number, ticket = argument
+        send: Send = self.shard.rank(number).mpi.sends.pop(ticket)
+        send.time_ps = self.kernel.now_ps
+        send.complete()
+
+    def _data(self, message: Message) -> None:
+        self._rendezvous_data(self.shard.rank(message.to).mpi, message)
+
+    def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
+        operation = box.tickets.pop((message.origin, message.ticket))
+        assert operation.message is not None
+        operation.message.data = message.data
+        operation.message.arrival_ps = operation.time_ps = message.arrival_ps
+        operation.complete()
+        if operation.detached is not None:
+            operation.detached(operation.message)
+
+
+# ------------------------------------------------------------------------------------------------ the calls
+
+
+def start_send(
+    comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, *, check: bool, note: Any = None
+) -> Send | None:
+    """Begin a send in the running fiber, which pays the overhead.
+
+    Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
+    """
+    fiber = current.fiber
+    assert fiber is not None
+    rank = fiber.rank
+    fabric = comm.fabric
+    to = comm.remote[dest]
+    size = len(data)
+    link = fabric.link(rank.number, to)
+    send_ps, wire_ps, busy_ps, latency_ps, receive_ps, eager = link.cache.get(size) or link.times(size)
+    fiber.clock_ps = start = fiber.clock_ps + send_ps
+    if rank.nic_free_ps > start:
+        start = rank.nic_free_ps
+    rank.messages_sent += 1
+    rank.bytes_sent += size
+    if fabric.pairs:
+        box = comm.box
+        slot = (to << 6) | size.bit_length()
+        box.pairs[slot] = box.pairs.get(slot, 0) + 1
+    crc = zlib.crc32(data) if check else 0
+    if eager and mode != SYNC_MODE:
+        rank.nic_free_ps = start + busy_ps
+        message = Message(cid, comm.me, tag, data, size, EAGER, 0, receive_ps, to, rank.number, 0, crc, note)
+        fabric.launch(rank, message, start, wire_ps, latency_ps)
+        return None
+    send = Send(comm, dest, tag, data, name)
+    send.note = note
+    comm.box.register(send)
+    if eager:
+        rank.nic_free_ps = start + busy_ps
+        kind = SYNCHRONOUS
+    else:
+        kind, data, wire_ps = RENDEZVOUS, b"", 0
+    message = Message(cid, comm.me, tag, data, size, kind, 0, receive_ps, to, rank.number, send.ticket, crc, note)
+    fabric.launch(rank, message, start, wire_ps, latency_ps)
+    return None if mode == BUFFERED_MODE else send
+
+
+def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
+    """Post a receive in the running fiber."""
+    fiber = current.fiber
+    assert fiber is not None
+    if source == ANY_SOURCE:
+        fiber.sync()
+    box = comm.box
+    operation = Receive(comm, source, tag, fiber.clock_ps, name)
+    operation.note = note
+    message = box.take(cid, source, tag)
+    if message is None:
+        box.post(cid, operation)
+    elif message.kind == EAGER:
+        operation.message = message
+        operation.done = True
+        operation.time_ps = message.arrival_ps
+        operation.overhead_ps = message.overhead_ps
+    else:
+        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    return operation
+
+
+def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
+    """Receive in the running fiber, which waits until the message is here and pays the overhead."""
+    fiber = current.fiber
+    assert fiber is not None
+    if source == ANY_SOURCE:
+        fiber.sync()
+    box = comm.box
+    message = box.take(cid, source, tag)
+    if message is not None and message.kind == EAGER:
+        fiber.clock_ps += message.overhead_ps
+        return message
+    operation = Receive(comm, source, tag, fiber.clock_ps, name)
+    operation.note = note
+    if message is None:
+        box.post(cid, operation)
+    else:
+        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    if not operation.done:
+        operation.waiter = fiber
+        fiber.park(operation)
+    message = operation.message
+    assert message is not None
+    if message.arrival_ps > fiber.clock_ps:
+        fiber.rank.waited_ps += message.arrival_ps - fiber.clock_ps
+        fiber.clock_ps = message.arrival_ps
+    fiber.clock_ps += message.overhead_ps
+    return message
+
+
+def wait(operation: Operation) -> None:
+    """Let the running fiber wait for one operation, and pay for its completion."""
+    fiber = current.fiber
+    assert fiber is not None
+    if not operation.done:
+        operation.waiter = fiber
+        fiber.park(operation)
+    if operation.time_ps > fiber.clock_ps:
+        fiber.rank.waited_ps += operation.time_ps - fiber.clock_ps
+        fiber.clock_ps = operation.time_ps
+    fiber.clock_ps += operation.overhead_ps
+
+

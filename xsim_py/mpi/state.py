@@ -1,0 +1,290 @@
+"""What the virtual MPI keeps for one rank: its mailbox, and the objects that are private to a process."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from .constants import ANY_SOURCE, ANY_TAG
+from .message import Message, Receive, Send
+
+if TYPE_CHECKING:
+    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.rank import Rank
+
+    from .comm import Communicator
+    from .p2p import Fabric
+
+__all__ = ["Mailbox", "Probe"]
+
+
+class Probe:
+    """A fiber that waits for a message to arrive, without or with taking it out of the mailbox."""
+
+    __slots__ = ("cid", "comm", "fiber", "message", "name", "source", "tag", "take")
+
+    def __init__(self, comm: Communicator, cid: int, source: int, tag: int, fiber: Fiber, name: str) -> None:
+        self.comm = comm
+        self.cid = cid
+        self.source = source
+        self.tag = tag
+        self.fiber = fiber
+        self.name = name
+        self.message: Message | None = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
+        return f"{self.name} on {self.comm.label()}: a message from {source}"
+
+    def wants(self, message: Message) -> bool:
+        """Whether this message is one to report."""
+        return (
+            message.cid == self.cid
+            and self.source in (ANY_SOURCE, message.source)
+            and self.tag in (ANY_TAG, message.tag)
+        )
+
+
+class Mailbox:
+    """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
+
+    Both are kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives
+    from any source have lists of their own; messages get a list in order of arrival once the rank has used a wildcard.
+
+    Attributes
+    ----------
+    fabric : Fabric
+        Carries this rank's messages.
+    tickets : dict
+        Receives that wait for the data of a rendezvous, by (sender, the sender's ticket).
+    sends : dict
+        Sends that wait for an answer, by ticket.
+    world, self_comm : Communicator or None
+        This rank's side of COMM_WORLD and COMM_SELF.
+    private : dict
+        Further objects of this process (error codes, attached buffer, keyvals), made on first use.
+    """
+
+    __slots__ = (
+        "fabric",
+        "pairs",
+        "posted",
+        "posted_any",
+        "private",
+        "probes",
+        "rank",
+        "self_comm",
+        "sends",
+        "serial",
+        "ticket",
+        "tickets",
+        "unexpected",
+        "wild",
+        "world",
+    )
+
+    def __init__(self, rank: Rank, fabric: Fabric) -> None:
+        self.rank = rank
+        self.fabric = fabric
+        self.posted: dict[tuple[int, int], Any] = {}
+        self.posted_any: dict[int, deque[Receive]] | None = None
+        self.unexpected: dict[tuple[int, int], Any] = {}
+        self.wild: dict[int, deque[Message]] | None = None
+        self.probes: list[Probe] | None = None
+        self.tickets: dict[tuple[int, int], Receive] = {}
+        self.sends: dict[int, Send] = {}
+        self.serial = 0
+        self.ticket = 0
+        self.world: Communicator | None = None
+        self.self_comm: Communicator | None = None
+        self.pairs: dict[int, int] = {}
+        self.private: dict[str, Any] | None = None
+
+    def own(self, name: str, make: Any) -> Any:
+        """This process's own object called `name`, made by ``make()`` on first use."""
+        if self.private is None:
+            self.private = {}
+        if name not in self.private:
+            self.private[name] = make()
+        return self.private[name]
+
+    def register(self, send: Send) -> None:
+        """Give a send that waits for an answer its ticket."""
+        self.ticket += 1
+        send.ticket = self.ticket
+        self.sends[self.ticket] = send
+
+    # ---------------------------------------------------------------------------------------- posted receives
+
+    def post(self, cid: int, operation: Receive) -> None:
+        """Let a receive wait for its message."""
+        self.serial += 1
+        operation.serial = self.serial
+        if operation.source == ANY_SOURCE:
+            if self.posted_any is None:
+                self.posted_any = {}
+            self.posted_any.setdefault(cid, deque()).append(operation)
+        else:
+            _append(self.posted, (cid, operation.source), operation)
+
+    def match(self, message: Message) -> Receive | None:
+        """The receive that takes an arriving message: of those that fit, the one posted first."""
+        key = (message.cid, message.source)
+        entry = self.posted.get(key)
+        if self.posted_any is not None and message.cid in self.posted_any:
+            return self._match_with_wildcards(message, key)
+        if entry is None:
+            return None
+        if type(entry) is Receive:
+            if entry.tag == message.tag or entry.tag == ANY_TAG:
+                del self.posted[key]
+                return entry
+            return None
+        for operation in entry:
+            if operation.tag in (message.tag, ANY_TAG):
+                _remove(self.posted, key, operation)
+                return operation  # type: ignore[no-any-return]
+        return None
+
+    def _match_with_wildcards(self, message: Message, key: tuple[int, int]) -> Receive | None:
+        assert self.posted_any is not None
+        fitting = [
+            operation
+            for operation in (*_entries(self.posted.get(key)), *self.posted_any[message.cid])
+            if operation.tag in (message.tag, ANY_TAG)
+        ]
+        if not fitting:
+            return None
+        first = min(fitting, key=lambda operation: operation.serial)
+        self.unpost(message.cid, first)
+        return first
+
+    def unpost(self, cid: int, operation: Receive) -> bool:
+        """Take a receive back, if it still waits; True if it did."""
+        if operation.source == ANY_SOURCE:
+            queue = (self.posted_any or {}).get(cid)
+            if queue is None or operation not in queue:
+                return False
+            queue.remove(operation)
+            if not queue:
+                assert self.posted_any is not None
+                del self.posted_any[cid]
+            return True
+        key = (cid, operation.source)
+        if operation not in _entries(self.posted.get(key)):
+            return False
+        _remove(self.posted, key, operation)
+        return True
+
+    # ------------------------------------------------------------------------------------ unexpected messages
+
+    def keep(self, message: Message) -> None:
+        """Keep an arrived message that nobody has asked for yet, or give it to a probe that waits for it."""
+        self.serial += 1
+        message.serial = self.serial
+        message.taken = False
+        _append(self.unexpected, (message.cid, message.source), message)
+        if self.wild is not None and message.cid in self.wild:
+            self.wild[message.cid].append(message)
+        if self.probes is not None:
+            for probe in self.probes:
+                if probe.wants(message):
+                    self.probes.remove(probe)
+                    probe.message = message
+                    probe.fiber.resume()
+                    return
+
+    def take(self, cid: int, source: int, tag: int) -> Message | None:
+        """The earliest kept message that fits, taken out of the mailbox."""
+        if source == ANY_SOURCE:
+            message = self._first_of_any(cid, tag)
+            if message is not None:
+                self.remove(message)
+            return message
+        key = (cid, source)
+        entry = self.unexpected.get(key)
+        if entry is None:
+            return None
+        if type(entry) is Message:
+            if entry.tag == tag or tag == ANY_TAG:
+                del self.unexpected[key]
+                entry.taken = True
+                return entry
+            return None
+        for message in entry:
+            if tag in (message.tag, ANY_TAG):
+                self.remove(message)
+                return message  # type: ignore[no-any-return]
+        return None
+
+    def look(self, cid: int, source: int, tag: int) -> Message | None:
+        """The earliest kept message that fits, left where it is."""
+        if source == ANY_SOURCE:
+            return self._first_of_any(cid, tag)
+        for message in _entries(self.unexpected.get((cid, source))):
+            if tag in (message.tag, ANY_TAG):
+                return message  # type: ignore[no-any-return]
+        return None
+
+    def remove(self, message: Message) -> None:
+        """Take a kept message out of the mailbox."""
+        message.taken = True
+        _remove(self.unexpected, (message.cid, message.source), message)
+
+    def _first_of_any(self, cid: int, tag: int) -> Message | None:
+        """What a wildcard receive picks: the message that arrived first. A decision point: MPI leaves it open."""
+        if self.wild is None:
+            self.wild = {}
+        queue = self.wild.get(cid)
+        if queue is None:
+            kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in _entries(entry)]
+            queue = self.wild[cid] = deque(sorted(kept, key=lambda message: message.serial))
+        while queue and queue[0].taken:
+            queue.popleft()
+        skipped = 0
+        found = None
+        for message in queue:
+            if message.taken:
+                skipped += 1
+            elif tag in (message.tag, ANY_TAG):
+                found = message
+                break
+        if skipped > 64:
+            self.wild[cid] = deque(message for message in queue if not message.taken)
+        return found
+
+    def all_kept(self) -> list[Message]:
+        """Every message that has arrived and was never received, in order of arrival."""
+        kept = [message for entry in self.unexpected.values() for message in _entries(entry)]
+        return sorted(kept, key=lambda message: message.serial)
+
+
+def _entries(entry: Any) -> Any:
+    """The entries under one key: none, one, or a deque."""
+    if entry is None:
+        return ()
+    return entry if type(entry) is deque else (entry,)
+
+
+def _append(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: Any) -> None:
+    there = table.get(key)
+    if there is None:
+        table[key] = entry
+    elif type(there) is deque:
+        there.append(entry)
+    else:
+        table[key] = deque((there, entry))
+
+
+def _remove(table: dict[tuple[int, int], Any], key: tuple[int, int], entry: Any) -> None:
+    there = table[key]
+    if type(there) is not deque:
+        del table[key]
+        return
+    if there[0] is entry:
+        there.popleft()
+    else:
+        there.remove(entry)
+    if not there:
+        del table[key]

@@ -1,0 +1,263 @@
+"""From what the shards are left with to the `Result`: totals, tables, warnings, and the roll-call of a run that stalled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xsim_py.mpi.calls import MISMATCH
+from xsim_py.mpi.harvest import Leftover, Part, Waiting
+from xsim_py.report import Result, Table
+from xsim_py.units import PS_PER_S, format_time
+
+__all__ = ["assemble"]
+
+_MOST_LISTED = 8
+
+
+def assemble(parts: Sequence[Part], facts: dict[str, Any], *, printed: str, compute: str) -> Result:
+    """Join the parts of all shards.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        In the order of the shards.
+    facts : dict
+        The provenance, and what the run cost.
+    printed : str
+        Digest of what the program printed.
+    compute : str
+        The compute mode.
+    """
+    ended, status, report = _ending(parts)
+    virtual_ps = _virtual_time_ps(parts)
+    statuses = _flat(part.exit_status for part in parts)
+    ended_ps = _flat(part.ended_ps for part in parts)
+    text = repr((sum(part.digest for part in parts) & ((1 << 64) - 1), ended_ps, statuses, printed, ended, status))
+    summary = {
+        "virtual_time_s": virtual_ps / PS_PER_S,
+        "digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
+        "events": sum(part.events for part in parts),
+        "messages": sum(sum(part.messages) for part in parts),
+        "bytes": sum(sum(part.sent_bytes) for part in parts),
+        "exit_status": status,
+        "ended": ended,
+        **{key: value for key, value in facts.items() if key not in ("machine", "program")},
+    }
+    result = Result(
+        summary,
+        tables=[_ranks_table(parts), _pairs_table(parts), _collectives_table(parts)],
+        report=report,
+        warnings=_warnings(parts, ended, compute),
+        machine=facts["machine"],
+        program=facts["program"],
+    )
+    result.values = _flat(part.values for part in parts)
+    return result
+
+
+def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
+    return [entry for entries in lists for entry in entries]
+
+
+def _virtual_time_ps(parts: Sequence[Part]) -> int:
+    stopped = [part.stopped_ps for part in parts if part.stopped_ps is not None]
+    if stopped:
+        return max(stopped)
+    times = [time_ps for part in parts for time_ps in part.ended_ps if time_ps is not None]
+    times += [waiting.clock_ps for part in parts for waiting in part.waiting]
+    return max(times, default=0)
+
+
+def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
+    """How the run ended, its exit status, and what there is to report."""
+    reasons = [part.stop_reason for part in parts if part.stop_reason]
+    waiting = _flat(part.waiting for part in parts)
+    total = sum(len(part.ended_ps) for part in parts)
+    if reasons:
+        said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
+        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _roll_call(said, waiting, total, parts)
+    abort = next((part.abort for part in parts if part.abort is not None), None)
+    if abort is not None:
+        rank, time_ps, status, message = abort
+        text = f"rank {rank} ended the job at {format_time(time_ps, digits=None)}: {message}"
+        if message.startswith(MISMATCH):
+            return "stalled", 3, _roll_call(f"{message} (at {format_time(time_ps, digits=None)})", waiting, total, parts)
+        return "aborted", status, text
+    if waiting:
+        now = format_time(max(part.now_ps for part in parts), digits=None)
+        return "stalled", 3, _roll_call(f"stalled at {now}: nothing can happen any more", waiting, total, parts)
+    ends = [
+        (time_ps, part.first + index, status)
+        for part in parts
+        for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
+        if status
+    ]
+    return "finished", min(ends)[2] if ends else 0, ""
+
+
+# ---------------------------------------------------------------------------------------------- the roll-call
+
+
+def _roll_call(headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part]) -> str:
+    lines = [headline, f"{total - len(waiting):,} of {total:,} ranks have ended; of the others:"]
+    groups: dict[tuple[str, str], list[Waiting]] = {}
+    for entry in waiting:
+        groups.setdefault((entry.kind, entry.place), []).append(entry)
+    for (kind, place), members in groups.items():
+        ranks = spans([entry.rank for entry in members])
+        plural = "ranks" if len(members) > 1 else "rank"
+        lines.append(f"  {plural} {ranks}: {kind}{f', {place}' if place else ''}")
+        lines += [f"      {text}" for text in _particulars(members)]
+    lines += _mismatches(waiting)
+    cycle = _cycle({entry.rank: entry.peer for entry in waiting if entry.peer is not None})
+    if cycle:
+        lines.append(f"cycle: {' waits for '.join(f'rank {rank}' for rank in cycle)}")
+    lines += _dead_ends(waiting, parts)
+    leftovers = _flat(part.leftovers for part in parts)
+    if leftovers:
+        lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
+    return "\n".join(lines)
+
+
+def _particulars(members: list[Waiting]) -> list[str]:
+    shown = [
+        f"rank {entry.rank} at {format_time(entry.clock_ps, digits=None)}: {entry.reason or 'not in an MPI call'}"
+        for entry in members[:_MOST_LISTED]
+    ]
+    if len(members) > _MOST_LISTED:
+        shown.append(f"... and {len(members) - _MOST_LISTED:,} more")
+    return shown
+
+
+def _mismatches(waiting: list[Waiting]) -> list[str]:
+    """Ranks that are in different collectives on one communicator."""
+    places: dict[tuple[str, int], dict[str, list[int]]] = {}
+    for entry in waiting:
+        if entry.collective is not None:
+            label, number, note = entry.collective
+            places.setdefault((label, number), {}).setdefault(note, []).append(entry.rank)
+    lines = []
+    for (label, number), notes in places.items():
+        if len(notes) > 1:
+            said = "; ".join(f"ranks {spans(ranks)} in {note}" for note, ranks in notes.items())
+            lines.append(f"{MISMATCH} on {label}, collective number {number}: {said}")
+    return lines
+
+
+def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
+    ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
+    awaited = sorted({entry.peer for entry in waiting if entry.peer is not None and entry.peer in ended})
+    if not awaited:
+        return []
+    first = awaited[0]
+    return [
+        f"waited for, but ended already: rank{'s' if len(awaited) > 1 else ''} {spans(awaited)}"
+        f" (rank {first} at {format_time(ended[first], digits=None)})"
+    ]
+
+
+def _cycle(edges: dict[int, int | None]) -> list[int]:
+    """A cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
+    done: set[int] = set()
+    for start in sorted(edges):
+        path: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and at in edges and at not in done and at not in path:
+            path[at] = None
+            at = edges[at]
+        if at is not None and at in path:
+            walk = list(path)
+            return [*walk[walk.index(at) :], at]
+        done.update(path)
+    return []
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers in few words: ``0-3, 7, 9-10``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    if len(words) > 2 * _MOST_LISTED:
+        words = [*words[:_MOST_LISTED], "...", words[-1]]
+    return ", ".join(words)
+
+
+# ------------------------------------------------------------------------------------- warnings and tables
+
+
+def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
+    warnings = []
+    leftovers = _flat(part.leftovers for part in parts)
+    if leftovers and ended == "finished":
+        warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
+    if compute == "measured":
+        warnings.append("compute time was measured on this computer: another run gives other times and another digest")
+    return warnings
+
+
+def _unreceived(leftovers: list[Leftover], count: int) -> str:
+    shown = [f"rank {m.source} to rank {m.dest}, tag {m.tag}, {m.size_bytes} bytes" for m in leftovers[:_MOST_LISTED]]
+    more = f"; and {count - len(shown):,} more" if count > len(shown) else ""
+    messages = "message was" if count == 1 else "messages were"
+    return f"{count:,} {messages} sent but never received: {'; '.join(shown)}{more}"
+
+
+def _ranks_table(parts: Sequence[Part]) -> Table:
+    return Table(
+        "ranks",
+        {
+            "rank": list(range(sum(len(part.ended_ps) for part in parts))),
+            "node": _flat(part.nodes for part in parts),
+            "end_s": [None if ps is None else ps / PS_PER_S for part in parts for ps in part.ended_ps],
+            "exit_status": _flat(part.exit_status for part in parts),
+            "messages": _flat(part.messages for part in parts),
+            "bytes": _flat(part.sent_bytes for part in parts),
+            "waited_s": [ps / PS_PER_S for part in parts for ps in part.waited_ps],
+        },
+        units={"end_s": "s", "bytes": "B", "waited_s": "s"},
+    )
+
+
+def _pairs_table(parts: Sequence[Part]) -> Table:
+    rows = sorted(_flat(part.pairs for part in parts))
+    return Table(
+        "pairs",
+        {
+            "source": [row[0] for row in rows],
+            "dest": [row[1] for row in rows],
+            "size_from": [1 << row[2] - 1 if row[2] else 0 for row in rows],
+            "size_to": [(1 << row[2]) - 1 for row in rows],
+            "messages": [row[3] for row in rows],
+        },
+        units={"size_from": "B", "size_to": "B"},
+    )
+
+
+def _collectives_table(parts: Sequence[Part]) -> Table:
+    joined: dict[tuple[str, str], list[int]] = {}
+    for part in parts:
+        for key, (calls, size, total, longest) in part.collectives.items():
+            row = joined.setdefault(key, [0, 0, 0, 0])
+            row[0] += calls
+            row[1] += size
+            row[2] += total
+            row[3] = max(row[3], longest)
+    keys = sorted(joined)
+    return Table(
+        "collectives",
+        {
+            "communicator": [key[0] for key in keys],
+            "operation": [key[1] for key in keys],
+            "calls": [joined[key][0] for key in keys],
+            "bytes": [joined[key][1] for key in keys],
+            "mean_s": [joined[key][2] / joined[key][0] / PS_PER_S for key in keys],
+            "longest_s": [joined[key][3] / PS_PER_S for key in keys],
+        },
+        units={"bytes": "B", "mean_s": "s", "longest_s": "s"},
+    )

@@ -1,0 +1,103 @@
+"""The module `time` as a virtual rank sees it: every clock shows virtual time, sleeping lets it pass.
+
+A program may spin until a clock reaches some value. Reading a clock costs nothing here, so such a loop would never end;
+therefore a clock that is read very often at one and the same instant begins to tick.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import current
+from .patches import Patches
+
+__all__ = ["EPOCH_S", "install", "read_ps"]
+
+EPOCH_S = 1_577_836_800
+"""What ``time.time()`` shows at virtual time zero: 2020-01-01 00:00:00 UTC. The same in every run."""
+
+_PATIENT_READS = 1000
+_TICK_PS = 100_000
+
+
+class _Reads:
+    """How often one rank has read its clock at one instant."""
+
+    __slots__ = ("clock_ps", "count")
+
+    def __init__(self) -> None:
+        self.clock_ps = -1
+        self.count = 0
+
+
+def read_ps() -> int:
+    """The running rank's virtual time, in picoseconds; see the head of this file for when reading it costs time."""
+    fiber = current.fiber
+    assert fiber is not None
+    reads = fiber.rank.private("clock reads", _Reads)
+    if reads.clock_ps != fiber.clock_ps:
+        reads.clock_ps = fiber.clock_ps
+        reads.count = 0
+    reads.count += 1
+    if reads.count > _PATIENT_READS:
+        fiber.sleep(_TICK_PS)
+        reads.clock_ps = fiber.clock_ps
+    return fiber.clock_ps
+
+
+def sleep(seconds: float) -> None:
+    """`time.sleep` in virtual time."""
+    fiber = current.fiber
+    if fiber is None:
+        _real_sleep(seconds)
+        return
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    fiber.sleep(round(seconds * 10**12))
+
+
+_real_sleep = time.sleep
+
+
+def _seconds(real: Callable[[], float], epoch_s: int) -> Callable[[], float]:
+    def clock() -> float:
+        return real() if current.fiber is None else epoch_s + read_ps() / 10**12
+
+    return clock
+
+
+def _nanoseconds(real: Callable[[], int], epoch_s: int) -> Callable[[], int]:
+    def clock() -> int:
+        return real() if current.fiber is None else epoch_s * 10**9 + read_ps() // 1000
+
+    return clock
+
+
+def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """`real` with the virtual time where a call leaves the time out."""
+
+    def clock(*args: Any) -> Any:
+        if current.fiber is not None and (len(args) <= position or args[position] is None):
+            now: Any = EPOCH_S + read_ps() / 10**12
+            if real.__name__ in ("asctime", "strftime"):
+                now = _real_localtime(now)
+            args = (*args[:position], now)
+        return real(*args)
+
+    return clock
+
+
+_real_localtime = time.localtime
+
+
+def install(patches: Patches) -> None:
+    """Replace the functions of `time` for the duration of a run."""
+    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"):
+        epoch = EPOCH_S if name == "time" else 0
+        patches.set(time, name, _seconds(getattr(time, name), epoch))
+        patches.set(time, f"{name}_ns", _nanoseconds(getattr(time, f"{name}_ns"), epoch))
+    patches.set(time, "sleep", sleep)
+    for name, position in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("asctime", 0), ("strftime", 1)):
+        patches.set(time, name, _defaulting(getattr(time, name), position))

@@ -1,0 +1,134 @@
+"""One thread of control of a virtual rank: a greenlet and its own virtual clock.
+
+A rank has one fiber for its program, and one more for each non-blocking collective in progress (the progress engine of
+a real MPI). A fiber's clock may run ahead of the kernel by the overheads of the MPI calls it has made; it catches up
+(`sync`) before it looks at anything that other ranks can change.
+
+Only this file switches greenlets. Everything that blocks goes through `Fiber.park`, with a reason that can be shown.
+
+A fiber that is abandoned (its rank died, or the run ended while it was parked) must never run again, not even a
+``finally``. A greenlet that is collected is first thrown `GreenletExit`, which would unwind the user's stack; so an
+abandoned greenlet is made immortal. That costs its memory (about 6 KB and what its frames refer to) until the process ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from greenlet import getcurrent, greenlet
+
+from . import context, current
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+__all__ = ["Fiber", "Parked", "hub_switch", "in_hub"]
+
+
+class Parked:
+    """Why a fiber waits; the roll-call prints it. The other kinds live where they are understood, in `mpi`."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        """One line for people."""
+        raise NotImplementedError
+
+
+class Until(Parked):
+    """Waits for its own clock only."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        """One line for people."""
+        return "time.sleep or computing"
+
+
+UNTIL = Until()
+
+
+class Fiber:
+    """A greenlet of a rank, and the rank's time as that greenlet knows it.
+
+    Attributes
+    ----------
+    rank : Rank
+        The virtual rank that this fiber belongs to.
+    clock_ps : int
+        Its virtual time; never behind the kernel while it runs.
+    waiting : object or None
+        The reason it is parked for (anything with ``describe()``), None while it runs or is about to.
+    greenlet : greenlet or None
+        None before the start and after the end.
+    """
+
+    __slots__ = ("clock_ps", "greenlet", "rank", "waiting")
+
+    def __init__(self, rank: Rank, clock_ps: int) -> None:
+        self.rank = rank
+        self.clock_ps = clock_ps
+        self.waiting: Any = None
+        self.greenlet: greenlet | None = None
+
+    def start(self, body: Callable[[Fiber], None]) -> None:
+        """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber."""
+        self.greenlet = greenlet(body, getcurrent())
+        self._enter(self)
+
+    def park(self, reason: Any) -> None:
+        """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
+        self.waiting = reason
+        self.greenlet.parent.switch()  # type: ignore[union-attr]
+
+    def resume(self) -> None:
+        """Go on after `park`. Called by the simulator (an event handler), never by another fiber."""
+        self.waiting = None
+        self._enter()
+
+    def _enter(self, *args: Any) -> None:
+        rank = self.rank
+        if context.installed is not rank:
+            context.install(rank)
+        current.fiber = self
+        self.greenlet.switch(*args)  # type: ignore[union-attr]
+        current.fiber = None
+        if self.greenlet.dead:  # type: ignore[union-attr]
+            self.greenlet = None
+
+    def sync(self) -> None:
+        """Wait until the kernel has reached this fiber's clock: all that can have arrived by now has arrived."""
+        rank = self.rank
+        if self.clock_ps > rank.shard.kernel._now:
+            rank.key += 1
+            rank.shard.kernel.post(self.clock_ps, rank.key, _resume, self)
+            self.park(UNTIL)
+
+    def sleep(self, duration_ps: int) -> None:
+        """Let virtual time pass for this fiber."""
+        self.clock_ps += duration_ps
+        self.sync()
+
+    def abandon(self) -> None:
+        """Never run this fiber again; see the head of this file."""
+        glet, self.greenlet = self.greenlet, None
+        if glet is not None and not glet.dead:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(glet))
+
+
+_resume = Fiber.resume
+
+
+def in_hub() -> bool:
+    """Whether the simulator itself runs, not a virtual rank."""
+    return current.fiber is None
+
+
+def hub_switch() -> None:
+    """Leave the running fiber where it stands, for ever, and go on in the simulator; see `Fiber.abandon`."""
+    fiber = current.fiber
+    assert fiber is not None
+    assert fiber.greenlet is not None
+    fiber.greenlet.parent.switch()  # type: ignore[union-attr]

@@ -1,0 +1,94 @@
+"""A virtual rank: what a real MPI process would be, as small as it can be made.
+
+A million of these have to fit into one machine, so every attribute is a slot, and what only some ranks use (private
+modules, MPI state, random generators) is made on first use.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.engine import first_key
+
+from .fiber import Fiber
+
+if TYPE_CHECKING:
+    from .shard import Shard
+
+__all__ = ["Rank"]
+
+
+class Rank:
+    """One virtual process.
+
+    Attributes
+    ----------
+    number : int
+        Its rank in ``COMM_WORLD``.
+    shard : Shard
+        Where it lives.
+    key : int
+        The last event key that this rank has given out (see `engine.kernel`).
+    fiber : Fiber
+        The thread of control that runs the program.
+    nic_free_ps : int
+        When its network interface has sent all that it was given so far.
+    exit_status : int or None
+        None while it lives.
+    ended_ps : int or None
+        Its time of death or of return from its program.
+    main : module or None
+        Its own ``__main__``.
+    modules : dict or None
+        Its own copies of the program's other modules.
+    mpi : object or None
+        Everything that the floor `mpi` keeps for this rank, made on its first MPI call.
+    extra : dict
+        What the isolation keeps for this rank: random generators, atexit functions, partial lines of output.
+    """
+
+    __slots__ = (
+        "argv",
+        "bytes_sent",
+        "ended_ps",
+        "exit_status",
+        "extra",
+        "fiber",
+        "key",
+        "main",
+        "messages_sent",
+        "modules",
+        "mpi",
+        "nic_free_ps",
+        "number",
+        "pairs",
+        "shard",
+        "waited_ps",
+    )
+
+    def __init__(self, number: int, shard: Shard) -> None:
+        self.number = number
+        self.shard = shard
+        self.key = first_key(number)
+        self.fiber = Fiber(self, 0)
+        self.nic_free_ps = 0
+        self.exit_status: int | None = None
+        self.ended_ps: int | None = None
+        self.main: ModuleType | None = None
+        self.argv: list[str] | None = None
+        self.modules: dict[str, ModuleType] | None = None
+        self.mpi: Any = None
+        self.extra: dict[str, Any] | None = None
+        self.messages_sent = 0
+        self.bytes_sent = 0
+        self.waited_ps = 0
+        self.pairs: dict[int, int] | None = None
+
+    def private(self, name: str, make: Any) -> Any:
+        """The rank's own object called `name`, made by ``make()`` on first use."""
+        if self.extra is None:
+            self.extra = {}
+        if name not in self.extra:
+            self.extra[name] = make()
+        return self.extra[name]

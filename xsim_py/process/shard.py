@@ -1,0 +1,203 @@
+"""One shard: a block of virtual ranks, their event queue, and what leaves for other shards.
+
+It speaks the window protocol of `engine.windows`. It does not know what a message is: a parcel for another shard is
+``(time_ps, key, handler name, argument)``, and the floors above register the handlers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from greenlet import getcurrent
+
+from xsim_py.engine import Kernel
+
+from . import current
+from .output import Output
+from .rank import Rank
+
+__all__ = ["Control", "Shard", "StopNow"]
+
+
+_SHARED = "shared"
+
+
+def _time_and_key(entry: tuple[int, int, Any, Any]) -> tuple[int, int]:
+    return entry[:2]
+
+
+class StopNow(BaseException):
+    """Thrown into the simulator by a signal handler, to leave the main loop at once."""
+
+
+class Control:
+    """What all shards of this process share: why to stop, and whom to tell how far the run is.
+
+    Attributes
+    ----------
+    stop_reason : str
+        Empty while the run goes on, else ``"wall limit"`` or ``"interrupted"``.
+    """
+
+    def __init__(self) -> None:
+        self.stop_reason = ""
+        self.hub = getcurrent()
+
+    def stop(self, reason: str) -> None:
+        """Leave the main loop from a signal handler; a rank that is running stays suspended where it is."""
+        if not self.stop_reason:
+            self.stop_reason = reason
+            if getcurrent() is self.hub:
+                raise StopNow
+            self.hub.throw(StopNow)
+
+
+class Shard:
+    """A block of virtual ranks.
+
+    Parameters
+    ----------
+    number : int
+        This shard's number.
+    blocks : sequence of range
+        The ranks of every shard, in order.
+    control : Control
+        Shared by the shards of this process.
+    output : Output
+        Takes what these ranks print.
+    abort_delay_ps : int
+        How long the launcher's signal takes to end the other ranks; at least the lookahead.
+    """
+
+    def __init__(
+        self, *, number: int, blocks: Sequence[range], control: Control, output: Output, abort_delay_ps: int
+    ) -> None:
+        self.number = number
+        self.block = blocks[number]
+        self.first = self.block.start
+        self.end = self.block.stop
+        total = blocks[-1].stop
+        self.kernel = Kernel(native_origin=total + number)
+        self.ranks: list[Rank] = [Rank(rank, self) for rank in self.block]
+        self.control = control
+        self.output = output
+        self.abort_delay_ps = abort_delay_ps
+        self.abort: tuple[int, int, int, str] | None = None
+        self.finished = 0
+        self.digest = 0
+        self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
+        self.stopped_ps: int | None = None
+        self.alone = len(blocks) == 1
+        self._ends = [block.stop for block in blocks]
+        self._shared: list[tuple[int, int, Any, Any]] = []
+        self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
+
+    def local(self, number: int) -> bool:
+        """Whether a rank lives in this shard."""
+        return self.first <= number < self.end
+
+    def rank(self, number: int) -> Rank:
+        """The rank with this number in the whole run, which must live here."""
+        return self.ranks[number - self.first]
+
+    def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
+        if self.first <= number < self.end:
+            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        else:
+            self._outbox[self._owner(number)].append((time_ps, key, handler, argument))
+
+    def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """The same event in every shard; `time_ps` must be at least a lookahead away."""
+        for number, outbox in enumerate(self._outbox):
+            if number == self.number:
+                self.kernel.post(time_ps, key, self.handlers[handler], argument)
+            else:
+                outbox.append((time_ps, key, handler, argument))
+
+    def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
+        """Tell all shards of something whose order matters to all; handled at the end of the window by ``shared``.
+
+        The handler gets every shard's entries of the window as a list of ``(time_ps, key, argument, payload)``, sorted;
+        the payload is there only in the shard of rank `to`.
+        """
+        for number, outbox in enumerate(self._outbox):
+            entry = (time_ps, key, argument, payload if number == self._owner(to) else None)
+            if number == self.number:
+                self._shared.append(entry)
+            else:
+                outbox.append((time_ps, key, _SHARED, entry))
+
+    def _owner(self, number: int) -> int:
+        return bisect_right(self._ends, number)
+
+    # ------------------------------------------------------------------------------- the window protocol
+
+    def next_ps(self) -> int:
+        """See `engine.windows.Shard`."""
+        return self.kernel.next_ps()
+
+    def run_window(self, end_ps: int) -> None:
+        """See `engine.windows.Shard`."""
+        if not self.control.stop_reason:
+            try:
+                self.kernel.run_window(end_ps)
+            except StopNow:
+                current.fiber = None
+
+    def take_outbox(self) -> list[Any]:
+        """See `engine.windows.Shard`."""
+        batches: list[Any] = [batch or None for batch in self._outbox]
+        self._outbox = [[] for _ in batches]
+        lines = self.output.take() if self.number != 0 else None
+        if lines:
+            batches[0] = ((batches[0] or []), lines)
+        return batches
+
+    def receive(self, batch: Any) -> None:
+        """See `engine.windows.Shard`."""
+        if isinstance(batch, tuple):
+            batch, lines = batch
+            self.output.add(lines)
+        if self.kernel.stopped:
+            return
+        for time_ps, key, handler, argument in batch:
+            if handler == _SHARED:
+                self._shared.append(argument)
+                continue
+            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+
+    def window_done(self, horizon_ps: int) -> bool:
+        """See `engine.windows.Shard`."""
+        if self._shared:
+            self._shared.sort(key=_time_and_key)
+            self.handlers["shared"](self._shared)
+            self._shared.clear()
+        if self.number == 0:
+            self.output.flush(horizon_ps)
+        return bool(self.control.stop_reason)
+
+    def _stop(self, abort: tuple[int, int, int, str]) -> None:
+        """The launcher's signal: end the run at this event. The same event does it in every shard."""
+        if not self.kernel.stopped:
+            self.abort = abort
+            self.stopped_ps = self.kernel.now_ps
+            self.kernel.stop()
+
+    # ------------------------------------------------------------------------------- starting and ending
+
+    def start(self, body: Callable[[Any], None]) -> None:
+        """Start every rank of this shard, in order, each up to its first wait."""
+        try:
+            for rank in self.ranks:
+                rank.fiber.start(body)
+        except StopNow:
+            current.fiber = None
+
+    def abandon(self) -> None:
+        """Leave every rank that has not ended where it stands; none of its code runs any more."""
+        for rank in self.ranks:
+            rank.fiber.abandon()
+

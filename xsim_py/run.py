@@ -1,0 +1,292 @@
+"""`simulate`: run a program on a simulated machine. The one file that knows every floor."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from xsim_py import __version__
+from xsim_py.config import MachineSpec, config_hash, load_machine
+from xsim_py.engine import MAX_ORIGINS, Transport, make_transport
+from xsim_py.errors import ConfigError
+from xsim_py.machine import Machine
+from xsim_py.mpi.harvest import Part, harvest
+from xsim_py.mpi.links import SharedLinks
+from xsim_py.mpi.p2p import Fabric, Settings
+from xsim_py.mpi4py._install import install_face
+from xsim_py.network import Network
+from xsim_py.outcome import assemble
+from xsim_py.process import clock, context, life, randomness
+from xsim_py.process.output import Output, RankInput, RankStream
+from xsim_py.process.patches import Patches
+from xsim_py.process.program import PrivateModules, Program
+from xsim_py.process.shard import Control, Shard
+
+if TYPE_CHECKING:
+    from xsim_py.report import Result
+
+__all__ = ["simulate"]
+
+_TICK_S = 0.25
+_PAIRS_UP_TO_RANKS = 1024
+_UNBOUNDED_PS = 1 << 90
+
+
+def simulate(
+    program: str | Path | Callable[..., Any],
+    *,
+    ranks: int,
+    machine: str | Path | Mapping[str, Any] = "gige",
+    args: Sequence[Any] = (),
+    kind: str | None = None,
+    seed: int = 0,
+    shards: int = 1,
+    wall_limit_s: float | None = None,
+    overrides: Mapping[str, str] | None = None,
+    compute: str | None = None,
+    label: bool = False,
+    background: Sequence[Callable[[Any], Any]] = (),
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+    progress: Callable[[int, int, int, int], None] | None = None,
+    started: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Run an mpi4py program on `ranks` virtual ranks of a simulated machine.
+
+    Parameters
+    ----------
+    program : path, str or callable
+        A script; a module's name or Python text, as `kind` says; or a function, which each rank calls with `args`.
+    ranks : int
+        The size of ``COMM_WORLD``.
+    machine : str, path or mapping
+        A preset, a YAML file, or what such a file would hold.
+    args : sequence
+        ``sys.argv[1:]`` of the program, or the arguments of the function.
+    kind : str, optional
+        ``script``, ``module``, ``code`` or ``callable``; by default a callable is one and everything else a script.
+    seed : int
+        Of every random stream of the run.
+    shards : int
+        In how many parts to simulate in this process. Under a real ``mpiexec`` each process simulates one part.
+    wall_limit_s : float, optional
+        Real seconds after which the run ends with a report.
+    overrides : mapping, optional
+        Single entries of the machine: ``{"network.latency": "5us"}``.
+    compute : str, optional
+        ``none`` or ``measured``: what the program's own work costs; default: what the machine says.
+    label : bool
+        Put ``[rank]`` in front of each printed line.
+    background : sequence of callables, optional
+        Each gets the `simpy.Environment` (picoseconds) and returns a SimPy process, which runs beside the ranks.
+    stdout, stderr : text file, optional
+        Where the program's output goes.
+    progress : callable, optional
+        Called a few times a second with virtual time (ps), events, ranks finished and ranks.
+    started : callable, optional
+        Called once with what is needed to repeat the run, before it begins.
+
+    Returns
+    -------
+    Result
+        Also when the program failed, stalled or was stopped: ``result.ended`` says so. Under ``mpiexec`` the complete
+        result is in the first process; the others get the same summary.
+
+    Raises
+    ------
+    ConfigError
+        The input is wrong; nothing was run.
+    """
+    if not isinstance(ranks, int) or ranks < 1:
+        raise ConfigError(f"ranks: {ranks!r} is not a number of ranks; give at least 1")
+    if ranks > MAX_ORIGINS // 2:
+        raise ConfigError(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
+    if not isinstance(shards, int) or shards < 1:
+        raise ConfigError(f"shards: {shards!r} is not a number of shards; give at least 1")
+    spec = load_machine(machine, overrides=overrides)
+    what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
+    run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
+    run.sinks = (stdout or sys.stdout, stderr or sys.stderr)
+    run.label = label
+    return run.go(wall_limit_s, background, progress, started)
+
+
+class _Run:
+    """Everything that one run is made of."""
+
+    def __init__(
+        self, spec: MachineSpec, program: Program, *, ranks: int, seed: int, shards: int, compute: str
+    ) -> None:
+        self.spec = spec
+        self.program = program
+        self.ranks = ranks
+        self.seed = seed
+        self.compute = compute
+        self.machine = Machine(spec, ranks=ranks)
+        self.network = Network(spec, places=self.machine)
+        self.transport: Transport = make_transport(shards)
+        self.blocks = self.machine.shard_blocks(self.transport.size)
+        self.sinks: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
+        self.label = False
+        self.control = Control()
+        self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
+        self.shards: list[Shard] = []
+        self.fabrics: list[Fabric] = []
+
+    def lookahead_ps(self) -> int:
+        """How far each shard may run ahead; without a limit where there is one shard only."""
+        if self.transport.size == 1:
+            return _UNBOUNDED_PS
+        if self.ranks == 1:
+            return 1
+        lookahead = min(self.network.min_latency_ps(self.blocks), self.launcher_ps)
+        if lookahead <= 0:
+            raise self.spec.error(
+                "network.latency", f"a latency of 0 leaves {self.transport.size} shards no lookahead; use one shard"
+            )
+        return lookahead
+
+    def provenance(self) -> dict[str, Any]:
+        """What is needed to repeat this run."""
+        return {
+            "version": __version__,
+            "seed": self.seed,
+            "config_hash": config_hash(self.spec),
+            "ranks": self.ranks,
+            "shards": self.transport.size,
+            "machine": f"{self.spec.name}: {self.machine}",
+            "program": self.program.name,
+        }
+
+    def go(
+        self,
+        wall_limit_s: float | None,
+        background: Sequence[Callable[[Any], Any]],
+        progress: Callable[[int, int, int, int], None] | None,
+        started: Callable[[dict[str, Any]], None] | None,
+    ) -> Result:
+        """Run to the end, whatever that is."""
+        lookahead_ps = self.lookahead_ps()
+        self._make_shards(background)
+        if started is not None and 0 in self.transport.local:
+            started(self.provenance())
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        with Patches() as patches, self._watched(wall_limit_s, progress):
+            self._isolate(patches)
+            body = life.body(self.program)
+            try:
+                for shard in self.shards:
+                    shard.start(body)
+                self.transport.run(self.shards, lookahead_ps)
+                parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            finally:
+                for shard in self.shards:
+                    shard.abandon()
+                context.forget()
+        gathered = self.transport.gather(parts)
+        cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
+        return self._result(gathered, cost)
+
+    def _result(self, parts: list[Part] | None, cost: tuple[float, float]) -> Result:
+        result = None
+        if parts is not None:
+            output = self.shards[0].output
+            for part in parts:
+                output.add(part.lines)
+            ended_ps = max((part.stopped_ps for part in parts if part.stopped_ps is not None), default=_UNBOUNDED_PS)
+            output.flush(ended_ps + 1)
+            facts = {
+                **self.provenance(),
+                "cpu_s": cost[0],
+                "wall_s": cost[1],
+                "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            }
+            result = assemble(parts, facts, printed=output.digest(), compute=self.compute)
+        complete: Result = self.transport.broadcast(result)
+        return complete
+
+    def _make_shards(self, background: Sequence[Callable[[Any], Any]]) -> None:
+        settings = Settings(
+            ranks=self.ranks,
+            collectives=self.spec.mpi.collectives,
+            poll_ps=self.spec.mpi.poll_time_ps,
+            pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
+            machine=self.machine,
+        )
+        for number in self.transport.local:
+            shard = Shard(
+                number=number,
+                blocks=self.blocks,
+                control=self.control,
+                output=Output(self.sinks if number == 0 else None, label=self.label),
+                abort_delay_ps=self.launcher_ps,
+            )
+            account = self.network.contention()
+            links = None if account is None else SharedLinks(self.machine, account)
+            self.fabrics.append(Fabric(shard, self.network, links, settings))
+            self.shards.append(shard)
+            if number == 0:
+                for make in background:
+                    shard.kernel.process(make(shard.kernel))
+
+    def _isolate(self, patches: Patches) -> None:
+        """Put virtual things in the place of the real ones for the duration of the run."""
+        install_face(patches)
+        clock.install(patches)
+        randomness.install(patches, self.seed)
+        life.install(patches)
+        patches.set(sys, "stdout", RankStream(0, sys.stdout))
+        patches.set(sys, "stderr", RankStream(1, sys.stderr))
+        patches.set(sys, "stdin", RankInput(sys.stdin))
+        if self.program.folder is not None:
+            patches.set(sys, "meta_path", [PrivateModules(self.program.folder), *sys.meta_path])
+            patches.set(sys, "path", [str(self.program.folder), *sys.path[1:]])
+
+    @contextmanager
+    def _watched(
+        self, wall_limit_s: float | None, progress: Callable[[int, int, int, int], None] | None
+    ) -> Iterator[None]:
+        """Look at the wall clock now and then, and let Ctrl-C end the run with a report.
+
+        Signals reach the main thread only; elsewhere there is neither a limit nor a line.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            if wall_limit_s is not None:
+                raise ConfigError("a wall limit needs the main thread, and simulate() was called in another")
+            yield
+            return
+        began = time.perf_counter
+        start_s = began()
+
+        def look(*_: object) -> None:
+            if wall_limit_s is not None and began() - start_s >= wall_limit_s:
+                self.control.stop("wall limit")
+            if self.transport.size == 1:
+                self.shards[0].output.flush(self.shards[0].kernel.now_ps)
+            if progress is not None:
+                kernels = [shard.kernel for shard in self.shards]
+                finished = sum(shard.finished for shard in self.shards)
+                progress(max(k.now_ps for k in kernels), sum(k.events for k in kernels), finished, self.ranks)
+
+        def interrupt(*_: object) -> None:
+            self.control.stop("interrupted")
+
+        before = (signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGINT, interrupt))
+        tick_s = _TICK_S if wall_limit_s is None else min(_TICK_S, max(wall_limit_s / 4, 0.001))
+        signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before[0])
+            signal.signal(signal.SIGINT, before[1])
+
+
