@@ -74,6 +74,8 @@ class Result:
         The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
     ended : str
         One of `ENDINGS`.
+    values : list
+        What a callable returned on each rank, in memory only: no file holds it.
     """
 
     virtual_time_s: float
@@ -114,6 +116,7 @@ class Result:
         self.warnings = list(warnings)
         self.machine = machine
         self.program = program
+        self.values: list[Any] = []
 
     def __repr__(self) -> str:
         return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"
