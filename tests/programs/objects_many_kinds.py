@@ -43,7 +43,6 @@ samples = [
     datetime.timedelta(days=1, seconds=2),
     decimal.Decimal("0.10"),
     fractions.Fraction(2, 3),
-    np.float32(0.25),
     np.arange(6).reshape(2, 3),
     np.array([[1 + 2j]], dtype="c8"),
     len,

@@ -1,0 +1,37 @@
+"""A run has one digest, whatever the number of shards, the process, the hash seed and the second time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cases import ROOT, Case, all_cases, largest_cases
+from tests.real_mpi import MPIEXEC, mpiexec
+from tests.simulated import digest_of
+
+CASES = largest_cases(all_cases())
+
+
+@pytest.fixture(scope="module")
+def digests() -> dict[str, str]:
+    """The digests in a process with a hash seed of its own."""
+    environment = {**os.environ, "PYTHONHASHSEED": "271828"}
+    command = [sys.executable, "-m", "tests.simulated"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_digest_depends_neither_on_shards_nor_on_the_process(case: Case, digests: dict[str, str]):
+    found = {shards: digest_of(case, shards=shards) for shards in (1, 2, 3, 7)}
+    assert found == dict.fromkeys((1, 2, 3, 7), digests[str(case)])
+
+
+if MPIEXEC.exists():
+
+    def test_two_real_mpi_ranks_give_the_same_digests(digests: dict[str, str]):
+        done = mpiexec(2, "-m", "tests.simulated")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == digests
