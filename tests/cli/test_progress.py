@@ -31,6 +31,14 @@ def test_never_fills_the_terminals_last_column(monkeypatch):
     assert screen.getvalue() == "\r\x1b[K34.91 us  2,000 eve"
 
 
+def test_a_stream_that_is_busy_is_left_alone():
+    class Busy(Terminal):
+        def write(self, text: str) -> int:
+            raise RuntimeError("reentrant call")
+
+    line_on(Busy()).update(0, 0, 0, 1)
+
+
 def test_is_off_when_piped_or_unwanted():
     assert line_on(io.StringIO()).callback is None
     assert line_on(Terminal(), wanted=False).callback is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from xsim_py.units import format_time
@@ -48,8 +49,10 @@ class ProgressLine:
         rate = (events - self._events) / max(now_s - self._since_s, 1e-9)
         self._events, self._since_s = events, now_s
         text = f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished"
-        self._stream.write(_ERASE + text[: shutil.get_terminal_size().columns - 1])
-        self._stream.flush()
+        # A timer's signal brings us here, perhaps in the middle of a write to this stream, which then refuses another.
+        with suppress(RuntimeError):
+            self._stream.write(_ERASE + text[: shutil.get_terminal_size().columns - 1])
+            self._stream.flush()
         self._shown = True
 
     def clear(self) -> None:
