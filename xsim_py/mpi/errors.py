@@ -1,17 +1,16 @@
 """Error classes, codes and strings, and the exception that carries one: `MPI.Exception`.
 
 An error *class* is one of the constants or was made by `add_error_class`; an error *code* belongs to a class and may
-say more. What a program adds is private to its process, so the table of additions is looked up through `table()`,
-which the running simulation binds to the current virtual rank.
+say more. What a program adds is private to its process (see `private`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi.private import own
 
 __all__ = [
     "ErrorTable",
@@ -19,7 +18,6 @@ __all__ = [
     "add_error_class",
     "add_error_code",
     "add_error_string",
-    "bind_table",
     "error",
     "error_class",
     "error_string",
@@ -123,20 +121,9 @@ class ErrorTable:
         return self.last_used
 
 
-_process_wide = ErrorTable()
-
-
-def _default_table() -> ErrorTable:
-    return _process_wide
-
-
-table: Callable[[], ErrorTable] = _default_table
-
-
-def bind_table(lookup: Callable[[], ErrorTable] | None = None) -> None:
-    """Let a function name the table of the current virtual rank; None goes back to the one of this process."""
-    global table
-    table = _default_table if lookup is None else lookup
+def table() -> ErrorTable:
+    """The additions of the current process."""
+    return own("errors", ErrorTable)
 
 
 def error_class(code: int) -> int:
@@ -232,10 +219,10 @@ class Exception(RuntimeError):
         return hash(self._code)
 
     def __eq__(self, other: object, /) -> bool:
-        return self._code == _code_of(other)
+        return bool(self._code == _code_of(other))
 
     def __ne__(self, other: object, /) -> bool:
-        return self._code != _code_of(other)
+        return bool(self._code != _code_of(other))
 
     def __lt__(self, other: int | Exception, /) -> bool:
         return bool(self._code < _code_of(other))
@@ -255,15 +242,15 @@ class Exception(RuntimeError):
     def __str__(self) -> str:
         return self.Get_error_string()
 
-    def Get_error_code(self) -> int:
+    def Get_error_code(self) -> int:  # noqa: N802
         """Error code."""
         return self._code
 
-    def Get_error_class(self) -> int:
+    def Get_error_class(self) -> int:  # noqa: N802
         """Error class of the code."""
         return error_class(self._code)
 
-    def Get_error_string(self) -> str:
+    def Get_error_string(self) -> str:  # noqa: N802
         """Text of the error."""
         text = error_string(self._code)
         return f"{text} ({self._detail})" if self._detail else text

@@ -1,0 +1,156 @@
+"""Attributes that a program attaches to communicators, datatypes and windows (MPI 4.1, chapter 7.7).
+
+Keys belong to one process and one kind of object. Callbacks run newest attribute first, as in MPICH; a copy keeps that
+order. A callback that raises anything but an MPI error makes the call fail with ERR_OTHER, as in mpi4py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.private import own
+
+__all__ = [
+    "Attributes",
+    "Keyval",
+    "copy_attributes",
+    "create_keyval",
+    "delete_all",
+    "delete_attribute",
+    "free_keyval",
+    "get_attribute",
+    "set_attribute",
+]
+
+CopyFunction = Callable[[Any, int, Any], Any]
+DeleteFunction = Callable[[Any, int, Any], object]
+Attributes = dict[int, tuple["Keyval", Any]]
+"""The attributes of one object: by key, the oldest first. A freed key goes on for the attributes that have it."""
+
+_FIRST = 1001  # behind the predefined keys of the ABI
+
+
+class Keyval:
+    """One attribute key.
+
+    Attributes
+    ----------
+    number : int
+        What the program holds.
+    kind : str
+        ``"Comm"``, ``"Datatype"`` or ``"Win"``.
+    copy_fn : callable, True or None
+        Called with (object, key, value) when the object is duplicated, its result is the copy's value, and
+        NotImplemented means no copy; True copies the value itself, None copies nothing.
+    delete_fn : callable or None
+        Called with (object, key, value) when the attribute goes.
+    is_integer : bool
+        Whether values are C integers (mpi4py's ``nopython``).
+    """
+
+    __slots__ = ("copy_fn", "delete_fn", "is_integer", "kind", "number")
+
+    def __init__(self, number: int, kind: str, copy_fn: Any, delete_fn: Any, is_integer: bool) -> None:
+        self.number = number
+        self.kind = kind
+        self.copy_fn: CopyFunction | bool | None = copy_fn or None
+        self.delete_fn: DeleteFunction | None = delete_fn or None
+        self.is_integer = is_integer
+
+
+class _Keyvals:
+    """The keys of one process."""
+
+    __slots__ = ("keyvals", "next_number")
+
+    def __init__(self) -> None:
+        self.keyvals: dict[int, Keyval] = {}
+        self.next_number = _FIRST
+
+
+def create_keyval(
+    kind: str, copy_fn: CopyFunction | bool | None, delete_fn: DeleteFunction | None, *, is_integer: bool = False
+) -> int:
+    """Make a new key (MPI_Comm_create_keyval and its like)."""
+    table = own("keyvals", _Keyvals)
+    number = table.next_number
+    table.next_number += 1
+    table.keyvals[number] = Keyval(number, kind, copy_fn, delete_fn, is_integer)
+    return number
+
+
+def free_keyval(kind: str, keyval: int) -> int:
+    """Forget a key; returns KEYVAL_INVALID, as the program's variable is to hold from now on."""
+    number = _find(kind, keyval).number
+    del own("keyvals", _Keyvals).keyvals[number]
+    return c.KEYVAL_INVALID
+
+
+def _find(kind: str, keyval: int) -> Keyval:
+    found = own("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
+    if found is None or found.kind != kind:
+        errors.fail(c.ERR_KEYVAL, f"{keyval} is not an attribute key for a {kind} in this process")
+    return found
+
+
+def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
+    """The attribute's value, None if the object has none; predefined attributes are the caller's business."""
+    number = _find(kind, keyval).number
+    return attributes[number][1] if attributes is not None and number in attributes else None
+
+
+def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, value: Any) -> None:
+    """Set an attribute; the value it had is deleted with its callback."""
+    found = _find(kind, keyval)
+    if found.is_integer:
+        value = operator.index(value)
+    if found.number in attributes:
+        _call_delete(owner, *attributes[found.number])
+    attributes[found.number] = (found, value)
+
+
+def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyval: int) -> None:
+    """Delete an attribute, which need not be there."""
+    number = _find(kind, keyval).number
+    if attributes is not None and number in attributes:
+        _call_delete(owner, *attributes.pop(number))
+
+
+def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | None:
+    """The attributes of a duplicate of `owner`."""
+    if not attributes:
+        return None
+    copied: Attributes = {}
+    for number, (keyval, value) in reversed(attributes.items()):
+        if keyval.copy_fn is True:
+            copied[number] = (keyval, value)
+        elif keyval.copy_fn is not None:
+            new = _call(keyval.copy_fn, owner, number, value)
+            if new is not NotImplemented:
+                copied[number] = (keyval, operator.index(new) if keyval.is_integer else new)
+    return dict(reversed(copied.items()))
+
+
+def delete_all(owner: Any, attributes: Attributes | None) -> None:
+    """Delete every attribute of an object that is about to be freed."""
+    while attributes:
+        _, (keyval, value) = attributes.popitem()
+        _call_delete(owner, keyval, value)
+
+
+def _call_delete(owner: Any, keyval: Keyval, value: Any) -> None:
+    if keyval.delete_fn is not None:
+        _call(keyval.delete_fn, owner, keyval.number, value)
+
+
+def _call(function: Any, owner: Any, number: int, value: Any) -> Any:
+    try:
+        return function(owner, number, value)
+    except errors.Exception:
+        raise
+    except Exception as problem:
+        raise errors.error(c.ERR_OTHER, f"an attribute callback raised {problem!r}") from problem

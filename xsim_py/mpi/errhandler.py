@@ -1,0 +1,35 @@
+"""Error handlers: what a failing call does (MPI 4.1, chapter 9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ABORT", "ARE_FATAL", "RETURN", "ErrorHandler"]
+
+
+class ErrorHandler:
+    """One error handler.
+
+    Attributes
+    ----------
+    name : str
+        For reports.
+    function : callable or None
+        The user's, called with (object, error code); None for the predefined handlers.
+    kind : str
+        The class of objects that the user made it for: ``"Comm"``, ``"Win"``, ``"File"`` or ``"Session"``; empty for
+        the predefined handlers, which fit all.
+    """
+
+    __slots__ = ("function", "kind", "name")
+
+    def __init__(self, name: str, function: Callable[[Any, int], object] | None = None, kind: str = "") -> None:
+        self.name = name
+        self.function = function
+        self.kind = kind
+
+
+ARE_FATAL = ErrorHandler("MPI_ERRORS_ARE_FATAL")
+ABORT = ErrorHandler("MPI_ERRORS_ABORT")
+RETURN = ErrorHandler("MPI_ERRORS_RETURN")

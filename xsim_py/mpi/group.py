@@ -1,0 +1,183 @@
+"""Groups: ordered sets of processes, by their ranks in the whole run (MPI 4.1, chapter 7.3).
+
+Every process of a large run may make the same group of nearly all others (say, all but the one that failed). So the
+members are kept apart from the group object that a program holds: `Members` never change, are a `range` where they can
+be, and the operations remember their last results, so that all who ask for a set get the same one.
+
+Ranks given twice are an error (ERR_RANK, or ERR_ARG in ranges). The standard calls such a program erroneous; MPICH
+takes it and returns groups that are not sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+
+__all__ = [
+    "EMPTY",
+    "Group",
+    "Members",
+    "compare",
+    "difference",
+    "exclude",
+    "exclude_ranges",
+    "include",
+    "include_ranges",
+    "intersection",
+    "translate",
+    "union",
+]
+
+_REMEMBERED = 32  # results of each operation; one may hold a tuple of a million ranks
+
+
+class Members:
+    """An immutable ordered set of ranks of the whole run.
+
+    Attributes
+    ----------
+    ranks : range or tuple of int
+        The ranks in the group's order; always a range when they are equally spaced.
+    """
+
+    __slots__ = ("_index", "ranks")
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self.ranks: range | tuple[int, ...] = ranks if isinstance(ranks, range) else _compact(ranks)
+        self._index: dict[int, int] | None = None
+
+    def index(self, number: int) -> int:
+        """The place of a rank of the whole run, `UNDEFINED` if it is not a member."""
+        if isinstance(self.ranks, range):
+            return self.ranks.index(number) if number in self.ranks else c.UNDEFINED
+        if self._index is None:
+            self._index = {rank: place for place, rank in enumerate(self.ranks)}
+        return self._index.get(number, c.UNDEFINED)
+
+    def __contains__(self, number: int) -> bool:
+        return self.index(number) != c.UNDEFINED
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+def _compact(ranks: Sequence[int]) -> range | tuple[int, ...]:
+    if not ranks:
+        return range(0)
+    first = ranks[0]
+    step = ranks[1] - first if len(ranks) > 1 else 1
+    spaced = range(first, first + step * len(ranks), step) if step else range(0)
+    return spaced if len(spaced) == len(ranks) and all(map(int.__eq__, spaced, ranks)) else tuple(ranks)
+
+
+class Group:
+    """A group, as a handle of a program names it: two groups of the same members are still two.
+
+    Attributes
+    ----------
+    members : Members
+        Who is in it.
+    """
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+
+EMPTY = Group(Members(range(0)))
+
+
+@lru_cache(_REMEMBERED)
+def union(one: Members, other: Members) -> Members:
+    """The members of the first group, then those of the second that are not in the first."""
+    return Members([*one.ranks, *(rank for rank in other.ranks if rank not in one)])
+
+
+@lru_cache(_REMEMBERED)
+def intersection(one: Members, other: Members) -> Members:
+    """The members of both groups, in the order of the first."""
+    return Members([rank for rank in one.ranks if rank in other])
+
+
+@lru_cache(_REMEMBERED)
+def difference(one: Members, other: Members) -> Members:
+    """The members of the first group that are not in the second, in the order of the first."""
+    return Members([rank for rank in one.ranks if rank not in other])
+
+
+@lru_cache(_REMEMBERED)
+def include(members: Members, places: Sequence[int]) -> Members:
+    """The members at these places, in this order."""
+    _check_places(places, len(members), c.ERR_RANK)
+    return Members([members.ranks[place] for place in places])
+
+
+@lru_cache(_REMEMBERED)
+def exclude(members: Members, places: Sequence[int]) -> Members:
+    """The members that are not at these places, in their order."""
+    _check_places(places, len(members), c.ERR_RANK)
+    return _without(members, places)
+
+
+@lru_cache(_REMEMBERED)
+def include_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
+    """The members at the places ``first, first + stride, ... last`` of each triplet, in this order."""
+    return Members([members.ranks[place] for place in _places(triplets, len(members))])
+
+
+@lru_cache(_REMEMBERED)
+def exclude_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
+    """The members that are not at the places of any triplet, in their order."""
+    return _without(members, _places(triplets, len(members)))
+
+
+def _without(members: Members, places: Sequence[int]) -> Members:
+    excluded = set(places)
+    return Members([rank for place, rank in enumerate(members.ranks) if place not in excluded])
+
+
+def _check_places(places: Sequence[int], size: int, code: int) -> None:
+    for place in places:
+        if not 0 <= place < size:
+            fail(code, f"rank {place} of a group of {size}")
+    if len(set(places)) != len(places):
+        fail(code, "a rank is given twice")
+
+
+def _places(triplets: Sequence[tuple[int, int, int]], size: int) -> list[int]:
+    places: list[int] = []
+    for first, last, stride in triplets:
+        if stride == 0 or (last - first) * stride < 0:
+            fail(c.ERR_ARG, f"the range {(first, last, stride)} never reaches its end")
+        spaced = range(first, last + (1 if stride > 0 else -1), stride)
+        _check_places((spaced[0], spaced[-1]) if len(spaced) > 1 else spaced, size, c.ERR_ARG)
+        places.extend(spaced)
+    _check_places(places, size, c.ERR_ARG)
+    return places
+
+
+def translate(members: Members, places: Sequence[int], other: Members) -> list[int]:
+    """The ranks in `other` of the members at these places; `UNDEFINED` where there is none."""
+    size = len(members)
+    found = []
+    for place in places:
+        if place == c.PROC_NULL:
+            found.append(c.PROC_NULL)
+        elif 0 <= place < size:
+            found.append(other.index(members.ranks[place]))
+        else:
+            fail(c.ERR_RANK, f"rank {place} of a group of {size}")
+    return found
+
+
+def compare(one: Members, other: Members) -> int:
+    """Return `IDENT` for the same members in the same order, `SIMILAR` for another order, else `UNEQUAL`."""
+    if one is other or one.ranks == other.ranks:
+        return c.IDENT
+    if len(one) == len(other) and all(rank in other for rank in one.ranks):
+        return c.SIMILAR
+    return c.UNEQUAL

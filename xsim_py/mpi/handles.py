@@ -1,0 +1,53 @@
+"""Handles as integers: what `handle`, `toint` and `py2f` show, and what `fromint` takes back.
+
+Predefined objects have the numbers of the MPI 5.0 ABI. Any other object gets one when a program first asks for it,
+counted by each process for itself, so the numbers do not depend on addresses.
+"""
+
+from __future__ import annotations
+
+from xsim_py.mpi.private import own
+
+__all__ = ["number_of", "object_of", "predefine"]
+
+_FIRST = 0x1000  # the ABI keeps what is below for predefined handles
+
+_predefined: dict[int, object] = {}
+_predefined_numbers: dict[int, int] = {}
+
+
+class _Numbers:
+    """The numbers that one process has given out; keeps the objects, for a program may hold nothing but the number."""
+
+    __slots__ = ("numbers", "objects")
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.objects: list[object] = []
+
+
+def predefine(number: int, value: object) -> None:
+    """Give an object that all processes share the number of the standard."""
+    _predefined[number] = value
+    _predefined_numbers[id(value)] = number
+
+
+def number_of(value: object) -> int:
+    """The handle of an object, from now on the same."""
+    number = _predefined_numbers.get(id(value))
+    if number is not None:
+        return number
+    table = own("handles", _Numbers)
+    number = table.numbers.get(id(value))
+    if number is None:
+        number = table.numbers[id(value)] = _FIRST + len(table.objects)
+        table.objects.append(value)
+    return number
+
+
+def object_of(number: int) -> object | None:
+    """The object that has this handle in the current process, None if there is none."""
+    if number < _FIRST:
+        return _predefined.get(number)
+    objects = own("handles", _Numbers).objects
+    return objects[number - _FIRST] if number - _FIRST < len(objects) else None

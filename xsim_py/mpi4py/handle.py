@@ -1,0 +1,146 @@
+"""What all classes of MPI handles have in common: null, equality, copies, numbers, pickling.
+
+An instance is only a name for an object of the floor below (`_impl`), as in a real MPI: several instances may name the
+same object, and freeing one of them turns that one to null.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn, Self
+
+from xsim_py.mpi import handles
+from xsim_py.mpi.errors import fail
+
+__all__ = ["Handle", "Null", "int_list"]
+
+
+class Null:
+    """The object that a null handle names; each class of handles has its own."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Handle:
+    """Base of the handle classes.
+
+    A class of handles sets `_null` (its `Null`) and `_error` (the class of error that a call on null raises); a subclass
+    of a handle class inherits both.
+    """
+
+    __slots__ = ("__weakref__", "_impl")
+
+    _null: ClassVar[Null]
+    _error: ClassVar[int]
+    _constants: ClassVar[dict[str, Handle]] = {}
+
+    _impl: Any
+
+    @classmethod
+    def _copy(cls, other: Handle | None) -> Self:
+        """Another name for what `other` names; the body of every ``__new__``."""
+        self = object.__new__(cls)
+        if other is None:
+            self._impl = cls._null
+        elif isinstance(other, Handle) and other._null is cls._null:
+            self._impl = other._impl
+        else:
+            expected = f"mpi4py.MPI.{_family(cls).__name__}"
+            raise TypeError(f"argument has incorrect type (expected {expected}, got {type(other).__name__})")
+        return self
+
+    @classmethod
+    def _make(cls, impl: Any) -> Self:
+        """Name an object; `cls` may be the user's subclass, whose ``__new__`` is called as mpi4py does."""
+        self = cls.__new__(cls)
+        self._impl = impl
+        return self
+
+    @classmethod
+    def _constant(cls, name: str, impl: Any, number: int) -> Self:
+        """Make the predefined handle `name`, with its number in the standard's ABI."""
+        self = cls._make(impl)
+        handles.predefine(number, impl)
+        Handle._constants[name] = self
+        return self
+
+    def _live(self) -> Any:
+        """The object, which must not be null."""
+        if self._impl is self._null:
+            self._refuse()
+        return self._impl
+
+    def _refuse(self) -> NoReturn:
+        fail(self._error, f"{type(self).__name__} is null")
+
+    def _name(self) -> str | None:
+        return next((name for name, constant in self._constants.items() if constant is self), None)
+
+    def _forget(self) -> None:
+        """Turn to null; the predefined handles stay what they are."""
+        if self._name() is None:
+            self._impl = self._null
+
+    def __eq__(self, other: object, /) -> bool:
+        if not isinstance(other, Handle):
+            return NotImplemented
+        return self._impl is other._impl
+
+    def __ne__(self, other: object, /) -> bool:
+        if not isinstance(other, Handle):
+            return NotImplemented
+        return self._impl is not other._impl
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return self._impl is not self._null
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = self._name()
+        if name is not None:
+            return name
+        if self._impl is self._null:
+            return (type(self), ())
+        raise ValueError(f"cannot serialize 'mpi4py.MPI.{type(self).__name__}' instance")
+
+    @classmethod
+    def fromhandle(cls, handle: int) -> Any:
+        impl = handles.object_of(operator.index(handle))
+        if impl is None:
+            fail(cls._error, f"there is no handle {handle}")
+        return cls._make(impl)
+
+    @property
+    def handle(self) -> int:
+        return handles.number_of(self._impl)
+
+    def toint(self) -> int:
+        return self.handle
+
+    @classmethod
+    def fromint(cls, arg: int, /) -> Any:
+        return cls.fromhandle(arg)
+
+    def py2f(self) -> int:
+        return self.handle
+
+    @classmethod
+    def f2py(cls, arg: int) -> Any:
+        return cls.fromhandle(arg)
+
+
+def _family(cls: type[Handle]) -> type[Handle]:
+    """The class that set `_null`."""
+    return next(base for base in reversed(cls.__mro__) if "_null" in vars(base))
+
+
+def int_list(values: Sequence[int]) -> list[int]:
+    """The integers of a sequence (it needs a length and an index, as for mpi4py: a set will not do)."""
+    if not isinstance(values, (list, tuple, range)):
+        values = [values[place] for place in range(len(values))]
+    return list(map(operator.index, values))
