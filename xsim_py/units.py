@@ -10,6 +10,7 @@ Decimal prefixes count in thousands and binary ones in 1024s: ``64KB`` is 64 000
 
 from __future__ import annotations
 
+import difflib
 import re
 from fractions import Fraction
 from typing import Final
@@ -74,7 +75,7 @@ SIZE_PATTERN: Final = _pattern(_SIZE_BYTES)
 TIME_PER_BYTE_PATTERN: Final = _pattern(_PER_BYTE_PS | _TIME_PS)
 BANDWIDTH_PATTERN: Final = _pattern(_BITS_PER_S | _PER_BYTE_PS, words=(_UNLIMITED,))
 # A bandwidth of zero; but no time for a byte is a fine thing.
-NO_BANDWIDTH_PATTERN: Final = r"^(?!.*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)?\s*[^0-9]*$"
+NO_BANDWIDTH_PATTERN: Final = r"^(?![\s\S]*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)?\s*[^0-9]*$"
 
 
 def round_half_up(numerator: int, denominator: int) -> int:
@@ -101,12 +102,13 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
         if match is None:
             raise ValueError(f"{text!r} is not {what}; write {examples}")
         number, unit = Fraction(match[1]), match[2]
-    if number < 0:
+    if number < 0 or text.lstrip().startswith("-"):  # -0 is not written by people who mean 0
         raise ValueError(f"{text} is negative; {what} is zero or more")
     if not unit:
         return number * bare
     if unit not in units:
-        raise ValueError(f"{text!r} has no known unit ({unit!r}); write {examples}")
+        close = difflib.get_close_matches(unit, units, n=1)
+        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close[0]}?' if close else f'write {examples}'}")
     return number * units[unit]
 
 

@@ -101,7 +101,7 @@ def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:
     hops = f" + {format_time(per_hop_ps)} a hop" if per_hop_ps else ""
     told = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
     if layer.send_overhead_ps or layer.recv_overhead_ps:
-        told.append(f"overheads {format_time(layer.send_overhead_ps)} and {format_time(layer.recv_overhead_ps)}")
+        told.append(f"overhead {format_time(layer.send_overhead_ps)} / {format_time(layer.recv_overhead_ps)}")
     if layer.gap_ps:
         told.append(f"gap {format_time(layer.gap_ps)}")
     if layer.eager_threshold_bytes is not None:

@@ -81,7 +81,9 @@ class NodesSpec:
 class TwistSpec:
     """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
 
-    wrap: int = option("wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
+    wrap: int = option(
+        "wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True
+    )
     shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
     by: int = option(
         "by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
@@ -173,7 +175,7 @@ class LayerSpec:
         shown="0s/B",
     )
     gap_ps: int = option(
-        "gap", kinds.TIME, "Least time that the injection of a message takes (LogP's g).", default=0, shown="0s"
+        "gap", kinds.TIME, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
     )
     eager_threshold_bytes: int | None = option(
         "eager_threshold",

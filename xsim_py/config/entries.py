@@ -81,7 +81,10 @@ def from_python(value: object, *, place: Place = _PYTHON) -> Entry:
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """The entry of a YAML document; what is wrong with its syntax, and every key given twice, goes to ``problems``."""
+    """The entry of a YAML document, an empty section if nothing is in it, and one without a value if it is not YAML.
+
+    What is wrong with the syntax, and every key given twice, goes to ``problems``.
+    """
     return _Reader(name, folder, problems).read(text)
 
 
@@ -129,19 +132,19 @@ class _Reader:
         self.construct = yaml.constructor.SafeConstructor()
 
     def read(self, text: str) -> Entry:
-        empty = Entry({}, self.place(0, 0), self.place(0, 0), self.folder)
+        start = self.place(0, 0)
         try:
             node = yaml.compose(text, Loader=_Loader)
-            return empty if node is None else self.entry(node)
+            return Entry({}, start, start, self.folder) if node is None else self.entry(node)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             what = ", ".join(part for part in (error.context, error.problem) if part)
-            self.problem(self.place(mark.line, mark.column) if mark else empty.place, f"not YAML: {what}")
+            self.problem(self.place(mark.line, mark.column) if mark else start, f"not YAML: {what}")
         except yaml.reader.ReaderError as error:
             before = text[: error.position]
             place = self.place(before.count("\n"), error.position - (before.rfind("\n") + 1))
             self.problem(place, f"not YAML: {error.reason}")
-        return empty
+        return Entry(None, start, start, self.folder)
 
     def place(self, line: int, column: int) -> Place:
         return Place(False, line + 1, column + 1, self.name)

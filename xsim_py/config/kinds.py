@@ -86,6 +86,7 @@ class Scalar:
     parse: Callable[[object], Any]
     json: dict[str, Any]
     words: str  # what the table of the manual calls it
+    is_file: bool = False  # then it means a file beside the one that names it
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         """The parsed value."""
@@ -93,8 +94,8 @@ class Scalar:
             form = "section" if isinstance(entry.value, dict) else "list"
             return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
         try:
-            # A path in a file means "beside that file", so the parser of paths needs the folder as well.
-            return entry.folder / self.parse(entry.value) if self is FILE else self.parse(entry.value)
+            value = self.parse(entry.value)
+            return entry.folder / value if self.is_file else value
         except ValueError as error:
             return reading.refuse(entry, path, str(error))
 
@@ -143,7 +144,7 @@ def _quantity(pattern: str, **number: object) -> dict[str, Any]:
 
 TEXT: Final = Scalar(_text, {"type": "string"}, "text")
 NAME: Final = Scalar(_name, {"type": ["string", "integer"], "minLength": 1}, "a name")
-FILE: Final = Scalar(_text, {"type": "string"}, "a file name")
+FILE: Final = Scalar(_text, {"type": "string"}, "a file name", is_file=True)
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
@@ -306,7 +307,8 @@ class Section:
             inner = entry.value.get(key)
             values[f.name] = self._value(f, inner, _join(path, key), reading)
             if f.metadata["required"] and (inner is None or inner.value is None):
-                reading.refuse(entry, _join(path, key), f"missing: {f.metadata['help']}")
+                help = f.metadata["help"]
+                reading.refuse(entry, _join(path, key), f"missing: {help[0].lower()}{help[1:]}")
         return self.type(**values)
 
     @staticmethod

@@ -66,7 +66,8 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     reading = Reading(every_path=every_path())
     root, name = _root(source, reading.problems)
     if not isinstance(root.value, dict):
-        reading.refuse(root, "", "a machine description is a section of the form `key: value`")
+        if not reading.problems:
+            reading.refuse(root, "", "a machine description is a section of the form `key: value`")
         raise_all(reading.problems)
     root = dataclasses.replace(root, value=dict(root.value))
     for path, value in (overrides or {}).items():

@@ -1,9 +1,9 @@
 """Messages that meet on the links of a network: virtual cut-through.
 
-A message holds each directed link of its route for as long as its bytes take on the wire, and its head moves on one hop after
-it got the link. It waits where an earlier one holds the link; while it waits, it is taken to be buffered at that router
-and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing would block
-backwards). A message that meets nobody arrives exactly when the closed form of `xsim_py.network.link` says.
+A message holds each directed link of its route for as long as its bytes take on the wire, and its head moves on one hop
+after it got the link. It waits where an earlier one holds the link; while it waits, it is taken to be buffered at that
+router and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing would
+block backwards). A message that meets nobody arrives exactly when the closed form of `xsim_py.network.link` says.
 """
 
 from __future__ import annotations

@@ -1,0 +1,283 @@
+"""Descriptions are checked completely, and each error says where, what, and what to write instead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.config import config_hash, load_machine, preset_path, presets
+from xsim_py.errors import ConfigError
+
+GOOD: dict[str, Any] = {"topology": {"type": "torus", "dims": [4, 4]}, "network": {"latency": "1us"}}
+
+
+def errors(source: object, overrides: dict[str, Any] | None = None) -> list[str]:
+    """The lines of the ConfigError, or none."""
+    assert isinstance(source, (str, Path, dict))
+    try:
+        load_machine(source, overrides=overrides)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "m.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_everything_that_is_wrong_is_said_at_once_and_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """\
+name: [x]
+latency: 5us
+topology:
+  type: tours
+  dims: [4, 0, a]
+  twist:
+    - {wrap: y, shift: q, by: 2}
+network:
+  latancy: 1us
+  bandwidth: 1Gps
+  per_hop: -5us
+  per_hop: 5us
+  eager_threshold: 1.5
+  count_first_byte: yeah
+mpi:
+  collectives: {bcst: binomial}
+machine: 4
+compute:
+""",
+    )
+    found = errors(file, {"network.gap": "soon", "topology.foo.bar": "1", "name.x": "3", "mpi.poll_time": ""})
+    assert found == [
+        f"{file}:1:7: name: a list stands where text should",
+        f"{file}:2:1: latency: unknown key; did you mean network.latency or same_node.latency?",
+        f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",
+        f"{file}:5:13: topology.dims[1]: 0 is not a whole number from 1 to 2147483647",
+        f"{file}:5:16: topology.dims[2]: 'a' is not a whole number from 1 to 2147483647",
+        f"{file}:7:24: topology.twist[0].shift: 'q' is not a dimension; the dimensions are x, y, z, w, v, u",
+        f"{file}:9:3: network.latancy: unknown key; did you mean latency?",
+        f"{file}:9:3: network.latency: missing: time from the end of the injection to the arrival, before any hops.",
+        f"{file}:10:14: network.bandwidth: '1Gps' has no known unit; did you mean Gbps?",
+        f"{file}:11:12: network.per_hop: -5us is negative; a time is zero or more",
+        f"{file}:12:3: per_hop: this key is given twice, first in line 11",
+        f"{file}:13:20: network.eager_threshold: 1.5 is not a whole number of bytes",
+        f"{file}:14:21: network.count_first_byte: 'yeah' is neither true nor false",
+        f"{file}:16:17: mpi.collectives.bcst: unknown key; did you mean bcast?",
+        f"{file}:17:10: machine: 4 stands where a section of keys and values should",
+        "--set mpi.poll_time=: mpi.poll_time: there is no value after the =",
+        "--set name.x=3: name.x: name is no section here, so there is no x in it to set",
+        "--set network.gap=soon: network.gap: 'soon' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)",
+        "--set topology.foo.bar=1: topology.foo: unknown key; known: type, dims, twist, file, edges, hosts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("name: [x", "2:1", "not YAML: while parsing a flow sequence, did not find expected ',' or ']'"),
+        ("name: a\n\tb: c", "2:1", "not YAML: while scanning a plain scalar, found a tab character"),
+        (
+            "name: a\n---\nname: b",
+            "2:1",
+            "not YAML: expected a single document in the stream, but found another document",
+        ),
+        ("name: *nobody", "1:7", "not YAML: found undefined alias"),
+        ("? {x: y}\n: 3", "1:3", "a key must be a name"),
+        ("- a list", "1:1", "a machine description is a section of the form `key: value`"),
+        ("machine: &m\n  nodes: *m", "1:10", "this value contains itself"),
+        ("", "1:1", "network: missing: what a message costs on topology.type switch"),
+        ("name: a\nnetwork:", "1:1", "network: missing: what a message costs on topology.type switch"),
+    ],
+)
+def test_a_file_that_is_no_description_is_explained(tmp_path: Path, text: str, place: str, message: str) -> None:
+    file = written(tmp_path, text)
+    found = [line for line in errors(file) if message in line]
+    assert len(found) == 1
+    assert found[0].startswith(f"{file}:{place}: ")
+
+
+def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_bytes(b"name: a\nname\xff: b")
+    assert errors(file) == [f"{file}:2:5: not YAML: this byte is not UTF-8 text"]
+    file.write_bytes(b"name: a\nna\x01me: b")
+    assert errors(file) == [f"{file}:2:3: not YAML: control characters are not allowed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"machine.nodes": 7}, "machine.nodes: a 4x4 torus has 16 nodes, not 7"),
+        ({"topology.dims": None, "machine.nodes": 7}, "machine.nodes: the size of a torus is given by topology.dims"),
+        ({"topology.type": "switch"}, "topology.dims: only a torus has dims, and topology.type is switch"),
+        ({"topology.file": "x"}, "topology.file: only a graph has file, and topology.type is torus"),
+        (
+            {"topology": {"type": "single"}, "same_node.latency": 1},
+            "network: a single node has no network; its costs are in same_node",
+        ),
+        ({"topology": {"type": "graph"}}, "topology: a graph needs either a file or edges"),
+        ({"topology": {"type": "graph", "file": "no/x"}}, "topology.file: there is no file no/x"),
+        (
+            {"topology": {"type": "graph", "edges": [["a", "b", "c"]]}},
+            "topology.edges[0]: a list of 3 is not two names",
+        ),
+        ({"network": None}, "network: missing: what a message costs on topology.type torus"),
+        ({"network": {"latency": 0}}, "network.latency: latency and per_hop are both zero; a message needs some time"),
+        ({"same_node": {"latency": "0s"}}, "same_node.latency: a message needs some time, and this is zero"),
+        (
+            {"topology.dims": [3, 4], "topology.twist": "half"},
+            "half of x needs an even length in x, and a second dimension",
+        ),
+        ({"topology.dims": None, "topology.twist": [{"wrap": "y", "shift": "x", "by": 1}]}, "needs topology.dims"),
+        ({"topology.twist": [{"wrap": "z", "shift": "x", "by": 1}]}, "topology.twist[0]: this torus has 2 dimensions"),
+        ({"topology.twist": [{"wrap": "x", "shift": "x", "by": 1}]}, "a dimension cannot be shifted in itself"),
+        ({"topology.twist": [{"wrap": "y", "shift": "x", "by": 4}]}, "the shift must be less than the length 4"),
+        (
+            {"topology.twist": [{"wrap": "y", "shift": "x", "by": 1}, {"wrap": "x", "shift": "y", "by": 1}]},
+            "the dimension that it wraps is shifted by another twist",
+        ),
+        ({"machine.processor_name": "n{rank}"}, "it may hold {node} and no other braces, and must not be empty"),
+        ({"topology.dims": [2] * 7}, "topology.dims: a list of 7 is not the lengths of one to six dimensions"),
+        ({"topology.dims": {"x": 3}}, "topology.dims: a section is not a list"),
+        ({"topology.dims": 4}, "topology.dims: 4 is not a list"),
+        ({"mpi.collectives": "tunde"}, "mpi.collectives: 'tunde' is not one of its values; did you mean tuned?"),
+        ({"mpi.collectives": ["ring"]}, "mpi.collectives: a list is not a section"),
+        ({"compute.speed": 0}, "compute.speed: 0 is not a number above zero"),
+        ({"name": 3}, "name: 3 is not text; put it in quotes"),
+    ],
+)
+def test_what_cannot_stand_together_is_refused(changes: dict[str, Any], message: str) -> None:
+    found = errors(GOOD, changes)
+    assert len(found) == (2 if "wraps" in message else 1), found
+    assert message in found[0]
+    assert found[0].startswith(("--set ", "machine description: "))
+
+
+def test_an_option_changes_one_value_and_leaves_the_source_alone() -> None:
+    changes = {
+        "network.latency": "5us",
+        "topology.dims": "[2, 3, 4]",
+        "same_node.latency": 1e-9,
+        "mpi.collectives.bcast": "linear",
+    }
+    spec = load_machine(GOOD, overrides=changes)
+    assert spec.network is not None
+    assert spec.same_node is not None
+    assert (spec.network.latency_ps, spec.topology.dims, spec.same_node.latency_ps) == (5_000_000, (2, 3, 4), 1000)
+    assert spec.mpi.collectives == {"bcast": "linear"}
+    assert load_machine(GOOD) == load_machine(GOOD, overrides={})
+    assert load_machine(GOOD).topology.dims == (4, 4)
+
+
+def test_null_means_left_out() -> None:
+    assert load_machine(GOOD, overrides={"topology.dims": "null"}).topology.dims is None
+
+
+def test_aliases_are_followed(tmp_path: Path) -> None:
+    file = written(tmp_path, "network: &costs {latency: 1us}\nsame_node: *costs\n")
+    spec = load_machine(file)
+    assert spec.same_node is not None
+    assert spec.same_node.latency_ps == 1_000_000
+
+
+def test_a_graph_file_lies_beside_the_description(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("a b\n")
+    file = written(tmp_path, "topology: {type: graph, file: g.txt}\nnetwork: {latency: 1us}")
+    assert load_machine(file).topology.file == tmp_path / "g.txt"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert errors(tmp_path / "no.yaml") == [
+        f"{tmp_path / 'no.yaml'}: the machine description cannot be read: No such file or directory"
+    ]
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest_and_with_all() -> None:
+    with pytest.raises(ConfigError) as caught:
+        preset_path("gigee")
+    assert str(caught.value) == (
+        "there is no preset machine 'gigee': did you mean gige?\n"
+        "presets: gige, loggops, logp, shmem, torus3d; the name of a file ends in .yaml"
+    )
+
+
+def test_the_presets_hold_the_figures_of_their_papers() -> None:
+    gige, shmem, torus, logp = (load_machine(name) for name in ("gige", "shmem", "torus3d", "logp"))
+    assert gige.network is not None
+    assert (gige.network.latency_ps, gige.network.per_hop_ps, gige.network.ps_per_byte) == (0, 10_000_000, 8000)
+    assert gige.network.eager_threshold_bytes == 128 * 1024
+    assert shmem.network is None
+    assert shmem.same_node is not None
+    assert (shmem.same_node.latency_ps, shmem.same_node.ps_per_byte) == (6_000_000, 2500)
+    assert torus.network is not None
+    assert (torus.network.latency_ps, torus.network.ps_per_byte) == (7_000_000, Fraction(10000, 11))
+    assert (torus.topology.dims, torus.topology.twist) == (None, "none")
+    assert logp.network is not None
+    assert (logp.network.send_overhead_ps, logp.network.latency_ps) == (130_000, 1_530_000)
+    assert logp.network.eager_threshold_bytes is None
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_every_preset_says_what_it_is_and_where_its_figures_come_from(name: str) -> None:
+    spec = load_machine(name)
+    assert spec.name == name
+    assert spec.description
+    assert spec.source
+
+
+def test_the_hash_does_not_see_how_a_machine_is_written(tmp_path: Path) -> None:
+    one = written(tmp_path, "name: one\nnetwork: {latency: 1us, bandwidth: 1Gbps}\ntopology: {type: switch}\n")
+    other = {"source": "x", "topology": {}, "network": {"bandwidth": "125MB/s", "latency": 1e-6}}
+    assert config_hash(load_machine(one)) == config_hash(load_machine(other))
+
+
+def test_the_hash_sees_every_value(tmp_path: Path) -> None:
+    graph = tmp_path / "g"
+    graph.write_text("a b")
+    on_graph = {"topology": {"type": "graph", "file": str(graph)}, "network": {"latency": "1us"}}
+    hashes = {config_hash(load_machine(on_graph))}
+    graph.write_text("a c")
+    hashes.add(config_hash(load_machine(on_graph)))
+    changes: list[dict[str, Any]] = [
+        {},
+        {"network.latency": "2us"},
+        {"network.eager_threshold": 0},
+        {"topology.dims": [2, 8]},
+        {"topology.twist": "half"},
+        {"topology.twist": [{"wrap": "y", "shift": "x", "by": 1}]},
+        {"mpi.collectives": {"bcast": "linear"}},
+        {"compute.speed": 2},
+        {"machine.placement": "round_robin"},
+        {"same_node": {"latency": "1us"}},
+    ]
+    hashes |= {config_hash(load_machine(GOOD, overrides=change)) for change in changes}
+    assert len(hashes) == len(changes) + 2
+
+
+def test_the_hash_of_a_preset_is_the_same_in_every_process() -> None:
+    program = "from xsim_py.config import *; print(config_hash(load_machine('torus3d')))"
+    environment = {"PYTHONHASHSEED": "1", "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == config_hash(load_machine("torus3d"))
+
+
+def test_reading_a_preset_imports_nothing_slow() -> None:
+    program = (
+        "import sys; from xsim_py.config import load_machine; from xsim_py.machine import Machine\n"
+        "Machine(load_machine('torus3d'), ranks=64)\n"
+        "print(sorted({'networkx', 'numpy', 'jsonschema', 'matplotlib', 'simpy'} & set(sys.modules)))"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"

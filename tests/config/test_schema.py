@@ -1,0 +1,150 @@
+"""The JSON Schema accepts what the checker accepts, and sees every mistake of form that the checker sees."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim_py.config import load_machine, presets
+from xsim_py.config.loader import every_path
+from xsim_py.config.schema import json_schema, markdown_table
+from xsim_py.errors import ConfigError
+
+SCHEMA = json_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+# What only the checker can see, because it is about two keys at once, or about rounding.
+BEYOND_SCHEMA = (
+    "picosecond",
+    "whole number of bytes",
+    "only a ",
+    "a single node",
+    "topology.dims",
+    "missing: what a message",
+    "both zero",
+    "needs some time",
+    "half of x",
+    "a graph needs",
+    "knows its own",
+    "torus has",
+    "cannot be shifted",
+    "shifted by another",
+    "must be less",
+    "no file",
+    "braces",
+)
+
+QUANTITIES = st.sampled_from(
+    [
+        "1us",
+        "5 ns",
+        "-1us",
+        "1e-6",
+        1e-6,
+        0,
+        -1,
+        3,
+        "1Gbps",
+        "0bps",
+        "1GB/s",
+        "6ns/B",
+        "unlimited",
+        "64KiB",
+        "x",
+        "",
+        True,
+        1.5,
+    ]
+)
+LAYER = dict.fromkeys(
+    ("latency", "bandwidth", "send_overhead", "gap", "eager_threshold", "send_overhead_per_byte", "count_first_byte"),
+    QUANTITIES,
+)
+TWIST = st.fixed_dictionaries(
+    {}, optional={"wrap": st.sampled_from(["y", "z", "q", 1]), "shift": st.sampled_from("xyz"), "by": st.integers(0, 3)}
+)
+VALUES = {
+    "name": st.sampled_from(["a", 3, ["a"]]),
+    "unknown": st.just(1),
+    "machine": st.fixed_dictionaries(
+        {},
+        optional={
+            "nodes": st.integers(-1, 4),
+            "placement": st.sampled_from(["block", "blck"]),
+            "cores_per_node": QUANTITIES,
+        },
+    ),
+    "topology": st.just("torus")
+    | st.none()
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["single", "switch", "torus", "graph", "ring", None]),
+            "dims": st.lists(st.integers(0, 4) | st.just("a"), max_size=7) | st.integers(),
+            "twist": st.sampled_from(["none", "half", "whole"]) | st.lists(TWIST, max_size=2),
+            "edges": st.lists(st.lists(st.sampled_from(["a", 1, "", True]), min_size=1, max_size=3), max_size=2),
+            "hosts": st.sampled_from(["*", 3]),
+        },
+    ),
+    "network": st.none()
+    | st.fixed_dictionaries({}, optional=LAYER | {"per_hop": QUANTITIES, "contention": st.just("links")}),
+    "same_node": st.none() | st.fixed_dictionaries({}, optional=LAYER | {"per_hop": QUANTITIES}),
+    "mpi": st.fixed_dictionaries(
+        {},
+        optional={
+            "poll_time": QUANTITIES,
+            "collectives": st.sampled_from(["tuned", "x", {"bcast": "ring"}, {"a": "b"}, {"scan": 1}]),
+        },
+    ),
+    "compute": st.fixed_dictionaries(
+        {}, optional={"mode": st.sampled_from(["none", "measured", "all"]), "speed": QUANTITIES}
+    ),
+}
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_the_schema_accepts_the_presets(name: str) -> None:
+    VALIDATOR.validate(yaml.safe_load(presets()[name].read_text(encoding="utf-8")))
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_schema_and_checker_agree(description: dict[str, Any]) -> None:
+    before = copy.deepcopy(description)
+    try:
+        load_machine(description)
+    except ConfigError as error:
+        problems = [line for line in str(error).splitlines() if not any(word in line for word in BEYOND_SCHEMA)]
+    else:
+        problems = []
+    assert VALIDATOR.is_valid(description) == (not problems), problems
+    assert description == before
+
+
+def test_the_schema_and_the_table_have_every_key() -> None:
+    def paths(schema: dict[str, Any], prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for key, value in schema.get("properties", {}).items():
+            found.add(prefix + key)
+            for form in value.get("anyOf", [value]):
+                found |= paths(form, f"{prefix}{key}.")
+                for inner in form.get("anyOf", []):
+                    found |= paths(inner, f"{prefix}{key}.")
+        return found
+
+    assert paths(SCHEMA) == set(every_path())
+    table = markdown_table()
+    assert [path for path in every_path() if f"`{path}`" not in table and not path.startswith("mpi.collectives.")] == []
+
+
+def test_every_key_is_explained_in_a_sentence() -> None:
+    for row in markdown_table().splitlines()[2:]:
+        assert row.endswith(". |"), row

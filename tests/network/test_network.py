@@ -1,0 +1,93 @@
+"""Which link two ranks share, and how far a shard may look ahead."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim_py.config import load_machine
+from xsim_py.machine import Machine
+from xsim_py.network import Network
+
+PLAIN = {
+    "torus": {"topology": {"type": "torus", "dims": [4, 3]}, "network": {"latency": "3us", "per_hop": "1us"}},
+    "switch": {"network": {"latency": "1us", "per_hop": "1us"}, "same_node": {"latency": "500ns"}},
+    "single": {"topology": {"type": "single"}, "same_node": {"latency": "6us"}},
+    "graph": {
+        "topology": {
+            "type": "graph",
+            "edges": [[f"n{i}", f"s{i % 2}"] for i in range(12)] + [["s0", "s1"]],
+            "hosts": "n*",
+        },
+        "network": {"latency": 0, "per_hop": "1us"},
+    },
+}
+
+
+def built(name: str, *, ranks: int, cores: int | None = None, placement: str = "block") -> tuple[Network, Machine]:
+    changes = {"machine.cores_per_node": cores, "machine.placement": placement}
+    spec = load_machine(PLAIN[name], overrides=changes)
+    machine = Machine(spec, ranks=ranks)
+    return Network(spec, places=machine), machine
+
+
+def test_links_are_few_and_shared() -> None:
+    network, _ = built("torus", ranks=12)
+    links = {network.link(a, b) for a in range(12) for b in range(12) if a != b}
+    assert sorted(link.hops for link in links) == [1, 2, 3]
+    assert {link.layer for link in links} == {"network"}
+
+
+def test_ranks_of_one_node_use_its_own_layer() -> None:
+    network, _ = built("switch", ranks=4, cores=2)
+    assert (network.link(0, 1).layer, network.link(0, 1).latency_ps) == ("same_node", 500_000)
+    assert (network.link(0, 2).layer, network.link(0, 2).latency_ps) == ("network", 3_000_000)
+    assert network.link(3, 3) is network.link(0, 1)
+
+
+def test_without_figures_of_its_own_a_node_costs_what_its_neighbour_does() -> None:
+    network, _ = built("torus", ranks=24, cores=2)
+    assert network.link(0, 1) is network.link(0, 2)
+    assert network.link(0, 1).latency_ps == 4_000_000
+
+
+@given(
+    st.sampled_from(
+        [("torus", 1), ("torus", 4), ("switch", 1), ("switch", 3), ("single", None), ("graph", 1), ("graph", 2)]
+    ),
+    st.integers(1, 12),
+    st.integers(1, 7),
+    st.sampled_from(["block", "round_robin"]),
+)
+def test_nothing_is_faster_than_the_smallest_latency(
+    kind: tuple[str, int | None], ranks: int, shards: int, placement: str
+) -> None:
+    network, machine = built(kind[0], ranks=ranks, cores=kind[1], placement=placement)
+    blocks = machine.shard_blocks(shards)
+    across = [
+        network.link(a, b).latency_ps for one, other in itertools.permutations(blocks, 2) for a in one for b in other
+    ]
+    pairs = [network.link(a, b).latency_ps for a, b in itertools.permutations(range(ranks), 2)]
+    assert network.min_latency_ps(blocks) > 0
+    assert network.min_latency_ps(blocks) <= min(across, default=10**12)
+    assert network.min_latency_ps() <= min(pairs, default=10**12)
+    if kind[0] == "switch":  # all nodes are equally near, so that the bound is reached
+        assert network.min_latency_ps(blocks) == min(across, default=500_000)
+        assert network.min_latency_ps() == min(pairs, default=500_000)
+
+
+def test_whole_nodes_in_a_shard_let_it_look_far_ahead() -> None:
+    network, machine = built("switch", ranks=12, cores=3)
+    assert network.min_latency_ps() == 500_000
+    assert network.min_latency_ps(machine.shard_blocks(4)) == 3_000_000
+    assert network.min_latency_ps(machine.shard_blocks(5)) == 500_000
+
+
+@pytest.mark.parametrize(("name", "latency_ps"), [("gige", 20_000_000), ("shmem", 6_000_000), ("torus3d", 7_000_000)])
+def test_the_presets_look_ahead_as_far_as_their_latency(name: str, latency_ps: int) -> None:
+    spec = load_machine(name)
+    machine = Machine(spec, ranks=64)
+    assert Network(spec, places=machine).min_latency_ps(machine.shard_blocks(7)) == latency_ps

@@ -1,0 +1,182 @@
+"""Quantities: what people write, what the simulator counts in, and back."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim_py import units
+
+TIMES = [
+    ("20us", 20_000_000),
+    ("20 µs", 20_000_000),
+    ("20μs", 20_000_000),
+    ("0.13us", 130_000),
+    ("1.53e-6", 1_530_000),
+    (1e-6, 1_000_000),
+    (0.1, 100_000_000_000),
+    (2, 2 * 10**12),
+    ("60s", 60 * 10**12),
+    ("1min", 60 * 10**12),
+    ("2h", 7200 * 10**12),
+    ("0", 0),
+    ("0.0984us", 98_400),
+    ("1ps", 1),
+    ("1.5ps", 2),  # half a picosecond rounds up
+    (" 7 us ", 7_000_000),
+]
+BANDWIDTHS = [
+    ("1Gbps", Fraction(8000)),
+    ("1Gb/s", Fraction(8000)),
+    ("1Gbit/s", Fraction(8000)),
+    (1e9, Fraction(8000)),
+    (10**9, Fraction(8000)),
+    ("3200Mbps", Fraction(2500)),
+    ("8.8Gbps", Fraction(10000, 11)),
+    ("1.25GB/s", Fraction(800)),
+    ("1.25GBps", Fraction(800)),
+    ("1KiB/s", Fraction(10**12, 1024)),
+    ("6ns/B", Fraction(6000)),
+    ("unlimited", Fraction(0)),
+    (math.inf, Fraction(0)),
+]
+SIZES = [
+    ("128KiB", 131_072),
+    ("64KB", 64_000),
+    ("64kB", 64_000),
+    ("1.5KiB", 1536),
+    (65_535, 65_535),
+    ("0", 0),
+    ("2GiB", 2**31),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TIMES)
+def test_a_time_is_read_exactly(text: object, expected: int) -> None:
+    assert units.parse_time_ps(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), BANDWIDTHS)
+def test_a_bandwidth_becomes_the_exact_time_of_a_byte(text: object, expected: Fraction) -> None:
+    assert units.parse_bandwidth(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), SIZES)
+def test_a_size_is_read_in_decimal_and_binary_units(text: object, expected: int) -> None:
+    assert units.parse_size_bytes(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("6ns", 6000), ("6ns/B", 6000), (1e-12, 1), ("0.1ps/B", Fraction(1, 10))]
+)
+def test_a_time_per_byte_may_be_a_fraction_of_a_picosecond(text: object, expected: Fraction) -> None:
+    assert units.parse_time_per_byte(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (units.parse_time_ps, "-5us", "-5us is negative; a time is zero or more"),
+        (units.parse_time_ps, "fast", "'fast' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        (
+            units.parse_time_ps,
+            "5 parsec",
+            "'5 parsec' has no known unit; write for example 20us, 1.5ms or 1e-6 (seconds)",
+        ),
+        (units.parse_time_ps, "5mus", "'5mus' has no known unit; did you mean us?"),
+        (units.parse_time_ps, True, "True is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        (units.parse_time_ps, math.nan, "'nan' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        (units.parse_time_ps, "1e-13", "1e-13 is shorter than a picosecond, the step of the simulated clock"),
+        (units.parse_time_ps, "1e999999999", "'1e999999999' has no known unit"),
+        (units.parse_bandwidth, "1Gps", "'1Gps' has no known unit; did you mean Gbps?"),
+        (units.parse_bandwidth, "0Gbps", "0Gbps would let no byte through"),
+        (units.parse_bandwidth, -1, "-1 is negative; a bandwidth is zero or more"),
+        (units.parse_size_bytes, "1.5", "1.5 is not a whole number of bytes"),
+        (units.parse_size_bytes, "64K", "'64K' has no known unit; did you mean KB?"),
+        (units.parse_size_bytes, None, "None is not a size; write for example 128KiB, 64KB or 65536 (bytes)"),
+    ],
+)
+def test_what_cannot_be_read_is_explained(parse: object, text: object, message: str) -> None:
+    assert callable(parse)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse(text)
+
+
+@given(st.integers(0, 10**19))
+def test_a_time_written_with_all_digits_is_read_back(time_ps: int) -> None:
+    assert units.parse_time_ps(units.format_time(time_ps, digits=None)) == time_ps
+
+
+@given(st.integers(0, 2**60))
+def test_a_size_written_with_all_digits_is_read_back(size_bytes: int) -> None:
+    assert units.parse_size_bytes(units.format_size(size_bytes, digits=None)) == size_bytes
+
+
+@given(st.integers(1, 10**15))
+def test_a_bandwidth_written_with_all_digits_is_read_back(bits_per_s: int) -> None:
+    ps_per_byte = units.parse_bandwidth(bits_per_s)
+    assert units.parse_bandwidth(units.format_bandwidth(ps_per_byte, digits=None)) == ps_per_byte
+
+
+@given(st.floats(1e-9, 1e6))
+def test_seconds_as_a_float_are_off_by_half_a_picosecond_at_most(seconds: float) -> None:
+    assert abs(units.parse_time_ps(seconds) - Fraction(repr(seconds)) * 10**12) <= Fraction(1, 2)
+
+
+@given(st.integers(0, 10**30), st.integers(1, 10**15))
+def test_rounding_takes_the_nearest_and_of_two_the_larger(numerator: int, denominator: int) -> None:
+    assert units.round_half_up(numerator, denominator) == math.floor(Fraction(numerator, denominator) + Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.format_time(1_234_000_000), "1.234 ms"),
+        (units.format_time(0), "0 s"),
+        (units.format_time(999), "999 ps"),
+        (units.format_time(1_234_567), "1.235 us"),
+        (units.format_time(20_000_000), "20 us"),
+        (units.format_time(123_456 * 10**12), "123456 s"),
+        (units.format_size(131_072), "128 KiB"),
+        (units.format_size(1000), "1000 B"),
+        (units.format_size(1_000_000), "976.6 KiB"),
+        (units.format_bandwidth(Fraction(10000, 11)), "8.8 Gbps"),
+        (units.format_bandwidth(Fraction(0)), "unlimited"),
+    ],
+)
+def test_people_read_four_digits(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_a_fraction_without_a_last_digit_cannot_be_written_out() -> None:
+    with pytest.raises(ValueError, match="1/3 has no finite decimal expansion"):
+        units.format_number(Fraction(1, 3), digits=None)
+
+
+QUANTITY = st.from_regex(
+    r"\A\s?[+-]?[0-9]{0,3}\.?[0-9]{0,3}(e[+-]?[0-9]{1,2})?\s?[a-zA-Zµ/]{0,6}\s?\Z"
+) | st.sampled_from(
+    [*(str(text) for text, _ in (*TIMES, *BANDWIDTHS, *SIZES)), "0bps", "0.0e5 B/s", "0ns/B", "00GB/s", "-0", "1 ns/B"]
+)
+
+
+@given(QUANTITY)
+def test_the_patterns_for_editors_know_the_same_text_as_the_parsers(text: str) -> None:
+    def is_read(parse: object) -> bool:
+        assert callable(parse)
+        try:
+            parse(text)
+        except ValueError as error:  # these two cannot be said by a pattern
+            return "picosecond" in str(error) or "whole number" in str(error)
+        return True
+
+    assert bool(re.search(units.TIME_PATTERN, text)) == is_read(units.parse_time_ps)
+    assert bool(re.search(units.SIZE_PATTERN, text)) == is_read(units.parse_size_bytes)
+    assert bool(re.search(units.TIME_PER_BYTE_PATTERN, text)) == is_read(units.parse_time_per_byte)
+    known = re.search(units.BANDWIDTH_PATTERN, text) and not re.search(units.NO_BANDWIDTH_PATTERN, text)
+    assert bool(known) == is_read(units.parse_bandwidth)
