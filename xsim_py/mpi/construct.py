@@ -1,0 +1,381 @@
+"""Constructors of derived datatypes (MPI 4.1, section 5.1).
+
+Each returns an uncommitted `Type`. Counts and displacements are integers already; what they mean is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.datatype import NULL, Recipe, Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.predefined import PREDEFINED
+from xsim_py.mpi.typemap import Layout, join, place, repeat
+
+__all__ = [
+    "contiguous",
+    "darray",
+    "duplicate",
+    "f90_complex",
+    "f90_integer",
+    "f90_real",
+    "hindexed",
+    "hindexed_block",
+    "hvector",
+    "indexed",
+    "indexed_block",
+    "match_size",
+    "resized",
+    "struct",
+    "subarray",
+    "value_index",
+    "vector",
+]
+
+
+def _not_null(*types: Type) -> None:
+    if NULL in types:
+        fail(c.ERR_TYPE, "the datatype is null")
+
+
+def _count(*counts: int) -> None:
+    for count in counts:
+        if count < 0:
+            fail(c.ERR_COUNT, f"negative count {count}")
+
+
+def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> Type:
+    """`count` blocks of `block` elements, `stride` bytes apart."""
+    layout = repeat(repeat(old.layout, block, old.extent), count, stride)
+    if count == 0 or block == 0:
+        lb = ub = 0
+    else:
+        inner = (block - 1) * old.extent
+        outer = (count - 1) * stride
+        lb = old.lb + min(0, inner) + min(0, outer)
+        ub = old.ub + max(0, inner) + max(0, outer)
+    return Type(
+        layout=layout,
+        lb=lb,
+        extent=ub - lb,
+        alignment=old.alignment,
+        elements=count * block * old.elements,
+        recipe=recipe,
+    )
+
+
+def contiguous(old: Type, count: int) -> Type:
+    """Elements one after the other."""
+    _not_null(old)
+    _count(count)
+    recipe = Recipe(c.COMBINER_CONTIGUOUS, {"count": count}, counts=[count], types=[old])
+    return _regular(old, count, 1, old.extent, recipe)
+
+
+def vector(old: Type, count: int, blocklength: int, stride: int) -> Type:
+    """Blocks at a regular distance, counted in elements."""
+    return _vector(old, count, blocklength, stride, old.extent, c.COMBINER_VECTOR)
+
+
+def hvector(old: Type, count: int, blocklength: int, stride: int) -> Type:
+    """Blocks at a regular distance in bytes."""
+    return _vector(old, count, blocklength, stride, 1, c.COMBINER_HVECTOR)
+
+
+def _vector(old: Type, count: int, blocklength: int, stride: int, unit: int, combiner: int) -> Type:
+    _not_null(old)
+    _count(count, blocklength)
+    params = {"count": count, "blocklength": blocklength, "stride": stride}
+    recipe = Recipe(combiner, params, counts=[count, blocklength, stride], types=[old])
+    return _regular(old, count, blocklength, stride * unit, recipe)
+
+
+def indexed(old: Type, blocklengths: Sequence[int], displacements: Sequence[int]) -> Type:
+    """Blocks of any length at any place, counted in elements."""
+    return _indexed(old, blocklengths, displacements, old.extent, c.COMBINER_INDEXED)
+
+
+def hindexed(old: Type, blocklengths: Sequence[int], displacements: Sequence[int]) -> Type:
+    """Blocks of any length at any place in bytes."""
+    return _indexed(old, blocklengths, displacements, 1, c.COMBINER_HINDEXED)
+
+
+def _indexed(old: Type, lengths: Sequence[int], displacements: Sequence[int], unit: int, combiner: int) -> Type:
+    _not_null(old)
+    _count(*lengths)
+    params = {"blocklengths": list(lengths), "displacements": list(displacements)}
+    recipe = Recipe(combiner, params, counts=[len(lengths), *lengths, *displacements], types=[old])
+    return _blocks(old, np.array(lengths, np.int64), np.array(displacements, np.int64) * unit, recipe)
+
+
+def indexed_block(old: Type, blocklength: int, displacements: Sequence[int]) -> Type:
+    """Blocks of one length at any place, counted in elements."""
+    return _indexed_block(old, blocklength, displacements, old.extent, c.COMBINER_INDEXED_BLOCK)
+
+
+def hindexed_block(old: Type, blocklength: int, displacements: Sequence[int]) -> Type:
+    """Blocks of one length at any place in bytes."""
+    return _indexed_block(old, blocklength, displacements, 1, c.COMBINER_HINDEXED_BLOCK)
+
+
+def _indexed_block(old: Type, length: int, displacements: Sequence[int], unit: int, combiner: int) -> Type:
+    _not_null(old)
+    _count(length)
+    params = {"blocklength": length, "displacements": list(displacements)}
+    recipe = Recipe(combiner, params, counts=[len(displacements), length, *displacements], types=[old])
+    places = np.array(displacements, np.int64) * unit
+    return _blocks(old, np.full(len(places), length, np.int64), places, recipe)
+
+
+def _blocks(old: Type, lengths: NDArray[np.int64], places: NDArray[np.int64], recipe: Recipe) -> Type:
+    """Blocks of elements at places given in bytes."""
+    used = lengths > 0
+    lengths, places = lengths[used], places[used]
+    lb = ub = 0
+    if len(lengths):
+        inner = (lengths - 1) * old.extent
+        lb = old.lb + int((places + np.minimum(inner, 0)).min())
+        ub = old.ub + int((places + np.maximum(inner, 0)).max())
+    return Type(
+        layout=_block_layout(old, lengths, places),
+        lb=lb,
+        extent=ub - lb,
+        alignment=old.alignment,
+        elements=int(lengths.sum()) * old.elements,
+        recipe=recipe,
+    )
+
+
+def _block_layout(old: Type, lengths: NDArray[np.int64], places: NDArray[np.int64]) -> Layout:
+    if len(lengths) and (lengths == lengths[0]).all():
+        return place(repeat(old.layout, int(lengths[0]), old.extent), places)
+    first = np.cumsum(lengths) - lengths
+    within = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
+    return place(old.layout, np.repeat(places, lengths) + within * old.extent)
+
+
+def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Sequence[Type]) -> Type:
+    """Blocks of any type at any place in bytes."""
+    _not_null(*types)
+    _count(*blocklengths)
+    members = [
+        (length, displacement, _regular(old, length, 1, old.extent, old.recipe))
+        for length, displacement, old in zip(blocklengths, displacements, types, strict=True)
+    ]
+    used = [(displacement, member) for length, displacement, member in members if length]
+    lb = min((at + member.lb for at, member in used), default=0)
+    ub = max((at + member.ub for at, member in used), default=0)
+    alignment = max((member.alignment for _, member in used), default=1)
+    params = {
+        "blocklengths": list(blocklengths),
+        "displacements": list(displacements),
+        "datatypes": list(types),
+    }
+    counts = [len(types), *blocklengths, *displacements]
+    return Type(
+        layout=join([place(member.layout, np.array([at], np.int64)) for at, member in used]),
+        lb=lb,
+        extent=-(-(ub - lb) // alignment) * alignment,
+        alignment=alignment,
+        elements=sum(member.elements for _, member in used),
+        recipe=Recipe(c.COMBINER_STRUCT, params, counts=counts, types=types),
+    )
+
+
+def duplicate(old: Type) -> Type:
+    """The same type once more; it has been committed if the old one has."""
+    _not_null(old)
+    new = _like(old, Recipe(c.COMBINER_DUP, {}, types=[old]))
+    new.committed = old.committed
+    return new
+
+
+def resized(old: Type, lb: int, extent: int) -> Type:
+    """The same elements with other bounds."""
+    _not_null(old)
+    recipe = Recipe(c.COMBINER_RESIZED, {"lb": lb, "extent": extent}, counts=[lb, extent], types=[old])
+    return _like(old, recipe, lb=lb, extent=extent)
+
+
+def _like(old: Type, recipe: Recipe, *, lb: int | None = None, extent: int | None = None) -> Type:
+    return Type(
+        layout=old.layout,
+        lb=old.lb if lb is None else lb,
+        extent=old.extent if extent is None else extent,
+        alignment=old.alignment,
+        elements=old.elements,
+        recipe=recipe,
+    )
+
+
+def subarray(old: Type, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int) -> Type:
+    """A box out of an n-dimensional array."""
+    _not_null(old)
+    _order(order)
+    for size, subsize, start in zip(sizes, subsizes, starts, strict=True):
+        if size < 1 or subsize < 0 or start < 0:
+            fail(c.ERR_ARG, f"subarray: size {size}, subsize {subsize}, start {start}")
+    params = {"sizes": list(sizes), "subsizes": list(subsizes), "starts": list(starts), "order": order}
+    recipe = Recipe(
+        c.COMBINER_SUBARRAY,
+        params,
+        integers=[len(sizes), order],
+        counts=[*sizes, *subsizes, *starts],
+        types=[old],
+    )
+    boxes = [range(start, start + subsize) for start, subsize in zip(starts, subsizes, strict=True)]
+    return _array(old, sizes, boxes, order, recipe)
+
+
+def _order(order: int) -> None:
+    if order not in (c.ORDER_C, c.ORDER_FORTRAN):
+        fail(c.ERR_ARG, f"invalid storage order {order}")
+
+
+def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, recipe: Recipe) -> Type:
+    """An array of which some indices are taken in each dimension; its extent is that of the whole array."""
+    dimensions = list(zip(sizes, chosen, strict=True))
+    if order == c.ORDER_C:
+        dimensions.reverse()
+    layout, stride, elements = old.layout, old.extent, old.elements
+    for size, indices in dimensions:
+        layout = place(layout, np.array(indices, np.int64) * stride)
+        stride *= size
+        elements *= len(indices)
+    return Type(layout=layout, lb=0, extent=stride, alignment=old.alignment, elements=elements, recipe=recipe)
+
+
+def darray(
+    old: Type,
+    *,
+    size: int,
+    rank: int,
+    gsizes: Sequence[int],
+    distribs: Sequence[int],
+    dargs: Sequence[int],
+    psizes: Sequence[int],
+    order: int,
+) -> Type:
+    """What one rank of a process grid has of a distributed array."""
+    _not_null(old)
+    _order(order)
+    if not 0 <= rank < size or int(np.prod(psizes)) != size:
+        fail(c.ERR_ARG, f"darray: rank {rank} of {size} on a grid of {list(psizes)}")
+    coordinates = np.unravel_index(rank, tuple(psizes))  # process grids are in C order whatever the array's is
+    chosen = [
+        _distributed(n, distribution, argument, parts, int(at))
+        for n, distribution, argument, parts, at in zip(gsizes, distribs, dargs, psizes, coordinates, strict=True)
+    ]
+    params = {
+        "size": size,
+        "rank": rank,
+        "gsizes": list(gsizes),
+        "distribs": list(distribs),
+        "dargs": list(dargs),
+        "psizes": list(psizes),
+        "order": order,
+    }
+    integers = [size, rank, len(gsizes), *distribs, *dargs, *psizes, order]
+    recipe = Recipe(c.COMBINER_DARRAY, params, integers=integers, counts=gsizes, types=[old])
+    return _array(old, gsizes, chosen, order, recipe)
+
+
+def _distributed(n: int, distribution: int, argument: int, parts: int, at: int) -> list[int]:
+    """The indices of one dimension that belong to coordinate `at`."""
+    default = argument == c.DISTRIBUTE_DFLT_DARG
+    if n < 1 or parts < 1 or (argument < 1 and not default):
+        fail(c.ERR_ARG, f"darray: size {n}, argument {argument}, {parts} processes")
+    if distribution == c.DISTRIBUTE_NONE:
+        if parts != 1:
+            fail(c.ERR_ARG, f"darray: a dimension that is not distributed has {parts} processes")
+        return list(range(n))
+    if distribution == c.DISTRIBUTE_BLOCK:
+        block = -(-n // parts) if default else argument
+        if block * parts < n:
+            fail(c.ERR_ARG, f"darray: {parts} blocks of {block} are fewer than {n}")
+        return list(range(at * block, min(n, (at + 1) * block)))
+    if distribution != c.DISTRIBUTE_CYCLIC:
+        fail(c.ERR_ARG, f"darray: invalid distribution {distribution}")
+    block = 1 if default else argument
+    return [i for start, i in product(range(at * block, n, parts * block), range(block)) if start + i < n]
+
+
+_PAIR_NAMES = ("SHORT_INT", "INT_INT", "LONG_INT", "FLOAT_INT", "DOUBLE_INT", "LONG_DOUBLE_INT")
+_PAIR_VALUES = ("SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "LONG_DOUBLE")
+_PAIRS = {PREDEFINED[value]: PREDEFINED[pair] for value, pair in zip(_PAIR_VALUES, _PAIR_NAMES, strict=True)}
+
+
+def value_index(value: Type, index: Type) -> Type:
+    """The predefined pair of a value and an index; null if there is none."""
+    _not_null(value, index)
+    return _PAIRS.get(value, NULL) if index is PREDEFINED["INT"] else NULL
+
+
+# Decimal digits and exponents of the C types that a Fortran compiler uses.
+_F90_INTEGERS = ((2, "INTEGER1"), (4, "INTEGER2"), (9, "INTEGER4"), (18, "INTEGER8"))
+_F90_FLOATS = (
+    (6, 37, "REAL", "COMPLEX"),
+    (15, 307, "DOUBLE_PRECISION", "DOUBLE_COMPLEX"),
+    (33, 4931, "REAL16", "COMPLEX32"),
+)
+_f90_types: dict[tuple[int, ...], Type] = {}
+
+
+def f90_integer(digits: int) -> Type:
+    """The Fortran integer with so many decimal digits; always the same type for the same arguments."""
+    name = next((name for most, name in _F90_INTEGERS if digits <= most), None)
+    recipe = Recipe(c.COMBINER_F90_INTEGER, {"r": digits}, integers=[digits])
+    return _f90(name, recipe)
+
+
+def f90_real(precision: int, exponent: int) -> Type:
+    """The Fortran real with at least this precision and range, either of which may be `UNDEFINED`."""
+    recipe = Recipe(c.COMBINER_F90_REAL, {"p": precision, "r": exponent}, integers=[precision, exponent])
+    return _f90(_f90_float(precision, exponent, 2), recipe)
+
+
+def f90_complex(precision: int, exponent: int) -> Type:
+    """The same for a complex number."""
+    recipe = Recipe(c.COMBINER_F90_COMPLEX, {"p": precision, "r": exponent}, integers=[precision, exponent])
+    return _f90(_f90_float(precision, exponent, 3), recipe)
+
+
+def _f90_float(precision: int, exponent: int, column: int) -> str | None:
+    for row in _F90_FLOATS:
+        if precision <= row[0] and exponent <= row[1]:
+            return str(row[column])
+    return None
+
+
+def _f90(name: str | None, recipe: Recipe) -> Type:
+    if name is None:
+        fail(c.ERR_OTHER, f"no Fortran type has {recipe.params}")
+    key = (recipe.combiner, *recipe.integers)
+    if key not in _f90_types:
+        old = PREDEFINED[name]
+        new = _like(old, recipe)
+        new.dtype, new.kind, new.committed = old.dtype, old.kind, True
+        _f90_types[key] = new
+    return _f90_types[key]
+
+
+_MATCHES = {
+    c.TYPECLASS_LOGICAL: ("LOGICAL",),
+    c.TYPECLASS_INTEGER: ("INTEGER1", "INTEGER2", "INTEGER4", "INTEGER8"),
+    c.TYPECLASS_REAL: ("REAL4", "REAL8", "REAL16"),
+    c.TYPECLASS_COMPLEX: ("COMPLEX8", "COMPLEX16", "COMPLEX32"),
+}
+
+
+def match_size(typeclass: int, size: int) -> Type:
+    """The Fortran type of a class with a size in bytes."""
+    fitting = [name for name in _MATCHES.get(typeclass, ()) if PREDEFINED[name].size == size]
+    if not fitting:
+        fail(c.ERR_ARG, f"no Fortran type of class {typeclass} has {size} bytes")
+    return PREDEFINED[fitting[0]]

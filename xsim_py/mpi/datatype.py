@@ -1,0 +1,259 @@
+"""Datatypes of the virtual MPI: what an element is made of, how long it is, and how it was built.
+
+A `Type` never changes after its construction, but for `committed` and `freed`. What a *process* can change of a type
+that all processes share (the name and the attributes of a predefined one) is kept by the floor above.
+
+Extents follow MPICH: a struct is padded to the alignment of its members, as a C compiler would, until somebody says
+otherwise with a resized type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.typemap import Layout, Memory, block
+
+__all__ = ["NULL", "Recipe", "Type"]
+
+
+class Recipe:
+    """How a type was built: what MPI_Type_get_envelope and MPI_Type_get_contents tell.
+
+    Parameters
+    ----------
+    combiner : int
+        One of the ``COMBINER_`` constants.
+    params : dict
+        The arguments by the names mpi4py gives them.
+    integers, counts : sequence of int
+        The same arguments in the standard's order (section 5.1.13, large-count form).
+    types : sequence of Type
+        The types it was built from.
+    """
+
+    __slots__ = ("combiner", "counts", "integers", "params", "types")
+
+    def __init__(
+        self,
+        combiner: int,
+        params: dict[str, Any],
+        *,
+        integers: Sequence[int] = (),
+        counts: Sequence[int] = (),
+        types: Sequence[Type] = (),
+    ) -> None:
+        self.combiner = combiner
+        self.params = params
+        self.integers = list(integers)
+        self.counts = list(counts)
+        self.types = list(types)
+
+
+_NAMED = Recipe(c.COMBINER_NAMED, {})
+
+
+class Type:
+    """A datatype.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of data in one element, which is also its packed size.
+    lb, extent : int
+        Lower bound and distance from one element to the next, in bytes.
+    layout : Layout
+        Where the bytes of one element are.
+    is_contiguous : bool
+        Whether any number of elements is one run of bytes that begins at the first one's origin.
+    alignment : int
+        What a C compiler would align it to, in bytes.
+    kind : str
+        Which reductions it takes: ``"integer"``, ``"fortran integer"``, ``"real"``, ``"complex"``, ``"logical"``,
+        ``"byte"``, ``"pair"``, or nothing for all others.
+    dtype : numpy.dtype or None
+        One packed element as numpy sees it; None for a derived type.
+    elements : int
+        Basic elements in one element; a pair has two.
+    """
+
+    __slots__ = (
+        "alignment",
+        "code",
+        "committed",
+        "dtype",
+        "elements",
+        "extent",
+        "is_contiguous",
+        "kind",
+        "layout",
+        "lb",
+        "name",
+        "recipe",
+        "size",
+        "typechar",
+    )
+
+    def __init__(
+        self, *, layout: Layout, lb: int, extent: int, alignment: int, elements: int, recipe: Recipe = _NAMED
+    ) -> None:
+        self.layout = layout
+        self.size = layout.size
+        self.lb = lb
+        self.extent = extent
+        self.alignment = alignment
+        self.elements = elements
+        self.recipe = recipe
+        self.is_contiguous = layout.is_block and layout.low == 0 and layout.size == extent
+        self.committed = False
+        self.name = ""
+        self.kind = ""
+        self.dtype: np.dtype[Any] | None = None
+        self.code = ""  # as `tocode`
+        self.typechar = ""
+
+    @property
+    def ub(self) -> int:
+        """Upper bound in bytes."""
+        return self.lb + self.extent
+
+    @property
+    def true_lb(self) -> int:
+        """Where the first byte of data is."""
+        return self.layout.low
+
+    @property
+    def true_extent(self) -> int:
+        """Bytes from the first to the last byte of data."""
+        return self.layout.high - self.layout.low
+
+    @property
+    def is_predefined(self) -> bool:
+        """Whether it needs no constructor, commit or free."""
+        return self.recipe.combiner in _PREDEFINED_COMBINERS
+
+    def pack(self, memory: Memory, offset: int, count: int) -> bytes:
+        """Copy `count` elements, the first at ``memory[offset]``, into ``count * size`` bytes.
+
+        Parameters
+        ----------
+        memory : memoryview of bytes
+            The user's memory.
+        offset : int
+            Where the first element's origin is; negative when `memory` begins behind it.
+        """
+        if self.is_contiguous:
+            end = offset + count * self.size
+            if offset < 0 or end > len(memory):
+                self._outside(memory, offset, count)
+            return bytes(memory[offset:end])
+        if not count or not self.size:
+            return b""
+        self._check(memory, offset, count)
+        return self.layout.pack(memory, origin=offset, count=count, extent=self.extent)
+
+    def unpack(self, data: bytes, memory: Memory, offset: int, count: int) -> int:
+        """Copy packed bytes into at most `count` elements; returns how many bytes that were.
+
+        A message may be shorter than the buffer, even end within an element; a longer one is `ERR_TRUNCATE`.
+        """
+        nbytes = len(data)
+        if nbytes > count * self.size:
+            fail(c.ERR_TRUNCATE, f"{nbytes} bytes arrived, the receive buffer takes {count * self.size}")
+        if self.is_contiguous:
+            end = offset + nbytes
+            if offset < 0 or end > len(memory):
+                self._outside(memory, offset, -(-nbytes // self.size))
+            memory[offset:end] = data
+            return nbytes
+        if not nbytes:
+            return 0
+        whole, rest = divmod(nbytes, self.size)
+        self._check(memory, offset, whole + (rest > 0))
+        if whole:
+            self.layout.unpack(data[: nbytes - rest], memory, origin=offset, count=whole, extent=self.extent)
+        if rest:  # the last element arrives in part: the missing bytes keep what they are
+            last = offset + whole * self.extent
+            old = self.layout.pack(memory, origin=last, count=1, extent=self.extent)
+            self.layout.unpack(data[-rest:] + old[rest:], memory, origin=last, count=1, extent=self.extent)
+        return nbytes
+
+    def span(self, count: int) -> tuple[int, int]:
+        """The bytes that `count` elements touch, counted from the first one's origin: (low, high)."""
+        if not count or not self.size:
+            return 0, 0
+        shift = (count - 1) * self.extent
+        return self.layout.low + min(0, shift), self.layout.high + max(0, shift)
+
+    def _check(self, memory: Memory, offset: int, count: int) -> None:
+        low, high = self.span(count)
+        if offset + low < 0 or offset + high > len(memory):
+            self._outside(memory, offset, count)
+
+    def _outside(self, memory: Memory, offset: int, count: int) -> None:
+        low, high = self.span(count)
+        what = f"{count} x {self.name or 'a derived datatype'}"
+        fail(
+            c.ERR_BUFFER,
+            f"{what} touches bytes {offset + low} to {offset + high} of a buffer of {len(memory)} bytes; "
+            "a real MPI would read or write foreign memory here",
+        )
+
+    def basic_elements(self, nbytes: int) -> int:
+        """How many basic elements `nbytes` packed bytes are; `UNDEFINED` if they end within one (MPI_Get_elements)."""
+        if not self.size:
+            return 0
+        whole, rest = divmod(nbytes, self.size)
+        if not rest:
+            return whole * self.elements
+        done = 0
+        for dtype, n in self.runs():
+            if rest <= n * dtype.itemsize:
+                within, part = divmod(rest, dtype.itemsize)
+                return c.UNDEFINED if part else whole * self.elements + done + within
+            rest -= n * dtype.itemsize
+            done += n
+        return c.UNDEFINED
+
+    def runs(self) -> list[tuple[np.dtype[Any], int]]:
+        """The basic elements in packing order, equal neighbours together: (numpy's type, how many)."""
+        if self.dtype is not None:
+            return [(self.dtype[i], 1) for i in range(2)] if self.kind == "pair" else [(self.dtype, 1)]
+        types, params = self.recipe.types, self.recipe.params
+        if self.recipe.combiner == c.COMBINER_STRUCT:
+            members = zip(types, params["blocklengths"], strict=True)
+            return _merged([run for old, n in members for run in _times(old, n)])
+        return _times(types[0], self.elements // types[0].elements if self.elements else 0)
+
+
+def _times(old: Type, count: int) -> list[tuple[np.dtype[Any], int]]:
+    runs = old.runs()
+    return [(dtype, n * count) for dtype, n in runs] if len(runs) == 1 and count else _merged(runs * count)
+
+
+def _merged(runs: list[tuple[np.dtype[Any], int]]) -> list[tuple[np.dtype[Any], int]]:
+    merged: list[tuple[np.dtype[Any], int]] = []
+    for dtype, n in runs:
+        if merged and merged[-1][0] == dtype:
+            merged[-1] = (dtype, merged[-1][1] + n)
+        else:
+            merged.append((dtype, n))
+    return merged
+
+
+_PREDEFINED_COMBINERS = frozenset(
+    {
+        c.COMBINER_NAMED,
+        c.COMBINER_VALUE_INDEX,
+        c.COMBINER_F90_INTEGER,
+        c.COMBINER_F90_REAL,
+        c.COMBINER_F90_COMPLEX,
+    }
+)
+
+NULL = Type(layout=block(0), lb=0, extent=0, alignment=0, elements=0)
+NULL.name = "MPI_DATATYPE_NULL"

@@ -1,0 +1,192 @@
+"""Where the bytes of a datatype lie in memory, and how to gather and scatter them fast.
+
+A type map in the standard (section 5.1) is a list of (basic type, displacement). Here it is kept as a small program for
+numpy: a few regular dimensions around a list of blocks. Almost every type in real programs (vectors, subarrays,
+their nestings) is one block under some dimensions, so packing it is one strided copy in C, however large it is. What
+is irregular (indexed, structs) costs one index per block and one gather per distinct block length; nothing is ever
+done byte by byte or element by element in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Layout", "join", "place", "repeat"]
+
+Dims: TypeAlias = tuple[tuple[int, int], ...]
+Integers: TypeAlias = NDArray[np.int64]
+Memory: TypeAlias = Any  # anything with the buffer protocol, seen as bytes
+
+_UNITS: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
+def _unit(length: int) -> np.dtype[Any]:
+    """A numpy type that copies `length` bytes as they are."""
+    found = _UNITS.get(length)
+    return found if found is not None else np.dtype(f"V{length}")
+
+
+class Layout:
+    """The bytes of one element, in the order in which they are packed.
+
+    Parameters
+    ----------
+    dims : tuple of (count, stride_bytes)
+        Regular repetitions, the outermost first.
+    offsets, lengths : array of int64
+        The blocks under them: where each begins, counted from the element's origin, and its length, in bytes.
+    """
+
+    __slots__ = ("_groups", "dims", "high", "lengths", "low", "offsets", "size")
+
+    def __init__(self, dims: Dims, offsets: Integers, lengths: Integers) -> None:
+        self.dims = dims
+        self.offsets = offsets
+        self.lengths = lengths
+        self._groups: list[tuple[int, Integers, Integers]] | None = None
+        repeats = 1
+        low = high = 0
+        for count, stride in dims:
+            repeats *= count
+            low += min(0, (count - 1) * stride)
+            high += max(0, (count - 1) * stride)
+        self.size = repeats * int(lengths.sum())
+        self.low = self.high = 0
+        if self.size:
+            self.low = low + int(offsets.min())
+            self.high = high + int((offsets + lengths).max())
+
+    @property
+    def is_block(self) -> bool:
+        """Whether the element is one run of bytes."""
+        return not self.dims and len(self.offsets) <= 1
+
+    def blocks(self) -> tuple[Integers, Integers]:
+        """All blocks one by one: (offsets, lengths)."""
+        offsets, lengths = self.offsets, self.lengths
+        for count, stride in reversed(self.dims):
+            offsets = (np.arange(count, dtype=np.int64)[:, None] * stride + offsets).reshape(-1)
+            lengths = np.tile(lengths, count)
+        return offsets, lengths
+
+    def pack(self, memory: Memory, *, origin: int, count: int, extent: int) -> bytes:
+        """Gather `count` elements; the first has its origin at ``memory[origin]``, the others follow at `extent`."""
+        if len(self.offsets) == 1:
+            return self._view(memory, int(self.offsets[0]), int(self.lengths[0]), origin, count, extent).tobytes()
+        packed = np.empty(count * self.size, np.uint8)
+        for there, here in self._pairs(memory, packed, origin, count, extent):
+            here[0][here[1]] = there[0][there[1]]
+        return packed.tobytes()
+
+    def unpack(self, data: bytes, memory: Memory, *, origin: int, count: int, extent: int) -> None:
+        """Scatter ``count * size`` packed bytes; the reverse of `pack`."""
+        packed = np.frombuffer(data, np.uint8)
+        if len(self.offsets) == 1:
+            length = int(self.lengths[0])
+            view = self._view(memory, int(self.offsets[0]), length, origin, count, extent)
+            view[...] = packed.view(_unit(length)).reshape(view.shape)
+            return
+        for there, here in self._pairs(memory, packed, origin, count, extent):
+            there[0][there[1]] = here[0][here[1]]
+
+    def _view(self, memory: Memory, offset: int, length: int, origin: int, count: int, extent: int) -> NDArray[Any]:
+        """All repetitions of one block, as an array of units of its length."""
+        counts = (count, *(n for n, _ in self.dims))
+        strides = (extent, *(stride for _, stride in self.dims))
+        return np.ndarray(counts, _unit(length), memory, origin + offset, strides)
+
+    def _pairs(self, memory: Memory, packed: NDArray[Any], origin: int, count: int, extent: int) -> Iterable[Any]:
+        """For each distinct block length: (array, index) in the memory, and (array, index) in the packed bytes.
+
+        The last axis of both arrays advances by one byte, so that it can be indexed with plain byte offsets: the
+        overlapping units of such an array are never all touched.
+        """
+        counts = (count, *(n for n, _ in self.dims))
+        strides = (extent, *(stride for _, stride in self.dims))
+        inner = int(self.lengths.sum())
+        for length, offsets, positions in self.groups():
+            first = int(offsets.min())
+            width = int(offsets.max()) - first + 1
+            there = np.ndarray((*counts, width), _unit(length), memory, origin + first, (*strides, 1))
+            row = packed.reshape(*counts, inner)
+            here = np.ndarray((*counts, inner - length + 1), _unit(length), packed, 0, (*row.strides[:-1], 1))
+            yield (there, (..., offsets - first)), (here, (..., positions))
+
+    def groups(self) -> list[tuple[int, Integers, Integers]]:
+        """Blocks by their length: (length, offsets in memory, positions in the packed bytes); made once."""
+        if self._groups is None:
+            positions = np.cumsum(self.lengths) - self.lengths
+            self._groups = []
+            for length in np.unique(self.lengths):
+                chosen = self.lengths == length
+                self._groups.append((int(length), self.offsets[chosen], positions[chosen]))
+        return self._groups
+
+
+def block(length: int) -> Layout:
+    """The layout of `length` bytes at the origin."""
+    return _simple((), 0, length)
+
+
+def _simple(dims: Dims, offset: int, length: int) -> Layout:
+    return Layout(dims, np.array([offset], np.int64), np.array([length], np.int64))
+
+
+def _empty() -> Layout:
+    none = np.empty(0, np.int64)
+    return Layout((), none, none)
+
+
+def _scattered(offsets: Integers, lengths: Integers) -> Layout:
+    """A layout of single blocks, with neighbours in memory and in order made one."""
+    if not lengths.all():
+        offsets, lengths = offsets[lengths > 0], lengths[lengths > 0]
+    if len(offsets) > 1:
+        starts = np.concatenate(([True], offsets[1:] != offsets[:-1] + lengths[:-1]))
+        if not starts.all():
+            heads = np.flatnonzero(starts)
+            offsets, lengths = offsets[heads], np.add.reduceat(lengths, heads)
+    return Layout((), offsets, lengths)
+
+
+def repeat(layout: Layout, count: int, stride: int) -> Layout:
+    """`count` copies of a layout at a regular distance in bytes."""
+    if count == 0 or layout.size == 0:
+        return _empty()
+    if count == 1:
+        return layout
+    if len(layout.offsets) > 1:
+        return Layout(((count, stride), *layout.dims), layout.offsets, layout.lengths)
+    offset, length = int(layout.offsets[0]), int(layout.lengths[0])
+    if not layout.dims and stride == length:
+        return _simple((), offset, count * length)
+    if layout.dims and layout.dims[0][0] * layout.dims[0][1] == stride:  # goes on where the inner dimension ends
+        return _simple(((count * layout.dims[0][0], layout.dims[0][1]), *layout.dims[1:]), offset, length)
+    return _simple(((count, stride), *layout.dims), offset, length)
+
+
+def place(layout: Layout, origins: Integers) -> Layout:
+    """One copy of a layout at each of the given origins, in that order."""
+    if len(origins) == 0 or layout.size == 0:
+        return _empty()
+    stride = int(origins[1] - origins[0]) if len(origins) > 1 else 0
+    if len(origins) == 1 or (np.diff(origins) == stride).all():
+        moved = Layout(layout.dims, layout.offsets + origins[0], layout.lengths)
+        return repeat(moved, len(origins), stride)
+    offsets, lengths = layout.blocks()
+    return _scattered((origins[:, None] + offsets).reshape(-1), np.tile(lengths, len(origins)))
+
+
+def join(layouts: Sequence[Layout]) -> Layout:
+    """One layout after the other, in that order."""
+    layouts = [layout for layout in layouts if layout.size]
+    if not layouts:
+        return _empty()
+    if len(layouts) == 1:
+        return layouts[0]
+    pieces = [layout.blocks() for layout in layouts]
+    return _scattered(np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))

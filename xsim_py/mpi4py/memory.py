@@ -1,0 +1,295 @@
+"""The class `buffer`, which is raw memory, and the constants that stand for special addresses.
+
+A class written in Python cannot export a buffer before CPython 3.12, yet user programs wrap these objects with
+`numpy.frombuffer` and `memoryview` (every user-defined reduction does). So `buffer` inherits the buffer protocol from
+`numpy.ndarray`, and shows none of the other names it inherits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from typing import Any, final
+
+import numpy as np
+
+__all__ = [
+    "BOTTOM",
+    "BUFFER_AUTOMATIC",
+    "IN_PLACE",
+    "BottomType",
+    "BufferAutomaticType",
+    "InPlaceType",
+    "at_address",
+    "buffer",
+    "exported",
+    "flat_view",
+    "is_bottom",
+    "is_in_place",
+    "memory",
+]
+
+_BYTE = np.dtype(np.uint8)
+_SHOWN = frozenset(
+    {
+        "address", "allocate", "cast", "format", "fromaddress", "frombuffer", "itemsize", "nbytes", "obj", "readonly",
+        "release", "tobytes", "toreadonly",
+    }
+)  # fmt: skip
+
+
+class _OnlyOwnNames(type):
+    """Hides from `dir` and `getattr` what a class inherits from `numpy.ndarray`."""
+
+    def __dir__(cls) -> list[str]:
+        return sorted(name for name in super().__dir__() if name.startswith("__") or name in _SHOWN)
+
+    def __getattribute__(cls, name: str) -> Any:
+        if not name.startswith("_") and name not in _SHOWN and name != "mro":
+            raise AttributeError(f"type object '{cls.__module__}.{cls.__name__}' has no attribute {name!r}")
+        return super().__getattribute__(name)
+
+
+@final
+class buffer(np.ndarray, metaclass=_OnlyOwnNames):
+    """Contiguous memory, seen as bytes."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __new__(cls, buf: Any = b"", /) -> buffer:
+        """Wrap anything that exports a contiguous buffer; without an argument, no memory at all."""
+        view = flat_view(buf, writable=False)
+        return np.ndarray.__new__(cls, len(view), _BYTE, view)
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name not in _SHOWN:
+            raise AttributeError(f"'mpi4py.MPI.buffer' object has no attribute {name!r}")
+        return super().__getattribute__(name)
+
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
+    def __repr__(self) -> str:
+        return object.__repr__(self)
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> Any:
+        return self is other
+
+    def __ne__(self, other: object) -> Any:
+        return self is not other
+
+    @staticmethod
+    def allocate(nbytes: int, clear: bool = False) -> buffer:
+        size = operator.index(nbytes)
+        if size < 0:
+            raise ValueError("expecting non-negative size")
+        return buffer(bytearray(size))  # cleared or not: what is in fresh memory must not differ between runs
+
+    @staticmethod
+    def frombuffer(obj: Any, readonly: bool = False) -> buffer:
+        view = flat_view(obj, writable=not readonly)
+        return buffer(view.toreadonly() if readonly else view)
+
+    @staticmethod
+    def fromaddress(address: int, nbytes: int, readonly: bool = False) -> buffer:
+        address, size = operator.index(address), operator.index(nbytes)
+        if size < 0:
+            raise ValueError("expecting non-negative buffer length")
+        if size > 0 and address == 0:
+            raise ValueError("expecting non-NULL address")
+        return buffer.frombuffer(at_address(address, size), readonly)
+
+    @property
+    def address(self) -> int:
+        return int(self.__array_interface__["data"][0])
+
+    @property
+    def obj(self) -> Any:
+        base = np.ndarray.__getattribute__(self, "base")
+        return base.obj if isinstance(base, memoryview) else base
+
+    @property
+    def readonly(self) -> bool:
+        return not np.ndarray.__getattribute__(self, "flags").writeable
+
+    @property
+    def format(self) -> str:
+        return "B"
+
+    def cast(self, format: str, shape: Any = ...) -> memoryview:
+        view = memoryview(self)
+        return view.cast(format) if shape is ... else view.cast(format, shape)  # type: ignore[call-overload,no-any-return]
+
+    def tobytes(self, order: str | None = None) -> bytes:
+        return super().tobytes()
+
+    def toreadonly(self) -> buffer:
+        return buffer(memoryview(self).toreadonly())
+
+    def release(self) -> None:
+        self.__setstate__((1, (0,), _BYTE, False, b""))  # type: ignore[arg-type]
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, slice):
+            if item.step not in (None, 1):
+                raise IndexError("slice with step not supported")
+            return super().__getitem__(item)
+        return int(super().__getitem__(_index(item, len(self))))
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        if self.readonly:
+            raise TypeError("buffer is read-only")
+        if not isinstance(item, slice):
+            memoryview(self)[_index(item, len(self))] = operator.index(value) & 0xFF
+            return
+        if item.step not in (None, 1):
+            raise IndexError("slice with step not supported")
+        if hasattr(value, "__index__"):
+            np.asarray(self)[item] = operator.index(value) & 0xFF
+            return
+        view = flat_view(value, writable=False)
+        if len(view) != len(range(len(self))[item]):
+            raise ValueError("slice length does not match buffer")
+        memoryview(self)[item] = view
+
+
+def _index(item: Any, length: int) -> int:
+    if not hasattr(item, "__index__"):
+        raise TypeError("index must be integer or slice")
+    index = operator.index(item)
+    if not -length <= index < length:
+        raise IndexError("index out of range")
+    return index
+
+
+memory = buffer
+
+
+def at_address(address: int, size: int) -> memoryview:
+    """The bytes of this process at an address; nothing checks that they exist."""
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+def exported(obj: Any) -> memoryview:
+    """The memory that an object exports: buffer protocol first, then DLPack, as mpi4py does.
+
+    Raises
+    ------
+    TypeError, BufferError, ValueError
+        Whatever the object says, if it exports nothing.
+    NotImplementedError
+        For the memory of a GPU: a virtual rank has none.
+    """
+    try:
+        return memoryview(obj)
+    except (TypeError, BufferError, ValueError):
+        if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
+            return memoryview(np.asarray(np.from_dlpack(obj)))
+        if hasattr(obj, "__cuda_array_interface__"):
+            raise NotImplementedError("__cuda_array_interface__: a virtual rank has no GPU") from None
+        raise
+
+
+def flat_view(obj: Any, *, writable: bool) -> memoryview:
+    """The contiguous memory that an object exports, as one line of bytes in memory order.
+
+    Raises
+    ------
+    TypeError
+        If the object exports no memory.
+    ValueError, BufferError
+        If its memory is not contiguous, or is read-only though `writable`; numpy says the former, others the latter.
+    """
+    view = exported(obj)
+    if not view.contiguous:
+        raise (ValueError if isinstance(obj, np.ndarray) else BufferError)("ndarray is not contiguous")
+    if writable and view.readonly:
+        if isinstance(obj, np.ndarray):
+            raise ValueError("buffer source array is read-only")
+        raise BufferError("Object is not writable.")
+    if view.nbytes == 0:
+        return memoryview(bytearray() if writable else b"")
+    if not view.c_contiguous:
+        view = memoryview(np.asarray(view).T)
+    return view.cast("B")
+
+
+class _Address:
+    """What `BOTTOM`, `IN_PLACE` and `BUFFER_AUTOMATIC` have in common: a name and an integer value."""
+
+    __slots__ = ()
+    _name = ""
+    _value = 0
+
+    def __bool__(self) -> bool:
+        return self._value != 0
+
+    def __int__(self) -> int:
+        return self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, type(self)):
+            return True
+        if not hasattr(other, "__index__"):
+            return NotImplemented
+        return self._value == operator.index(other)
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+@final
+class BottomType(_Address):
+    """Type of `BOTTOM`."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+    _name = "BOTTOM"
+
+    def __index__(self) -> int:
+        return self._value
+
+
+@final
+class InPlaceType(_Address):
+    """Type of `IN_PLACE`."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+    _name = "IN_PLACE"
+    _value = -1
+
+
+@final
+class BufferAutomaticType(_Address):
+    """Type of `BUFFER_AUTOMATIC`."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+    _name = "BUFFER_AUTOMATIC"
+    _value = -2
+
+
+BOTTOM = BottomType()
+IN_PLACE = InPlaceType()
+BUFFER_AUTOMATIC = BufferAutomaticType()
+
+
+def is_bottom(obj: Any) -> bool:
+    """Whether a buffer argument means absolute addresses."""
+    return obj is None or obj is BOTTOM
+
+
+def is_in_place(obj: Any) -> bool:
+    """Whether a buffer argument means that the other one serves for both."""
+    return obj is None or obj is IN_PLACE

@@ -1,0 +1,121 @@
+"""The class `Op` and the predefined operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.op import OP_NULL, PREDEFINED, Operation, make_fold
+from xsim_py.mpi4py.bufspec import check_same, message
+from xsim_py.mpi4py.datatype import Datatype
+from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.memory import buffer
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["INSTANCES", "Op"]
+
+UserFunction = Callable[[Any, Any, Any], Any]
+
+
+class Op(Handle):
+    """Reduction operation."""
+
+    __slots__ = ()
+
+    _null = OP_NULL  # type: ignore[assignment]
+    _error = c.ERR_OP
+
+    _impl: Operation
+
+    def __new__(cls, op: Op | None = None) -> Self:
+        return cls._copy(op)
+
+    if TYPE_CHECKING:
+
+        def _live(self) -> Operation: ...
+
+    def __call__(self, x: Any, y: Any, /) -> Any:
+        return self._impl.python(x, y)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = self._name()
+        if name is not None:
+            return name
+        operation = self._impl
+        if self.is_predefined:
+            return (type(self), (INSTANCES[operation.name or "OP_NULL"],))
+        return (type(self).Create, (operation.python.function, operation.commutative))  # type: ignore[attr-defined]
+
+    def free(self) -> None:
+        if self.is_predefined:
+            self._forget()
+        else:
+            self.Free()
+
+    @classmethod
+    def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Self:
+        function.__call__  # type: ignore[operator] # noqa: B018  # what is not callable is refused by this
+        operation = Operation(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
+        return cls._make(operation)
+
+    def Free(self) -> None:
+        operation = self._live()
+        if operation.name:
+            fail(c.ERR_OP, f"{operation.name} is predefined and cannot be freed")
+        self._forget()
+
+    def Is_commutative(self) -> bool:
+        return self._live().commutative
+
+    is_commutative = property(Is_commutative)
+
+    def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
+        target = message(inoutbuf, writable=True)
+        source = message(inbuf, writable=False)
+        check_same(source, target)
+        target.unpack(make_fold(self._impl, target.datatype)(source.pack(), target.pack()))
+
+    @property
+    def is_predefined(self) -> bool:
+        return self._impl.function is None
+
+
+class _OnObjects:
+    """The user's function as the lower-case calls use it; they have no datatype."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: UserFunction) -> None:
+        self.function = function
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        return self.function(x, y, None)
+
+
+class _OnMemory:
+    """The user's function as the upper-case calls use it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: UserFunction) -> None:
+        self.function = function
+
+    def __call__(self, source: memoryview, target: memoryview, datatype: Type) -> None:
+        self.function(buffer(source), buffer(target), Datatype._make(datatype))
+
+
+def _instances() -> dict[str, Op]:
+    found = {}
+    for name, operation in PREDEFINED.items():
+        found[name] = Op._make(operation)
+        Handle._constants[name] = found[name]
+    return found
+
+
+INSTANCES: dict[str, Op] = _instances()
+"""All `Op` constants of the module MPI, by name."""

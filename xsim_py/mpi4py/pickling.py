@@ -1,0 +1,130 @@
+"""The class `Pickle`, which turns objects into messages for the lower-case calls.
+
+`MPI.pickle` is one object for all ranks, but a program may give it other functions, and what one process does must not
+be seen by the others: its settings are kept by the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pickle import HIGHEST_PROTOCOL
+from pickle import dumps as _dumps
+from pickle import loads as _loads
+from typing import Any
+
+from xsim_py.mpi.private import own
+from xsim_py.mpi4py.memory import buffer, flat_view
+
+__all__ = ["Pickle", "dump", "load", "pickle"]
+
+_PROTOCOL = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", HIGHEST_PROTOCOL))
+_THRESHOLD = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", 1024**2 // 4))
+
+
+class _Settings:
+    """What a `Pickle` was told."""
+
+    __slots__ = ("dumps", "loads", "protocol", "threshold")
+
+    def __init__(self) -> None:
+        self.dumps: Callable[..., bytes] = _dumps
+        self.loads: Callable[..., Any] = _loads
+        self.protocol: int | None = _PROTOCOL
+        self.threshold = _THRESHOLD
+
+
+class Pickle:
+    """Pickle/unpickle Python objects."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ("_own",)
+    _own: _Settings
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Pickle:
+        self = super().__new__(cls)
+        self._own = _Settings()
+        return self
+
+    def __init__(
+        self,
+        dumps: Callable[..., bytes] | None = None,
+        loads: Callable[..., Any] | None = None,
+        protocol: int | None = None,
+        threshold: int | None = None,
+    ) -> None:
+        settings = self._change()
+        settings.dumps = _dumps if dumps is None else dumps
+        settings.loads = _loads if loads is None else loads
+        settings.protocol = _PROTOCOL if protocol is None and settings.dumps is _dumps else protocol
+        settings.threshold = _THRESHOLD if threshold is None else threshold
+
+    def _settings(self) -> _Settings:
+        if self is pickle and _changed:
+            return own("pickle", _Settings)
+        return self._own
+
+    def _change(self) -> _Settings:
+        global _changed
+        if self is not pickle:
+            return self._own
+        _changed = True
+        return own("pickle", _Settings)
+
+    def dumps(self, obj: Any) -> bytes:
+        settings = self._settings()
+        return settings.dumps(obj) if settings.protocol is None else settings.dumps(obj, settings.protocol)
+
+    def loads(self, data: Any) -> Any:
+        return self._settings().loads(data)
+
+    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
+        settings = self._settings()
+        protocol = _PROTOCOL if settings.protocol is None else settings.protocol
+        buffers: list[buffer] = []
+
+        def keep_in_band(exporter: Any) -> bool:
+            view = flat_view(exporter, writable=False)
+            if len(view) < settings.threshold:
+                return True
+            buffers.append(buffer(view))
+            return False
+
+        return settings.dumps(obj, max(protocol, 5), buffer_callback=keep_in_band), buffers
+
+    def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
+        return self._settings().loads(data, buffers=buffers)
+
+    @property
+    def PROTOCOL(self) -> int | None:
+        return self._settings().protocol
+
+    @PROTOCOL.setter
+    def PROTOCOL(self, protocol: int | None) -> None:
+        settings = self._change()
+        settings.protocol = _PROTOCOL if protocol is None and settings.dumps is _dumps else protocol
+
+    @property
+    def THRESHOLD(self) -> int:
+        return self._settings().threshold
+
+    @THRESHOLD.setter
+    def THRESHOLD(self, threshold: int | None) -> None:
+        self._change().threshold = _THRESHOLD if threshold is None else threshold
+
+
+_changed = False  # whether any process has changed `pickle`: until then nobody need be asked
+pickle: Pickle = None  # type: ignore[assignment]  # so that the first one knows that it is not yet this
+pickle = Pickle()
+
+
+def dump(obj: Any) -> bytes:
+    """The message that carries an object."""
+    return pickle.dumps(obj) if _changed else _dumps(obj, _PROTOCOL)
+
+
+def load(data: bytes) -> Any:
+    """The object that a message carries; an empty message carries None."""
+    if not data:
+        return None
+    return pickle.loads(buffer(data)) if _changed else _loads(data)
