@@ -35,10 +35,10 @@ def linear(ch: Channel, data: bytes, fold: Fold) -> bytes:
 
 
 def recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
-    """Exchange everything with rank xor 1, 2, 4, ...: k l, or (k+2) l if r > 0. Open MPI 3.
+    """Exchange everything with rank xor 1, 2, 4, ...: k l for p = 2**k. Open MPI 3.
 
-    If r > 0 the even ranks below 2r first hand their data to the right neighbour, which answers last; virtual
-    ranks stay in rank order. Messages: k P + 2r.
+    The even ranks below 2r first hand their data to the right neighbour, which answers last, so that the others stay
+    in rank order: (k+1) l if 0 < r <= P/2, (k+2) l if r > P/2. Messages: k P + 2r.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)

@@ -38,10 +38,10 @@ def double_ring(ch: Channel) -> None:
 
 
 def recursive_doubling(ch: Channel) -> None:
-    """Exchange with rank xor 1, 2, 4, ...: k l, or (k+2) l unless p = 2**k. Open MPI 3.
+    """Exchange with rank xor 1, 2, 4, ...: k l for p = 2**k. Open MPI 3.
 
-    The p - 2**k ranks beyond the power of two report to a partner first and are released by it last.
-    Messages: k 2**k + 2 (p - 2**k).
+    The r = p - 2**k ranks beyond the power of two report to a partner first and are released by it last: (k+1) l if
+    0 < r <= 2**k / 2, (k+2) l if r is more. Messages: k 2**k + 2 r.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)

@@ -166,9 +166,10 @@ def stranded_peers(me: int, mask: int, size: int) -> list[tuple[bool, int]]:
 def scatter_allgather(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
     """Scatter down a binomial tree, then allgather by recursive doubling: 2 k l for p = 2**k. Open MPI 8.
 
-    van de Geijn; Thakur, Rabenseifner and Gropp, IJHPCA 19 (2005). Messages for p = 2**k: p-1 + k p. For other p
-    the allgather hands its blocks on to ranks without a partner (`stranded_peers`), at most 4 ceil(log2 p) l in all.
-    Fewer than p bytes go `linear`.
+    van de Geijn; Thakur, Rabenseifner and Gropp, IJHPCA 19 (2005). For other p, where blocks are handed on to ranks
+    without a partner (`stranded_peers`), from (k + ceil(log2 p)) l (p = 3 * 2**j) to 3 k l (p = 2**k + 1). Messages:
+    p-1, and one for each rank and round in which the subtree beside the rank's own has a rank at all (k p for
+    p = 2**k). Fewer than p bytes go `linear`.
     """
     size = ch.size
     if size_bytes < size or size == 1:

@@ -140,8 +140,9 @@ def butterfly(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
 def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
     """Exchange with rank xor 1, 2, 4, ... all blocks but those of one's own subtree: k l for p = 2**k.
 
-    Open MPI's Reduce_scatter_block 2. Messages for p = 2**k: k p. For other p what a rank has received is handed on
-    to ranks without a partner (`stranded_peers`).
+    Open MPI's Reduce_scatter_block 2. For other p, where what a rank has received is handed on to ranks without a
+    partner (`stranded_peers`), from ceil(log2 p) l (p = 3 * 2**j) to 2 k l (p = 2**k + 1). Messages: one for each
+    rank and round in which the subtree beside the rank's own has a rank at all (k p for p = 2**k).
     """
     rank, size = ch.rank, ch.size
     parts = list(parts)

@@ -50,7 +50,7 @@ def _doubling(ch: Channel, data: bytes, fold: Fold, result: Bytes) -> Bytes:
 def exscan_recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> Bytes:
     """By recursive doubling: ceil(log2 p) l. Open MPI's ``exscan_intra_recursivedoubling``.
 
-    Messages: the ranks whose partner exists, summed over the rounds (p log2 p for a power of two).
+    Messages: one for each rank and round in which the partner exists (p log2 p for a power of two).
     """
     return _doubling(ch, data, fold, None)
 
