@@ -28,8 +28,8 @@ class Null:
 class Handle:
     """Base of the handle classes.
 
-    A class of handles sets `_null` (its `Null`) and `_error` (the class of error that a call on null raises); a subclass
-    of a handle class inherits both.
+    A class of handles sets `_null` (its `Null`) and `_error` (the class of error that a call on null raises); its
+    subclasses inherit both.
     """
 
     __slots__ = ("__weakref__", "_impl")
@@ -39,6 +39,12 @@ class Handle:
     _constants: ClassVar[dict[str, Handle]] = {}
 
     _impl: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Name our own classes as a real MPI does, in tracebacks and for pickle."""
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("xsim_py."):
+            cls.__module__ = "mpi4py.MPI"
 
     @classmethod
     def _copy(cls, other: Handle | None) -> Self:
@@ -95,7 +101,7 @@ class Handle:
             return NotImplemented
         return self._impl is not other._impl
 
-    __hash__: ClassVar[None]  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
         return self._impl is not self._null

@@ -1,0 +1,44 @@
+"""`MPI.Errhandler`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errhandler as handlers
+from xsim_py.mpi4py.handle import Handle, Null
+
+__all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
+
+
+class Errhandler(Handle):
+    """Error handler."""
+
+    __slots__ = ()
+
+    _null = Null("ERRHANDLER_NULL")
+    _error = c.ERR_ERRHANDLER
+
+    def __new__(cls, errhandler: Errhandler | None = None) -> Self:
+        return cls._copy(errhandler)
+
+    @classmethod
+    def _create(cls, kind: str, function: Callable[[Any, int], object]) -> Self:
+        """Make the handler of a user's function: the body of every ``Create_errhandler``."""
+        if not callable(function):
+            raise TypeError(f"an error handler is a function, not {type(function).__name__}")
+        return cls._make(handlers.ErrorHandler(f"{kind} error handler", function, kind))
+
+    def free(self) -> None:
+        self._forget()
+
+    def Free(self) -> None:
+        self._live()
+        self._forget()
+
+
+ERRHANDLER_NULL = Errhandler._constant("ERRHANDLER_NULL", Errhandler._null, 0x140)
+ERRORS_ARE_FATAL = Errhandler._constant("ERRORS_ARE_FATAL", handlers.ARE_FATAL, 0x141)
+ERRORS_ABORT = Errhandler._constant("ERRORS_ABORT", handlers.ABORT, 0x142)
+ERRORS_RETURN = Errhandler._constant("ERRORS_RETURN", handlers.RETURN, 0x143)

@@ -1,0 +1,109 @@
+"""`MPI.Group`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import group as groups
+from xsim_py.mpi4py.handle import Handle, Null, int_list
+from xsim_py.mpi4py.missing import fill
+from xsim_py.process import current
+
+__all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group"]
+
+
+@fill
+class Group(Handle):
+    """Group of processes."""
+
+    __slots__ = ()
+
+    _null = Null("GROUP_NULL")
+    _error = c.ERR_GROUP
+
+    def __new__(cls, group: Group | None = None) -> Self:
+        return cls._copy(group)
+
+    @property
+    def _members(self) -> groups.Members:
+        impl: groups.Group = self._live()
+        return impl.members
+
+    @classmethod
+    def _of(cls, members: groups.Members) -> Self:
+        return cls._make(groups.Group(members) if len(members) else groups.EMPTY)
+
+    def free(self) -> None:
+        self._forget()
+
+    def Get_size(self) -> int:
+        return len(self._members)
+
+    @property
+    def size(self) -> int:
+        return self.Get_size()
+
+    def Get_rank(self) -> int:
+        return self._members.index(current.rank_number())
+
+    @property
+    def rank(self) -> int:
+        return self.Get_rank()
+
+    def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
+        members = self._members
+        places = range(len(members)) if ranks is None else int_list(ranks)
+        if group is None:  # mpi4py means COMM_WORLD's group, whose ranks are those of the whole run
+            group = Group._of(groups.Members(range(max(members.ranks, default=-1) + 1)))
+        return groups.translate(members, places, group._members)
+
+    def Compare(self, group: Group) -> int:
+        return groups.compare(self._members, group._members)
+
+    def Dup(self) -> Self:
+        return self._of(self._members)
+
+    @classmethod
+    def Union(cls, group1: Group, group2: Group) -> Self:
+        return cls._of(groups.union(group1._members, group2._members))
+
+    @classmethod
+    def Intersection(cls, group1: Group, group2: Group) -> Self:
+        return cls._of(groups.intersection(group1._members, group2._members))
+
+    Intersect = Intersection
+
+    @classmethod
+    def Difference(cls, group1: Group, group2: Group) -> Self:
+        return cls._of(groups.difference(group1._members, group2._members))
+
+    def Incl(self, ranks: Sequence[int]) -> Self:
+        return self._of(groups.include(self._members, _hashable(ranks)))
+
+    def Excl(self, ranks: Sequence[int]) -> Self:
+        return self._of(groups.exclude(self._members, _hashable(ranks)))
+
+    def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
+        return self._of(groups.include_ranges(self._members, _triplets(ranks)))
+
+    def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
+        return self._of(groups.exclude_ranges(self._members, _triplets(ranks)))
+
+    def Free(self) -> None:
+        self._live()
+        self._forget()
+
+
+def _hashable(ranks: Sequence[int]) -> Sequence[int]:
+    """The ranks as something that the operations can remember; a range stays as small as it is."""
+    return ranks if isinstance(ranks, range) else tuple(int_list(ranks))
+
+
+def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
+    return tuple((first, last, stride) for first, last, stride in map(int_list, ranks))
+
+
+GROUP_NULL = Group._constant("GROUP_NULL", Group._null, 0x108)
+GROUP_EMPTY = Group._constant("GROUP_EMPTY", groups.EMPTY, 0x109)

@@ -1,0 +1,151 @@
+"""`MPI.Status`."""
+
+from __future__ import annotations
+
+import copyreg
+import operator
+from array import array
+from typing import Any, Self
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi4py.datatype import INSTANCES, Datatype, core_of
+
+__all__ = ["Status"]
+
+BYTE = INSTANCES["BYTE"]
+
+
+class Status:
+    """Status object.
+
+    A hot path: a receive may fill one for every message, so the fields are bare slots and `_set` writes them all.
+    """
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ("__weakref__", "cancelled", "count", "error", "source", "tag")
+    __hash__ = None  # type: ignore[assignment]
+
+    source: int
+    tag: int
+    error: int
+    count: int
+    cancelled: bool
+
+    def __new__(cls, status: Status | None = None) -> Self:
+        self = object.__new__(cls)
+        if status is None:
+            self.source = c.ANY_SOURCE
+            self.tag = c.ANY_TAG
+            self.error = c.SUCCESS
+            self.count = 0
+            self.cancelled = False
+        elif isinstance(status, Status):
+            self.__setstate__(status.__getstate__())
+        else:
+            raise TypeError(f"argument 'status' has incorrect type (expected Status, got {type(status).__name__})")
+        return self
+
+    def _set(self, source: int, tag: int, nbytes: int) -> None:
+        """Describe a message of `nbytes`; the error field stays, as the standard wants for a single completion."""
+        self.source = source
+        self.tag = tag
+        self.count = nbytes
+        self.cancelled = False
+
+    def __eq__(self, other: object, /) -> bool:
+        if not isinstance(other, Status):
+            return NotImplemented
+        return self.__getstate__() == other.__getstate__()
+
+    def __ne__(self, other: object, /) -> bool:
+        if not isinstance(other, Status):
+            return NotImplemented
+        return self.__getstate__() != other.__getstate__()
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        return (copyreg.__newobj__, (type(self),), self.__getstate__())  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, int]:
+        return {
+            "source": self.source,
+            "tag": self.tag,
+            "error": self.error,
+            "count": self.count,
+            "cancelled": self.cancelled,
+        }
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        self.source = state["source"]
+        self.tag = state["tag"]
+        self.error = state["error"]
+        self.count = state.get("count", 0)
+        self.cancelled = bool(state.get("cancelled", False))
+
+    def Get_source(self) -> int:
+        return self.source
+
+    def Set_source(self, source: int) -> None:
+        self.source = operator.index(source)
+
+    def Get_tag(self) -> int:
+        return self.tag
+
+    def Set_tag(self, tag: int) -> None:
+        self.tag = operator.index(tag)
+
+    def Get_error(self) -> int:
+        return self.error
+
+    def Set_error(self, error: int) -> None:
+        self.error = operator.index(error)
+
+    def Get_count(self, datatype: Datatype = BYTE) -> int:
+        size = _live(datatype).size
+        if size == 0:
+            return c.UNDEFINED if self.count else 0
+        whole, rest = divmod(self.count, size)
+        return c.UNDEFINED if rest else whole
+
+    def Get_elements(self, datatype: Datatype) -> int:
+        core = _live(datatype)
+        if core.size == 0:
+            return c.UNDEFINED if self.count else 0
+        return core.basic_elements(self.count)
+
+    def Set_elements(self, datatype: Datatype, count: int) -> None:
+        core = _live(datatype)
+        count = operator.index(count)
+        if count < 0:
+            fail(c.ERR_COUNT, f"{count} elements")
+        whole, rest = divmod(count, core.elements) if core.elements else (0, 0)
+        self.count = whole * core.size + (int(core._basic_sizes()[:rest].sum()) if rest else 0)
+
+    def Is_cancelled(self) -> bool:
+        return self.cancelled
+
+    def Set_cancelled(self, flag: bool) -> None:
+        self.cancelled = bool(flag)
+
+    def tomemory(self) -> memoryview:
+        return memoryview(array("i", self.py2f()))
+
+    def py2f(self) -> list[int]:
+        """The fields as Fortran integers: source, tag, error, then the bytes' low and high half, and cancelled."""
+        low, high = self.count & 0x7FFFFFFF, self.count >> 31
+        return [self.source, self.tag, self.error, low, high, int(self.cancelled), 0, 0]
+
+    @classmethod
+    def f2py(cls, arg: list[int]) -> Self:
+        self = cls()
+        self.source, self.tag, self.error, low, high, cancelled, _, _ = map(operator.index, arg)
+        self.count = high << 31 | low
+        self.cancelled = bool(cancelled)
+        return self
+
+
+def _live(datatype: Datatype) -> Type:
+    core_of(datatype)  # anything but a Datatype is a TypeError
+    core: Type = datatype._live()
+    return core
