@@ -8,8 +8,8 @@ from array import array
 from typing import Any, Self
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.errors import fail
 from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import INSTANCES, Datatype, core_of
 
 __all__ = ["Status"]
@@ -120,7 +120,7 @@ class Status:
         if count < 0:
             fail(c.ERR_COUNT, f"{count} elements")
         whole, rest = divmod(count, core.elements) if core.elements else (0, 0)
-        self.count = whole * core.size + (int(core._basic_sizes()[:rest].sum()) if rest else 0)
+        self.count = whole * core.size + _leading_bytes(core, rest)
 
     def Is_cancelled(self) -> bool:
         return self.cancelled
@@ -149,3 +149,13 @@ def _live(datatype: Datatype) -> Type:
     core_of(datatype)  # anything but a Datatype is a TypeError
     core: Type = datatype._live()
     return core
+
+
+def _leading_bytes(core: Type, elements: int) -> int:
+    """The packed size of the first basic elements of a datatype."""
+    size_bytes = 0
+    for dtype, n in core.runs() if elements else ():
+        taken = min(n, elements)
+        size_bytes += taken * dtype.itemsize
+        elements -= taken
+    return size_bytes

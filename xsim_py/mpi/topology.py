@@ -1,0 +1,288 @@
+"""Virtual topologies (MPI 4.1, chapter 8): functions of numbers, and the three kinds of topology as values.
+
+Ranks here are those of the communicator that has the topology. Ranks are never reordered, as in MPICH. Errors have the
+classes that MPICH reports; where it reports none (a dimension of zero processes) the class is ERR_DIMS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+
+__all__ = ["Cartesian", "DistGraph", "Graph", "Weights", "check_edges", "dims_create", "gather_edges", "weights_of"]
+
+Weights = tuple[int, ...] | None
+"""The weights of some edges; None for an unweighted graph."""
+
+
+# ---------------------------------------------------------------------------------------------- balanced dimensions
+
+
+def dims_create(nnodes: int, dims: Sequence[int]) -> list[int]:
+    """Fill the zeros of `dims` so that the product is `nnodes` (MPI_Dims_create).
+
+    The free dimensions are in non-increasing order and as equal as they can be. The standard leaves open what that
+    means; here, as in MPICH, it is the smallest ratio of the largest to the smallest, and of equal ratios the one whose
+    largest dimensions are smallest.
+
+    Raises
+    ------
+    Exception
+        ERR_DIMS when a dimension is negative, or the given ones do not divide `nnodes`.
+    """
+    free = sum(dim == 0 for dim in dims)
+    given = prod(dim for dim in dims if dim)
+    if nnodes < 1 or any(dim < 0 for dim in dims) or nnodes % given:
+        fail(c.ERR_DIMS, f"{nnodes} processes in dimensions {list(dims)}")
+    if not free:
+        return list(dims)
+    best = min(_factorings(nnodes // given, free), key=_imbalance)
+    filled = iter(best)
+    return [dim or next(filled) for dim in dims]
+
+
+def _imbalance(factors: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+    return factors[0] / factors[-1], factors
+
+
+def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write a number as a product of `count` factors in non-increasing order."""
+    divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    divisors = sorted({*divisors, *(number // d for d in divisors)}, reverse=True)
+
+    def extend(rest: int, left: int, limit: int) -> Iterator[tuple[int, ...]]:
+        if left == 1:
+            if rest <= limit:
+                yield (rest,)
+            return
+        for divisor in divisors:
+            if divisor <= limit and rest % divisor == 0:
+                if divisor**left < rest:
+                    return  # the factors after this one are no larger: the product cannot be reached
+                for others in extend(rest // divisor, left - 1, divisor):
+                    yield (divisor, *others)
+
+    yield from extend(number, count, number)
+
+
+# --------------------------------------------------------------------------------------------------- Cartesian grids
+
+
+@dataclass(frozen=True, slots=True)
+class Cartesian:
+    """A grid of processes, numbered with the last coordinate fastest.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        Processes along each dimension; none at all is one process.
+    periods : tuple of bool
+        Whether a dimension is a ring.
+    """
+
+    dims: tuple[int, ...]
+    periods: tuple[bool, ...]
+
+    @property
+    def size(self) -> int:
+        """How many processes it has."""
+        return prod(self.dims)
+
+    def check(self, comm_size: int) -> None:
+        """Refuse dimensions that are not positive, and a grid that is larger than its communicator."""
+        if any(dim < 1 for dim in self.dims):
+            fail(c.ERR_DIMS, f"dimensions {list(self.dims)}")
+        if self.size > comm_size:
+            fail(c.ERR_ARG, f"a grid of {self.size} processes from a communicator of {comm_size}")
+
+    def rank(self, coords: Sequence[int]) -> int:
+        """The process at some coordinates; those along a ring may be any integers (MPI_Cart_rank)."""
+        rank = 0
+        for dim, period, coord in zip(self.dims, self.periods, coords, strict=True):
+            if not 0 <= coord < dim:
+                if not period:
+                    fail(c.ERR_ARG, f"coordinates {list(coords)} are outside of the grid {list(self.dims)}")
+                coord %= dim
+            rank = rank * dim + coord
+        return rank
+
+    def coords(self, rank: int) -> list[int]:
+        """Where a process is (MPI_Cart_coords)."""
+        if not 0 <= rank < self.size:
+            fail(c.ERR_RANK, f"rank {rank} of a grid of {self.size}")
+        coords = []
+        for dim in reversed(self.dims):
+            rank, coord = divmod(rank, dim)
+            coords.append(coord)
+        return coords[::-1]
+
+    def shift(self, rank: int, direction: int, disp: int) -> tuple[int, int]:
+        """Whom a process receives from and sends to, when all send `disp` steps along a dimension (MPI_Cart_shift)."""
+        if not 0 <= direction < len(self.dims):
+            fail(c.ERR_ARG, f"direction {direction} of a grid of {len(self.dims)} dimensions")
+        return self._step(rank, direction, -disp), self._step(rank, direction, disp)
+
+    def _step(self, rank: int, direction: int, disp: int) -> int:
+        coords = self.coords(rank)
+        coords[direction] += disp
+        if not self.periods[direction] and not 0 <= coords[direction] < self.dims[direction]:
+            return c.PROC_NULL
+        return self.rank(coords)
+
+    def sub(self, rank: int, remain: Sequence[bool]) -> tuple[int, int, Cartesian]:
+        """The grid of lower dimension that a process ends up in (MPI_Cart_sub).
+
+        Returns
+        -------
+        tuple
+            Which of the parts it is (to split by), the process's rank in it, and its topology.
+        """
+        kept = [place for place, stays in enumerate(remain) if stays]
+        dropped = [place for place, stays in enumerate(remain) if not stays]
+        coords = self.coords(rank)
+        part, others = self._only(kept), self._only(dropped)
+        return others.rank([coords[i] for i in dropped]), part.rank([coords[i] for i in kept]), part
+
+    def _only(self, places: Sequence[int]) -> Cartesian:
+        return Cartesian(tuple(self.dims[i] for i in places), tuple(self.periods[i] for i in places))
+
+    def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
+        """Sources and destinations of neighbourhood collectives: for each dimension one step down, then one up.
+
+        Both lists are equal. What arrives from the neighbour below was sent by it to its neighbour above, and in a ring
+        of two or one both are the same process; there the order alone does not tell the messages apart.
+        """
+        found = [neighbor for direction in range(len(self.dims)) for neighbor in self.shift(rank, direction, 1)]
+        return found, list(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A graph that every process knows all of.
+
+    Attributes
+    ----------
+    index : tuple of int
+        Where the edges of each node end in `edges`.
+    edges : tuple of int
+        The neighbours of node 0, then those of node 1, and so on.
+    """
+
+    index: tuple[int, ...]
+    edges: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many processes it has."""
+        return len(self.index)
+
+    def check(self, comm_size: int) -> None:
+        """Refuse what is not a graph, or is larger than its communicator."""
+        if self.size > comm_size:
+            fail(c.ERR_ARG, f"a graph of {self.size} nodes from a communicator of {comm_size} processes")
+        ends = (0, *self.index)
+        if any(end < start for start, end in zip(ends, self.index, strict=False)):
+            fail(c.ERR_ARG, f"the index {list(self.index)} decreases")
+        if ends[-1] > len(self.edges):
+            fail(c.ERR_ARG, f"the index needs {ends[-1]} edges, there are {len(self.edges)}")
+        for edge in self.edges:
+            if not 0 <= edge < comm_size:
+                fail(c.ERR_ARG, f"an edge to process {edge} of {comm_size}")
+
+    def of(self, rank: int) -> list[int]:
+        """The neighbours of any process (MPI_Graph_neighbors)."""
+        if not 0 <= rank < self.size:
+            fail(c.ERR_RANK, f"rank {rank} of a graph of {self.size} nodes")
+        return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
+
+    def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
+        """Sources and destinations of neighbourhood collectives."""
+        found = self.of(rank)
+        return found, list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class DistGraph:
+    """What one process knows of a distributed graph: its own edges.
+
+    Attributes
+    ----------
+    sources, destinations : tuple of int
+        Where edges come from and where they go.
+    source_weights, destination_weights : tuple of int or None
+        None for an unweighted graph.
+    """
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+    source_weights: Weights = None
+    destination_weights: Weights = None
+
+    def check(self, comm_size: int) -> None:
+        """Refuse edges to processes that are not there, and negative weights."""
+        check_edges((*self.sources, *self.destinations), comm_size)
+        _check_weights((*(self.source_weights or ()), *(self.destination_weights or ())))
+
+    def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
+        """Sources and destinations of neighbourhood collectives."""
+        return list(self.sources), list(self.destinations)
+
+
+def check_edges(ranks: Sequence[int], comm_size: int, weights: Weights = None) -> None:
+    """Refuse ends of edges that are not processes, and negative weights."""
+    for rank in ranks:
+        if not 0 <= rank < comm_size:
+            fail(c.ERR_RANK, f"an edge at process {rank} of {comm_size}")
+    _check_weights(weights or ())
+
+
+def _check_weights(weights: Sequence[int]) -> None:
+    for weight in weights:
+        if weight < 0:
+            fail(c.ERR_ARG, f"a weight of {weight}")
+
+
+def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
+    """What a program gave as weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
+    if weights is None or weights is c.UNWEIGHTED:
+        return None
+    if isinstance(weights, int):
+        if weights == c.UNWEIGHTED:
+            return None
+        if weights == c.WEIGHTS_EMPTY and count == 0:
+            return ()
+        fail(c.ERR_ARG, f"{count} edges without a weight")
+    if len(weights) != count:
+        raise ValueError(f"expecting {count} items, got {len(weights)}")
+    return tuple(weights)
+
+
+def gather_edges(rank: int, contributions: Sequence[Sequence[tuple[int, int, int]]], *, weighted: bool) -> DistGraph:
+    """Put one process's part of a distributed graph together (MPI_Dist_graph_create).
+
+    Parameters
+    ----------
+    rank : int
+        The process.
+    contributions : sequence of sequences of (source, destination, weight)
+        The edges that each process of the communicator has given, in the order of their ranks. Edges keep that order,
+        which MPI leaves open: it must not depend on which message came first.
+    weighted : bool
+        Whether the weights mean something.
+    """
+    edges = [edge for given in contributions for edge in given]
+    arriving = [(source, weight) for source, destination, weight in edges if destination == rank]
+    leaving = [(destination, weight) for source, destination, weight in edges if source == rank]
+    return DistGraph(
+        tuple(source for source, _ in arriving),
+        tuple(destination for destination, _ in leaving),
+        tuple(weight for _, weight in arriving) if weighted else None,
+        tuple(weight for _, weight in leaving) if weighted else None,
+    )
