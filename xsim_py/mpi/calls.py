@@ -14,13 +14,14 @@ from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 from xsim_py.process.life import leave
 
+from .collectives.choose import choose
 from .message import Operation, Receive
 from .p2p import STANDARD_MODE, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from .comm import Communicator
 
-__all__ = ["Background", "Call", "CollectiveChannel", "Note", "begin", "channel"]
+__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "pick", "wait_all"]
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -65,7 +66,7 @@ class CollectiveChannel:
         For an intercommunicator: the channel within the local group.
     """
 
-    __slots__ = ("check", "cid", "comm", "local", "note", "rank", "size", "tag")
+    __slots__ = ("check", "cid", "comm", "local", "note", "rank", "remote_size", "size", "tag")
 
     def __init__(
         self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
@@ -77,7 +78,8 @@ class CollectiveChannel:
         self.check = check
         self.local = local
         self.rank = comm.me
-        self.size = len(comm.remote)
+        self.size = len(comm.ranks)
+        self.remote_size = len(comm.remote)
 
     def send(self, dest: int, data: bytes) -> None:
         """See `collectives.Channel`."""
@@ -227,11 +229,14 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     return operation
 
 
-class Call(NamedTuple):
-    """A row of the table of collectives: what one rank spent in one operation on one communicator."""
+def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:
+    """The algorithm for one call, as the machine's description wants it; see `collectives.choose`.
 
-    communicator: str
-    operation: str
-    calls: int
-    size_bytes: int
-    time_ps: int
+    What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form.
+    """
+    preference = "tuned"
+    wanted = comm.fabric.preference
+    if wanted:
+        base = operation.removesuffix("_block").rstrip("vw")
+        preference = wanted.get(operation) or wanted.get(base) or preference
+    return choose(operation, len(comm.ranks), size_bytes, commutative, preference)

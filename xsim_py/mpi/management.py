@@ -7,12 +7,11 @@ waits for all who take part. The new number (`derive_cid`) follows from what all
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import constants as c
-from .calls import CollectiveChannel, Note, channel
-from .collectives.choose import choose
+from .calls import CollectiveChannel, Note, channel, pick
 from .comm import Communicator, derive_cid, shared_context
 from .p2p import STANDARD_MODE, receive, start_send, wait
 
@@ -22,21 +21,27 @@ __all__ = ["create", "create_from_members", "create_intercomm", "create_topology
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
     """Every member's `data`, at every member; `sizes` where they differ."""
     each = [len(data)] * ch.size if sizes is None else list(sizes)
-    function = choose("allgather", comm_size=ch.size, total_bytes=sum(each), preference=ch.comm.fabric.preference)
-    taken: list[bytes] = function(ch, data, each)
+    taken: list[bytes] = pick(ch.comm, "allgather", each[0])(ch, data, each)
     return taken
 
 
 def _agree(comm: Communicator, name: str) -> None:
     """What a real MPI needs to find a context number that is free at all members: one small allreduce."""
-    note = Note(name)
-    ch = channel(comm, note, check=False)
-    function = choose("allreduce", comm_size=len(comm.ranks), total_bytes=8, preference=comm.fabric.preference)
-    function(ch if ch.local is None else ch.local, bytes(8), _Largest())
+    _agree_on(channel(comm, Note(name), check=False))
+
+
+def _agree_on(ch: CollectiveChannel) -> None:
+    inside = ch if ch.local is None else ch.local
+    pick(ch.comm, "allreduce", 8)(inside, bytes(8), _Largest())
     if ch.local is not None:
-        choose("barrier", comm_size=len(comm.ranks), total_bytes=0, preference=comm.fabric.preference)(ch.local)
-        if comm.me == 0:
+        if ch.rank == 0:
             ch.sendrecv(0, b"", 0)
+        pick(ch.comm, "bcast", 8)(inside, bytes(8) if ch.rank == 0 else None, 0, 8)
+
+
+def wait_for_all(comm: Communicator, name: str) -> None:
+    """Leave no member behind (MPI_Comm_disconnect)."""
+    _agree(comm, name)
 
 
 class _Largest:
@@ -53,6 +58,13 @@ def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
     """MPI_Comm_dup: the same members in a new context."""
     _agree(comm, name)
     return _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
+
+
+def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Callable[[], None]]:
+    """MPI_Comm_idup: the new communicator, and what has to be done in the background before it may be used."""
+    ch = channel(comm, Note(name), check=False)
+    made = _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
+    return made, lambda: _agree_on(ch)
 
 
 def _like(comm: Communicator, cid: int) -> Communicator:
@@ -111,10 +123,8 @@ def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
 def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes:
     """The root's `data` at every member, who need not know its size."""
     size = struct.pack("<q", len(data)) if data is not None else None
-    pick = choose("bcast", comm_size=ch.size, total_bytes=8, preference=ch.comm.fabric.preference)
-    (length,) = struct.unpack("<q", pick(ch, size, root, 8))
-    pick = choose("bcast", comm_size=ch.size, total_bytes=length, preference=ch.comm.fabric.preference)
-    taken: bytes = pick(ch, data, root, length)
+    (length,) = struct.unpack("<q", pick(ch.comm, "bcast", 8)(ch, size, root, 8))
+    taken: bytes = pick(ch.comm, "bcast", length)(ch, data, root, length)
     return taken
 
 

@@ -182,7 +182,7 @@ class Receive(Operation):
 class Send(Operation):
     """A send that is not complete when it starts: rendezvous, or synchronous."""
 
-    __slots__ = ("comm", "data", "dest", "name", "note", "tag", "ticket", "to")
+    __slots__ = ("buffered", "comm", "data", "dest", "name", "note", "tag", "ticket", "to")
 
     def __init__(self, comm: Communicator, dest: int, tag: int, data: bytes, name: str) -> None:
         super().__init__()
@@ -192,6 +192,7 @@ class Send(Operation):
         self.data = data
         self.name = name
         self.note: Any = None
+        self.buffered = False
         self.to = comm.remote[dest]
         self.ticket = 0
 

@@ -81,6 +81,7 @@ class Fabric:
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
+        shard.fabric = self
         self.kernel = shard.kernel
         self.link = network.link
         self.links = links
@@ -251,6 +252,7 @@ def start_send(
         return None
     send = Send(comm, dest, tag, data, name)
     send.note = note
+    send.buffered = mode == BUFFERED_MODE
     comm.box.register(send)
     if eager:
         rank.nic_free_ps = start + busy_ps

@@ -84,6 +84,7 @@ class Shard:
         self.control = control
         self.output = output
         self.abort_delay_ps = abort_delay_ps
+        self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
         self.digest = 0

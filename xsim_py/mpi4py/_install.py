@@ -1,0 +1,34 @@
+"""Puts the simulated mpi4py in the place of the real one while a run lasts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from xsim_py.mpi import private
+from xsim_py.process import current
+from xsim_py.process.patches import Patches
+
+__all__ = ["install_face"]
+
+
+def install_face(patches: Patches) -> None:
+    """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end."""
+    import xsim_py.mpi4py
+    import xsim_py.mpi4py.MPI
+
+    for name in [name for name in sys.modules if name == "mpi4py" or name.startswith("mpi4py.")]:
+        patches.set_item(sys.modules, name, None)
+        del sys.modules[name]
+    patches.set_item(sys.modules, "mpi4py", sys.modules["xsim_py.mpi4py"])
+    patches.set_item(sys.modules, "mpi4py.MPI", sys.modules["xsim_py.mpi4py.MPI"])
+    patches.set(private, "_lookup", _own)
+
+
+def _own(name: str, make: Any) -> Any:
+    fiber = current.fiber
+    if fiber is None:
+        return make()
+    rank = fiber.rank
+    box = rank.mpi or rank.shard.fabric.open(rank)
+    return box.own(name, make)

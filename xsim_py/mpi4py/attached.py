@@ -1,0 +1,90 @@
+"""Buffers for buffered sends: attached to the process, to a communicator, or none (MPI 4.1, 3.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.state import Mailbox
+
+__all__ = ["attach", "charge_buffer", "detach", "flush"]
+
+_KEY = "attached buffer"
+
+
+class _Attached:
+    """A buffer in use.
+
+    Attributes
+    ----------
+    buf : object
+        As the program gave it, to be given back; None for automatic buffering, which never runs out.
+    room_bytes : int
+        Its size.
+    """
+
+    __slots__ = ("buf", "room_bytes")
+
+    def __init__(self, buf: Any, room_bytes: int | None) -> None:
+        self.buf = buf
+        self.room_bytes = room_bytes
+
+
+def attach(owner: Any, buf: Any, room_bytes: int | None) -> None:
+    """Give `owner` (a mailbox's table or a communicator) a buffer; None as room means without a limit."""
+    if owner.buffer is not None:
+        fail(c.ERR_BUFFER, "a buffer is attached already")
+    owner.buffer = _Attached(buf, room_bytes)
+
+
+def detach(owner: Any, box: Mailbox) -> Any:
+    """Take the buffer back, after what is in it has left."""
+    if owner.buffer is None:
+        fail(c.ERR_BUFFER, "no buffer is attached")
+    flush(box)
+    buf = owner.buffer.buf
+    owner.buffer = None
+    return buf
+
+
+def flush(box: Mailbox) -> None:
+    """Wait until all buffered messages of this rank have left."""
+    for send in [send for send in box.sends.values() if send.buffered]:
+        wait(send)
+
+
+def _in_buffer(box: Mailbox) -> list[int]:
+    """Sizes of the buffered messages that wait for their receiver; those that are eager have left at once."""
+    return [len(send.data) for send in box.sends.values() if send.buffered]
+
+
+class ProcessBuffer:
+    """Where a process keeps the buffer that is not a communicator's."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer: _Attached | None = None
+
+
+def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
+    """Take room for a message in the buffer that serves `comm`; ERR_BUFFER where there is none, or not enough."""
+    if dest == c.PROC_NULL:
+        return
+    owner = comm if comm.buffer is not None else comm.box.own(_KEY, ProcessBuffer)
+    attached = owner.buffer
+    if attached is None:
+        comm.fail(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
+    used = sum(size + c.BSEND_OVERHEAD for size in _in_buffer(comm.box))
+    if attached.room_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.room_bytes:
+        room = attached.room_bytes - used
+        comm.fail(c.ERR_BUFFER, f"{size_bytes} bytes and {c.BSEND_OVERHEAD} do not fit: {room} bytes are left")
+
+
+def process_owner(box: Any) -> ProcessBuffer:
+    """The owner of the buffer that `MPI.Attach_buffer` attaches."""
+    owner: ProcessBuffer = box.own(_KEY, ProcessBuffer)
+    return owner

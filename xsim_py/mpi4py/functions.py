@@ -1,0 +1,269 @@
+"""The functions of `mpi4py.MPI`: time, start and end, error codes, memory, and what belongs to no object."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from xsim_py import __version__
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import begin
+from xsim_py.mpi.private import own
+from xsim_py.mpi.topology import dims_create
+from xsim_py.process.clock import read_ps
+
+from . import attached
+from .datatype import typealign as _typealign
+from .datatype import typecode as _typecode
+from .info import Info
+from .management import _room
+from .memory import BottomType, buffer, exported
+from .missing import stub
+from .p2p import mailbox
+from .request import Request, Task
+
+__all__ = [
+    "Add_error_class",
+    "Add_error_code",
+    "Add_error_string",
+    "Aint_add",
+    "Aint_diff",
+    "Alloc_mem",
+    "Attach_buffer",
+    "Close_port",
+    "Compute_dims",
+    "Detach_buffer",
+    "Finalize",
+    "Flush_buffer",
+    "Free_mem",
+    "Get_abi_fortran_info",
+    "Get_abi_info",
+    "Get_abi_version",
+    "Get_address",
+    "Get_error_class",
+    "Get_error_string",
+    "Get_hw_resource_info",
+    "Get_library_version",
+    "Get_processor_name",
+    "Get_version",
+    "Iflush_buffer",
+    "Init",
+    "Init_thread",
+    "Is_finalized",
+    "Is_initialized",
+    "Is_thread_main",
+    "Lookup_name",
+    "Open_port",
+    "Pcontrol",
+    "Publish_name",
+    "Query_thread",
+    "Register_datarep",
+    "Remove_error_class",
+    "Remove_error_code",
+    "Remove_error_string",
+    "Unpublish_name",
+    "Wtick",
+    "Wtime",
+    "_addressof",
+    "_comm_lock",
+    "_comm_lock_table",
+    "_handleof",
+    "_set_abort_status",
+    "_sizeof",
+    "_typealign",
+    "_typecode",
+    "get_vendor",
+]
+
+Add_error_class = errors.add_error_class
+Add_error_code = errors.add_error_code
+Add_error_string = errors.add_error_string
+Remove_error_class = errors.remove_error_class
+Remove_error_code = errors.remove_error_code
+Remove_error_string = errors.remove_error_string
+Get_error_class = errors.error_class
+Get_error_string = errors.error_string
+Open_port = stub("Open_port")
+Close_port = stub("Close_port")
+Publish_name = stub("Publish_name")
+Unpublish_name = stub("Unpublish_name")
+Lookup_name = stub("Lookup_name")
+Register_datarep = stub("Register_datarep")
+
+
+def Wtime() -> float:
+    return read_ps() / 10**12
+
+
+def Wtick() -> float:
+    return 1e-12
+
+
+class _Phase:
+    """Whether this process has called MPI_Init and MPI_Finalize; importing MPI has initialised it."""
+
+    __slots__ = ("finalized",)
+
+    def __init__(self) -> None:
+        self.finalized = False
+
+
+def _phase() -> _Phase:
+    return own("phase", _Phase)
+
+
+def Init() -> None:
+    errors.fail(c.ERR_OTHER, "MPI is initialized already")
+
+
+def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
+    errors.fail(c.ERR_OTHER, "MPI is initialized already")
+
+
+def Finalize() -> None:
+    phase = _phase()
+    if phase.finalized:
+        errors.fail(c.ERR_OTHER, "MPI is finalized already")
+    phase.finalized = True
+
+
+def Is_initialized() -> bool:
+    return True
+
+
+def Is_finalized() -> bool:
+    return _phase().finalized
+
+
+def Query_thread() -> int:
+    return c.THREAD_MULTIPLE
+
+
+def Is_thread_main() -> bool:
+    return True
+
+
+def Get_version() -> tuple[int, int]:
+    return (c.VERSION, c.SUBVERSION)
+
+
+def Get_library_version() -> str:
+    return f"xsim_py {__version__}: a simulated MPI"
+
+
+def get_vendor() -> tuple[str, tuple[int, int, int]]:
+    numbers = [int(part) if part.isdigit() else 0 for part in __version__.split(".")[:3]]
+    return ("xsim_py", (numbers[0], numbers[1], numbers[2]))
+
+
+def Get_abi_version() -> tuple[int, int]:
+    return (-1, -1)
+
+
+def Get_abi_info() -> Info:
+    return Info.Create()
+
+
+def Get_abi_fortran_info() -> Info:
+    return Info.Create()
+
+
+def Get_hw_resource_info() -> Info:
+    return Info.Create({"mpi_shared_memory": "true"})
+
+
+def Get_processor_name() -> str:
+    box = mailbox()
+    name: str = box.fabric.settings.machine.processor_name(box.rank.number)
+    return name[: c.MAX_PROCESSOR_NAME - 1]
+
+
+def Pcontrol(level: int) -> None:
+    operator.index(level)
+
+
+def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
+    return dims_create(nnodes, [0] * dims if isinstance(dims, int) else list(dims))
+
+
+# ------------------------------------------------------------------------------------------------------ memory
+
+
+def Get_address(location: Any) -> int:
+    return _addressof(location)
+
+
+def Aint_add(base: int, disp: int) -> int:
+    return operator.index(base) + operator.index(disp)
+
+
+def Aint_diff(addr1: int, addr2: int) -> int:
+    return operator.index(addr1) - operator.index(addr2)
+
+
+def Alloc_mem(size: int, info: Any = None) -> buffer:
+    return buffer.allocate(size)
+
+
+def Free_mem(mem: buffer) -> None:
+    mem.release()
+
+
+def Attach_buffer(buf: Any) -> None:
+    attached.attach(attached.process_owner(mailbox()), *_room(buf))
+
+
+def Detach_buffer() -> Any:
+    box = mailbox()
+    return attached.detach(attached.process_owner(box), box)
+
+
+def Flush_buffer() -> None:
+    attached.flush(mailbox())
+
+
+def Iflush_buffer() -> Request:
+    box = mailbox()
+    made: Request = Request._make(Task(begin("MPI.Iflush_buffer", lambda: attached.flush(box))))
+    return made
+
+
+# --------------------------------------------------------------------------------- mpi4py's own, underscored
+
+
+def _set_abort_status(status: int) -> None:
+    """Nothing: an exception that ends a rank ends the job here in any case."""
+
+
+def _comm_lock_table(comm: Any) -> dict[Hashable, Lock]:
+    state = comm._comm()
+    table: dict[Hashable, Lock] = own(f"locks of {state.cid}", dict)
+    return table
+
+
+def _comm_lock(comm: Any, key: Hashable | None = None) -> Lock:
+    return _comm_lock_table(comm).setdefault(key, Lock())
+
+
+def _sizeof(arg: Any) -> int:
+    return 8 if hasattr(arg, "_impl") else int(memoryview(exported(arg)).nbytes)
+
+
+def _addressof(arg: Any) -> int:
+    if arg is None or isinstance(arg, BottomType):
+        return 0
+    if hasattr(arg, "_impl"):
+        return id(arg)
+    return int(np.frombuffer(memoryview(exported(arg)).cast("B"), np.uint8).ctypes.data)
+
+
+def _handleof(arg: Any) -> int:
+    handle: int = arg.handle
+    return handle
+
+

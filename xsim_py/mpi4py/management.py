@@ -1,0 +1,351 @@
+"""The part of `MPI.Comm` that makes, compares, describes and ends communicators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, Self
+
+from xsim_py.mpi import attributes as attrs
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi import errhandler as handlers
+from xsim_py.mpi import management as manage
+from xsim_py.mpi.calls import begin
+from xsim_py.mpi.comm import Communicator, self_comm
+from xsim_py.mpi.group import Members
+from xsim_py.process.life import abort_job
+
+from . import attached
+from .errhandler import Errhandler
+from .group import Group
+from .handle import Handle
+from .info import INFO_NULL, Info
+from .memory import BUFFER_AUTOMATIC, BufferAutomaticType, buffer
+from .p2p import SELF, WORLD, mailbox
+from .request import Request, Task
+
+__all__ = ["Management"]
+
+_KIND = "Comm"
+
+
+class BoundHandler:
+    """An error handler as a communicator calls it.
+
+    Parameters
+    ----------
+    handler : ErrorHandler
+        What it does.
+    face : type
+        The class of the object that a user's function gets.
+    """
+
+    __slots__ = ("face", "handler")
+
+    def __init__(self, handler: handlers.ErrorHandler, face: type[Management]) -> None:
+        self.handler = handler
+        self.face = face
+
+    def __call__(self, comm: Communicator, error: errors.Exception) -> None:
+        """Act on an error; returns where the call that failed is to raise it."""
+        if self.handler.function is not None:
+            self.handler.function(self.face._make(comm), error.Get_error_code())
+        elif self.handler is not handlers.RETURN:
+            rank = comm.box.rank.number
+            abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
+
+
+class Management(Handle):
+    """What all communicators have besides communication."""
+
+    __slots__ = ()
+
+    def _special(self) -> Communicator:
+        if self._impl is SELF:
+            return self_comm(mailbox())
+        return self._live()  # type: ignore[no-any-return]
+
+    def _is_predefined(self) -> bool:
+        return self._impl is WORLD or self._impl is SELF
+
+    def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any:
+        """The face of a new communicator, which inherits the error handler; null for None."""
+        cls = cls or self._plain()
+        if made is None:
+            return cls()
+        made.errhandler = self._comm().errhandler
+        return cls._make(made)
+
+    def _plain(self) -> type[Any]:
+        raise NotImplementedError
+
+    def free(self) -> None:
+        if self and not self._is_predefined():
+            self.Free()
+
+    # ------------------------------------------------------------------------------------------- what it is
+
+    def Get_group(self) -> Group:
+        return Group._of(Members(self._comm().ranks))
+
+    @property
+    def group(self) -> Group:
+        return self.Get_group()
+
+    def Get_size(self) -> int:
+        return len(self._comm().ranks)
+
+    @property
+    def size(self) -> int:
+        return len(self._comm().ranks)
+
+    def Get_rank(self) -> int:
+        return self._comm().me
+
+    @property
+    def rank(self) -> int:
+        return self._comm().me
+
+    def Compare(self, comm: Management) -> int:
+        return manage.same_context(self._comm(), comm._comm())
+
+    def Is_inter(self) -> bool:
+        return self._comm().is_inter
+
+    @property
+    def is_inter(self) -> bool:
+        return self._comm().is_inter
+
+    def Is_intra(self) -> bool:
+        return not self._comm().is_inter
+
+    @property
+    def is_intra(self) -> bool:
+        return not self._comm().is_inter
+
+    def Get_topology(self) -> int:
+        topology = self._comm().context.topology
+        return c.UNDEFINED if topology is None else int(topology.kind)
+
+    @property
+    def topology(self) -> int:
+        return self.Get_topology()
+
+    @property
+    def is_topo(self) -> bool:
+        return bool(self) and self.Get_topology() != c.UNDEFINED
+
+    def Get_name(self) -> str:
+        comm = self._comm()
+        if comm.name is None:
+            return "MPI_COMM_WORLD" if self._impl is WORLD else ""
+        return comm.name
+
+    def Set_name(self, name: str) -> None:
+        self._comm().name = str(name)[: c.MAX_OBJECT_NAME - 1]
+
+    @property
+    def name(self) -> str:
+        return self.Get_name()
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.Set_name(name)
+
+    # -------------------------------------------------------------------------------------- making new ones
+
+    def Clone(self) -> Self:
+        return self.Dup()
+
+    def Dup(self, info: Info | None = None) -> Self:
+        return self._duplicate(manage.duplicate(self._comm()), info)
+
+    def Dup_with_info(self, info: Info) -> Self:
+        return self.Dup(info)
+
+    def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
+        comm = self._comm()
+        made, agree = manage.prepare_duplicate(comm, "Comm.Idup")
+        return self._duplicate(made, info), Request._make(Task(begin("Comm.Idup", agree)))
+
+    def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
+        return self.Idup(info)
+
+    def _duplicate(self, made: Communicator, info: Info | None) -> Self:
+        comm = self._comm()
+        copy: Self = self._new(made, type(self))
+        made.attributes = attrs.copy_attributes(self, comm.attributes)
+        hints = comm.info if info is None else _items(info)
+        made.info = dict(hints) if hints else None
+        return copy
+
+    def Create(self, group: Group) -> Any:
+        comm = self._comm()
+        return self._new(manage.create(comm, self._members(group)))
+
+    def _members(self, group: Group) -> Any:
+        members = group._members
+        comm = self._comm()
+        inside = Members(comm.ranks)
+        if len(members) > len(comm.ranks) or any(rank not in inside for rank in members.ranks):
+            comm.fail(c.ERR_GROUP, "the group is not a subset of the communicator's")
+        return members.ranks
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        comm = self._comm()
+        if color < 0 and color != c.UNDEFINED:
+            comm.fail(c.ERR_ARG, f"color {color} is negative")
+        return self._new(manage.split(comm, color, key))
+
+    def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+        comm = self._comm()
+        node = comm.fabric.settings.machine.node_of[comm.box.rank.number]
+        if split_type == c.UNDEFINED:
+            color = c.UNDEFINED
+        elif split_type == c.COMM_TYPE_SHARED:
+            color = node
+        elif split_type in (c.COMM_TYPE_HW_GUIDED, c.COMM_TYPE_RESOURCE_GUIDED):
+            wanted = _items(info).get("mpi_hw_resource_type") if info else None
+            color = node if wanted in ("mpi_shared_memory", "node") else c.UNDEFINED
+        elif split_type == c.COMM_TYPE_HW_UNGUIDED:
+            # The levels of this machine are the whole and the node; the next one below the whole is the node.
+            nodes = comm.fabric.settings.machine.node_of
+            same = all(nodes[rank] == node for rank in comm.ranks)
+            color = c.UNDEFINED if same else node
+        else:
+            comm.fail(c.ERR_ARG, f"split type {split_type} is not known")
+        return self._new(manage.split(comm, color, key, "Comm.Split_type"))
+
+    def Free(self) -> None:
+        comm = self._comm()
+        if self._is_predefined():
+            comm.fail(c.ERR_COMM, "a predefined communicator cannot be freed")
+        attrs.delete_all(self, comm.attributes)
+        self._impl = self._null
+
+    def Disconnect(self) -> None:
+        comm = self._comm()
+        if not self._is_predefined():
+            manage.wait_for_all(comm, "Comm.Disconnect")
+        self.Free()
+
+    # -------------------------------------------------------------------------------------------------- info
+
+    def Set_info(self, info: Info) -> None:
+        self._comm().info = dict(_items(info))
+
+    def Get_info(self) -> Info:
+        return Info.Create(self._comm().info or {})
+
+    @property
+    def info(self) -> Info:
+        return self.Get_info()
+
+    @info.setter
+    def info(self, info: Info) -> None:
+        self.Set_info(info)
+
+    # --------------------------------------------------------------------------------------------- attributes
+
+    def Get_attr(self, keyval: int) -> int | Any | None:
+        comm = self._comm()
+        if keyval in _PREDEFINED_ATTRIBUTES:
+            return _predefined_attribute(comm, keyval)
+        return attrs.get_attribute(comm.attributes, _KIND, keyval)
+
+    def Set_attr(self, keyval: int, attrval: Any) -> None:
+        comm = self._comm()
+        if comm.attributes is None:
+            comm.attributes = {}
+        attrs.set_attribute(self, comm.attributes, _KIND, keyval, attrval)
+
+    def Delete_attr(self, keyval: int) -> None:
+        attrs.delete_attribute(self, self._comm().attributes, _KIND, keyval)
+
+    @classmethod
+    def Create_keyval(
+        cls,
+        copy_fn: Callable[[Any, int, Any], Any] | None = None,
+        delete_fn: Callable[[Any, int, Any], None] | None = None,
+        nopython: bool = False,
+    ) -> int:
+        return attrs.create_keyval(_KIND, copy_fn, delete_fn, is_integer=nopython)
+
+    @classmethod
+    def Free_keyval(cls, keyval: int) -> int:
+        return attrs.free_keyval(_KIND, keyval)
+
+    # ------------------------------------------------------------------------------------------------- errors
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
+        return Errhandler._create(_KIND, errhandler_fn)
+
+    def Get_errhandler(self) -> Errhandler:
+        bound = self._comm().errhandler
+        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
+
+    def Set_errhandler(self, errhandler: Errhandler) -> None:
+        comm = self._comm()
+        handler: handlers.ErrorHandler = errhandler._live()
+        if handler.kind not in ("", _KIND):
+            comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
+        comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, type(self))
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        comm = self._comm()
+        if comm.errhandler is not None:
+            comm.errhandler(comm, errors.Exception(errorcode))
+
+    def Abort(self, errorcode: int = 0) -> NoReturn:
+        comm = self._comm()
+        abort_job(errorcode, f"MPI.Comm.Abort({errorcode}) on {comm.label()}")
+
+    # ------------------------------------------------------------------------------ buffers for buffered sends
+
+    def Attach_buffer(self, buf: Any) -> None:
+        attached.attach(self._comm(), *_room(buf))
+
+    def Detach_buffer(self) -> buffer | BufferAutomaticType | None:
+        comm = self._comm()
+        return attached.detach(comm, comm.box)  # type: ignore[no-any-return]
+
+    def Flush_buffer(self) -> None:
+        attached.flush(self._comm().box)
+
+    def Iflush_buffer(self) -> Request:
+        box = self._comm().box
+        made: Request = Request._make(Task(begin("Comm.Iflush_buffer", lambda: attached.flush(box))))
+        return made
+
+
+def _room(buf: Any) -> tuple[Any, int | None]:
+    """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
+    if buf is None or buf is BUFFER_AUTOMATIC:
+        return BUFFER_AUTOMATIC, None
+    memory = buffer(buf)
+    return memory, len(memory)
+
+
+def _items(info: Info) -> dict[str, str]:
+    return dict(info.items()) if info else {}
+
+
+_PREDEFINED_ATTRIBUTES = frozenset((c.TAG_UB, c.IO, c.WTIME_IS_GLOBAL, c.UNIVERSE_SIZE, c.APPNUM, c.LASTUSEDCODE))
+
+
+def _predefined_attribute(comm: Communicator, keyval: int) -> Any:
+    if keyval == c.TAG_UB:
+        return 2**31 - 1
+    if keyval == c.IO:
+        return c.ANY_SOURCE
+    if keyval == c.WTIME_IS_GLOBAL:
+        return 1
+    if keyval == c.UNIVERSE_SIZE:
+        machine = comm.fabric.settings.machine
+        return machine.nodes * machine.cores_per_node
+    if keyval == c.APPNUM:
+        return 0
+    return errors.table().last_used
+
+

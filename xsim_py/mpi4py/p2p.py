@@ -1,0 +1,541 @@
+"""Point-to-point communication: the upper-case, lower-case and persistent calls of `MPI.Comm`, and `MPI.Message`.
+
+Upper-case calls move memory, lower-case calls move pickled objects. Either way the bytes are copied when the call is
+made and again when the message is taken, so two ranks never share an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import begin
+from xsim_py.mpi.comm import Communicator, world
+from xsim_py.mpi.message import EAGER, Operation, Receive
+from xsim_py.mpi.message import Message as Envelope
+from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
+from xsim_py.mpi.state import Mailbox, Probe
+from xsim_py.process import current
+
+from .attached import charge_buffer
+from .bufspec import Message as Target
+from .bufspec import packed, receiver
+from .handle import Handle, Null
+from .pickling import pickle
+from .request import Prequest, Request, Task, deliver
+from .status import Status
+
+__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message", "PointToPoint", "WORLD"]
+
+ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
+TAG_LIMIT = 2**31 - 1
+
+
+class _World:
+    """What ``COMM_WORLD`` and ``COMM_SELF`` name: the rank's own, whichever rank asks."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+WORLD = _World("COMM_WORLD")
+SELF = _World("COMM_SELF")
+
+
+def mailbox() -> Mailbox:
+    """The running rank's MPI state."""
+    rank = current.rank()
+    box: Mailbox = rank.mpi or rank.shard.fabric.open(rank)
+    return box
+
+
+class PointToPoint(Handle):
+    """The part of `Comm` that sends and receives."""
+
+    __slots__ = ()
+
+    def _comm(self) -> Communicator:
+        """This rank's communicator; raises ERR_COMM for a null one."""
+        impl = self._impl
+        if type(impl) is Communicator:
+            return impl
+        if impl is WORLD:
+            box = mailbox()
+            return box.world or world(box, box.fabric.settings.ranks)
+        return self._special()
+
+    def _special(self) -> Communicator:
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------- upper case
+
+    def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Send", True)
+
+    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True)
+
+    def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Rsend", True)
+
+    def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        comm = self._comm()
+        data = _bytes_of(buf, dest)
+        charge_buffer(comm, dest, len(data))
+        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.Bsend", True)
+
+    def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Isend", True)
+
+    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Issend", True)
+
+    def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return _isend(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Irsend", True)
+
+    def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        comm = self._comm()
+        data = _bytes_of(buf, dest)
+        charge_buffer(comm, dest, len(data))
+        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.Ibsend", True)
+
+    def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
+        comm = self._comm()
+        target = _target_of(buf, source)
+        if not _valid_source(comm, source, tag):
+            if status is not None:
+                status._set(PROC_NULL, ANY_TAG, 0)
+            return
+        message = receive(comm, source, tag, comm.cid, "Comm.Recv")
+        if status is not None:
+            status._set(message.source, message.tag, message.size_bytes)
+        deliver(comm, target.unpack, message.data)
+
+    def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
+
+    def Sendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        comm = self._comm()
+        data = _bytes_of(sendbuf, dest)
+        target = _target_of(recvbuf, source)
+        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
+
+    def Sendrecv_replace(
+        self,
+        buf: Any,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> None:
+        comm = self._comm()
+        data = _bytes_of(buf, dest)
+        target = _target_of(buf, source)
+        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv_replace", True)
+
+    def Isendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> Request:
+        data, target = _bytes_of(sendbuf, dest), _target_of(recvbuf, source)
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv")
+
+    def Isendrecv_replace(
+        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+    ) -> Request:
+        data, target = _bytes_of(buf, dest), _target_of(buf, source)
+        return self._isendrecv(data, dest, sendtag, target, source, recvtag, "Comm.Isendrecv_replace")
+
+    def _isendrecv(
+        self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str
+    ) -> Request:
+        comm = self._comm()
+        _valid_dest(comm, dest, sendtag)
+        if not _valid_source(comm, source, recvtag):
+            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True)
+            request._task().null_source = True
+            return request
+        body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True)
+        return Request._make(Task(begin(name, body), target.unpack, comm))
+
+    # -------------------------------------------------------------------------------------------- lower case
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        _send(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.send", False)
+
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        _send(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.ssend", False)
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        comm = self._comm()
+        data = _dumps(obj, dest)
+        charge_buffer(comm, dest, len(data))
+        _send(comm, data, dest, tag, BUFFERED_MODE, "Comm.bsend", False)
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, STANDARD_MODE, "Comm.isend", False)
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        return _isend(self._comm(), _dumps(obj, dest), dest, tag, SYNC_MODE, "Comm.issend", False)
+
+    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        comm = self._comm()
+        data = _dumps(obj, dest)
+        charge_buffer(comm, dest, len(data))
+        return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False)
+
+    def recv(
+        self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Any:
+        comm = self._comm()
+        if not _valid_source(comm, source, tag):
+            if status is not None:
+                status._set(PROC_NULL, ANY_TAG, 0)
+            return None
+        message = receive(comm, source, tag, comm.cid, "Comm.recv")
+        if status is not None:
+            status._set(message.source, message.tag, message.size_bytes)
+        return pickle.loads(message.data)
+
+    def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        return _irecv(self._comm(), pickle.loads, source, tag, "Comm.irecv")
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Any:
+        data = _dumps(sendobj, dest)
+        return _sendrecv(
+            self._comm(), data, dest, sendtag, pickle.loads, source, recvtag, status, "Comm.sendrecv", False
+        )
+
+    # ------------------------------------------------------------------------------------------------ probes
+
+    def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        _probe(self._comm(), source, tag, status, "Comm.Probe", take=False)
+        return True
+
+    def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        return _iprobe(self._comm(), source, tag, status, take=False) is not None
+
+    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return Message._of(self._comm(), _probe(self._comm(), source, tag, status, "Comm.Mprobe", take=True))
+
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        found = _iprobe(self._comm(), source, tag, status, take=True)
+        return None if found is None else Message._of(self._comm(), found)
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        return self.Probe(source, tag, status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
+        return self.Iprobe(source, tag, status)
+
+    def mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return self.Mprobe(source, tag, status)
+
+    def improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        return self.Improbe(source, tag, status)
+
+    # ------------------------------------------------------------------------------------ persistent requests
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Send_init")
+
+    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return self._send_init(buf, dest, tag, SYNC_MODE, "Comm.Ssend_init")
+
+    def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return self._send_init(buf, dest, tag, STANDARD_MODE, "Comm.Rsend_init")
+
+    def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        return self._send_init(buf, dest, tag, BUFFERED_MODE, "Comm.Bsend_init")
+
+    def _send_init(self, buf: Any, dest: int, tag: int, mode: int, name: str) -> Prequest:
+        comm = self._comm()
+        _bytes_of(buf, dest)
+        _valid_dest(comm, dest, tag)
+
+        def start() -> Operation | None:
+            data = _bytes_of(buf, dest)
+            if mode == BUFFERED_MODE:
+                charge_buffer(comm, dest, len(data))
+            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True)._impl.operation
+            return operation
+
+        return _persistent(Task(None, None, comm), start)
+
+    def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
+        comm = self._comm()
+        target = _target_of(buf, source)
+        real = _valid_source(comm, source, tag)
+        task = Task(None, target.unpack, comm, null_source=not real)
+        return _persistent(task, lambda: start_receive(comm, source, tag, comm.cid, "Comm.Recv_init") if real else None)
+
+
+def _persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
+    task.start = start
+    task.active = False
+    made: Prequest = Prequest._make(task)
+    return made
+
+
+# --------------------------------------------------------------------------------- what the methods have in common
+
+
+def _bytes_of(buf: Any, dest: int) -> bytes:
+    return b"" if buf is None and dest == PROC_NULL else packed(buf)
+
+
+def _target_of(buf: Any, source: int) -> Target:
+    return receiver(b"" if buf is None and source == PROC_NULL else buf)
+
+
+def _dumps(obj: Any, dest: int) -> bytes:
+    return b"" if dest == PROC_NULL else pickle.dumps(obj)
+
+
+def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
+    """Check a destination and a tag; False for PROC_NULL, where nothing is to be done."""
+    if not 0 <= tag <= TAG_LIMIT:
+        comm.fail(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}")
+    if 0 <= dest < len(comm.remote):
+        return True
+    if dest != PROC_NULL:
+        comm.fail(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
+    return False
+
+
+def _valid_source(comm: Communicator, source: int, tag: int) -> bool:
+    if not 0 <= tag <= TAG_LIMIT and tag != ANY_TAG:
+        comm.fail(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
+    if 0 <= source < len(comm.remote) or source == ANY_SOURCE:
+        return True
+    if source != PROC_NULL:
+        comm.fail(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
+    return False
+
+
+def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> None:
+    if not (0 <= dest < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
+        return
+    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
+    if send is not None:
+        wait(send)
+
+
+def _isend(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> Request:
+    send = None
+    if _valid_dest(comm, dest, tag):
+        send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
+    made: Request = Request._make(Task(send))
+    return made
+
+
+def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
+    if _valid_source(comm, source, tag):
+        task = Task(start_receive(comm, source, tag, comm.cid, name), finish)
+    else:
+        task = Task(None, null_source=True)
+    made: Request = Request._make(task)
+    return made
+
+
+def _exchange(
+    comm: Communicator, data: bytes, dest: int, sendtag: int, source: int, recvtag: int, name: str, check: bool
+) -> Envelope:
+    """Send and receive at once, both to ranks that exist or the former to PROC_NULL."""
+    send = None
+    if dest != PROC_NULL:
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check=check)
+    message = receive(comm, source, recvtag, comm.cid, name)
+    if send is not None:
+        wait(send)
+    return message
+
+
+def _sendrecv(
+    comm: Communicator,
+    data: bytes,
+    dest: int,
+    sendtag: int,
+    finish: Callable[[Any], Any],
+    source: int,
+    recvtag: int,
+    status: Status | None,
+    name: str,
+    check: bool,
+) -> Any:
+    _valid_dest(comm, dest, sendtag)
+    if not _valid_source(comm, source, recvtag):
+        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check)
+        if status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        return None
+    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return deliver(comm, finish, message.data)
+
+
+def _probe(
+    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
+) -> Envelope | None:
+    """Wait for a message that fits; None for PROC_NULL."""
+    if not _valid_source(comm, source, tag):
+        if status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        return None
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    box = comm.box
+    message = box.look(comm.cid, source, tag)
+    if message is None:
+        probe = Probe(comm, comm.cid, source, tag, fiber, name)
+        if box.probes is None:
+            box.probes = []
+        box.probes.append(probe)
+        fiber.park(probe)
+        message = probe.message
+        assert message is not None
+        fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
+    if take:
+        box.remove(message)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return message
+
+
+def _iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
+    """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
+    if not _valid_source(comm, source, tag):
+        if status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        return False
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    box = comm.box
+    message = box.look(comm.cid, source, tag)
+    if message is None:
+        fiber.clock_ps += comm.fabric.settings.poll_ps
+        return None
+    if take:
+        box.remove(message)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return message
+
+
+class Message(Handle):
+    """Matched message."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ("_communicator",)
+    _null: ClassVar[Null] = Null("MESSAGE_NULL")
+    _error = c.ERR_REQUEST
+
+    _communicator: Communicator
+
+    def __new__(cls, message: Message | None = None) -> Message:
+        self = cls._copy(message)
+        if message is not None and message and message._impl is not _NO_PROC:
+            self._communicator = message._communicator
+        return self
+
+    @classmethod
+    def _of(cls, comm: Communicator, envelope: Any) -> Message:
+        if not envelope:
+            made: Message = cls._make(_NO_PROC)
+            return made
+        made = cls._make(envelope)
+        made._communicator = comm
+        return made
+
+    def free(self) -> None:
+        self._forget()
+
+    @classmethod
+    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return cls._of(comm._comm(), _probe(comm._comm(), source, tag, status, "Message.Probe", take=True))
+
+    @classmethod
+    def Iprobe(
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Message | None:
+        found = _iprobe(comm._comm(), source, tag, status, take=True)
+        return None if found is None else cls._of(comm._comm(), found)
+
+    @classmethod
+    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return cls.Probe(comm, source, tag, status)
+
+    @classmethod
+    def iprobe(
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Message | None:
+        return cls.Iprobe(comm, source, tag, status)
+
+    def _receive(self, finish: Callable[[Any], Any], name: str) -> Request:
+        """Begin to receive this very message; the handle becomes null."""
+        envelope = self._live()
+        if envelope is _NO_PROC:
+            self._forget()
+            return Request._make(Task(None, null_source=True))
+        self._impl = self._null
+        fiber = current.fiber
+        assert fiber is not None
+        comm = self._communicator
+        operation = Receive(comm, envelope.source, envelope.tag, fiber.clock_ps, name)
+        if envelope.kind == EAGER:
+            operation.message = envelope
+            operation.time_ps = envelope.arrival_ps
+            operation.overhead_ps = envelope.overhead_ps
+            operation.done = True
+        else:
+            comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
+        return Request._make(Task(operation, finish))
+
+    def Recv(self, buf: Any, status: Status | None = None) -> None:
+        self.Irecv(buf).Wait(status)
+
+    def Irecv(self, buf: Any) -> Request:
+        return self._receive(_target_of(buf, ANY_SOURCE).unpack, "Message.Irecv")
+
+    def recv(self, status: Status | None = None) -> Any:
+        return self.irecv().wait(status)
+
+    def irecv(self) -> Request:
+        return self._receive(pickle.loads, "Message.irecv")
+
+
+_NO_PROC = Null("MESSAGE_NO_PROC")
+MESSAGE_NULL: Message = Message()
+MESSAGE_NO_PROC: Message = Message._make(_NO_PROC)
+

@@ -1,0 +1,566 @@
+"""`MPI.Request`, `MPI.Prequest` and `MPI.Grequest`: operations that a program waits for.
+
+A request names a `Task`: the operation on the floor below, and what to do with its outcome (unpack into a buffer,
+unpickle, hand out a result). The wait functions accept lists that mix all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import Background, wait_all
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.message import Message, Operation, Receive
+from xsim_py.mpi.p2p import wait
+from xsim_py.process import current
+
+from .handle import Handle, Null
+from .status import Status
+
+__all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
+
+
+class Task:
+    """What a request names.
+
+    Attributes
+    ----------
+    operation : Operation or None
+        What is in progress; None where it was complete from the start, or is not active.
+    finish : callable or None
+        Takes the received data, or the result of a background call, and returns what ``wait`` returns.
+    comm : Communicator or None
+        Whose error handler is asked.
+    start : callable or None
+        Of a persistent request: begins anew, and returns the operation.
+    active : bool
+        False for a persistent request that is not started.
+    """
+
+    __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
+
+    def __init__(
+        self,
+        operation: Operation | None,
+        finish: Callable[[Any], Any] | None = None,
+        comm: Communicator | None = None,
+        *,
+        null_source: bool = False,
+    ) -> None:
+        self.operation = operation
+        self.finish = finish
+        self.comm = comm
+        self.start: Callable[[], Operation | None] | None = None
+        self.active = True
+        self.null_source = null_source
+
+    def is_done(self) -> bool:
+        """Whether it is complete now; an inactive one always is."""
+        return not self.active or self.operation is None or self.operation.done
+
+    def outcome(self, status: Status | None) -> Any:
+        """After completion: fill the status, deliver the data, report errors, and return the result."""
+        operation = self.operation
+        if not self.active:
+            _empty(status)
+            return None
+        if isinstance(operation, Receive):
+            return self._received(operation, status)
+        if isinstance(operation, Background):
+            return self._background(operation, status)
+        if isinstance(operation, GeneralizedOperation):
+            return operation.outcome(status)
+        _empty(status)
+        if self.null_source and status is not None:
+            status._set(c.PROC_NULL, c.ANY_TAG, 0)
+        return None
+
+    def _received(self, operation: Receive, status: Status | None) -> Any:
+        message = operation.message
+        if message is None:
+            if status is not None:
+                status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+                status.Set_cancelled(True)
+            return None
+        if status is not None:
+            status._set(message.source, message.tag, message.size_bytes)
+        if self.finish is None:
+            return None
+        return deliver(operation.comm, self.finish, message.data)
+
+    def _background(self, operation: Background, status: Status | None) -> Any:
+        _empty(status)
+        if operation.error is not None:
+            raise operation.error
+        message = operation.result
+        if isinstance(message, Message):
+            if status is not None:
+                status._set(message.source, message.tag, message.size_bytes)
+            assert self.comm is not None
+            assert self.finish is not None
+            return deliver(self.comm, self.finish, message.data)
+        return self.finish(operation.result) if self.finish is not None else operation.result
+
+
+def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
+    """Hand data to the user's buffer; an error (a message too long) goes to the communicator's handler."""
+    try:
+        return finish(data)
+    except errors.Exception as error:
+        if comm.errhandler is not None:
+            comm.errhandler(comm, error)
+        raise
+
+
+def _empty(status: Status | None) -> None:
+    if status is not None:
+        status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+
+
+class GeneralizedOperation(Operation):
+    """A generalized request: completed by the program itself (MPI 4.1, 13.2)."""
+
+    __slots__ = ("args", "cancel_fn", "free_fn", "kwargs", "query_fn", "result")
+
+    def __init__(self, query_fn: Any, free_fn: Any, cancel_fn: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self.query_fn = query_fn
+        self.free_fn = free_fn
+        self.cancel_fn = cancel_fn
+        self.args = tuple(args) if args is not None else ()
+        self.kwargs = dict(kwargs) if kwargs is not None else {}
+        self.result: Any = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return "a generalized request, for this rank to call Grequest.Complete"
+
+    def outcome(self, status: Status | None) -> Any:
+        """Ask the program for the status, and let it free what it has."""
+        if status is None:
+            status = Status()
+        _empty(status)
+        if self.query_fn is not None:
+            self.query_fn(status, *self.args, **self.kwargs)
+        if self.free_fn is not None:
+            self.free_fn(*self.args, **self.kwargs)
+        return self.result
+
+
+class AnyOf:
+    """Why a fiber is parked that waits for one of several operations."""
+
+    __slots__ = ("operations",)
+
+    def __init__(self, operations: list[Operation]) -> None:
+        self.operations = operations
+
+    @property
+    def name(self) -> str:
+        """What the roll-call groups by."""
+        return "Request.Waitany or Waitsome"
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        first = self.operations[0].describe()
+        more = len(self.operations) - 1
+        return f"one of {more + 1} requests; the first: {first}" if more else first
+
+
+def _wait_for_one(tasks: Sequence[Task]) -> None:
+    """Park until at least one of the tasks is complete."""
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    if any(task.is_done() for task in tasks):
+        return
+    operations = [task.operation for task in tasks if task.operation is not None]
+    for operation in operations:
+        operation.waiter = fiber
+    fiber.park(AnyOf(operations))
+    for operation in operations:
+        operation.waiter = None
+
+
+def _poll() -> None:
+    """A look that found nothing costs time, so that a loop of looks cannot stop the clock."""
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
+
+
+def _look() -> None:
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+
+
+_NULL_TASK = Task(None)
+_NULL_TASK.active = False
+
+
+class Request(Handle):
+    """Request handle."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+    _null: ClassVar[Null] = Null("REQUEST_NULL")
+    _error = c.ERR_REQUEST
+
+    def __new__(cls, request: Request | None = None) -> Request:
+        return cls._copy(request)
+
+    def _task(self) -> Task:
+        return _NULL_TASK if self._impl is self._null else self._impl
+
+    def _completed(self, status: Status | None) -> Any:
+        """Collect the outcome; the request becomes null, or inactive where it is persistent."""
+        task = self._task()
+        if task is _NULL_TASK:
+            _empty(status)
+            return None
+        if task.start is None:
+            self._impl = self._null
+        try:
+            return task.outcome(status)
+        finally:
+            if task.start is not None:
+                task.active = False
+                task.operation = None
+
+    def free(self) -> None:
+        if self._impl is not self._null and self is not REQUEST_NULL:
+            self.Free()
+
+    # ------------------------------------------------------------------------------------------ one request
+
+    def wait(self, status: Status | None = None) -> Any:
+        task = self._task()
+        if task.active and task.operation is not None:
+            wait(task.operation)
+        return self._completed(status)
+
+    def Wait(self, status: Status | None = None) -> bool:
+        self.wait(status)
+        return True
+
+    def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
+        task = self._task()
+        _look()
+        if not task.is_done():
+            _poll()
+            return False, None
+        if task.active and task.operation is not None:
+            wait(task.operation)
+        return True, self._completed(status)
+
+    def Test(self, status: Status | None = None) -> bool:
+        return self.test(status)[0]
+
+    def Get_status(self, status: Status | None = None) -> bool:
+        task = self._task()
+        _look()
+        if not task.is_done():
+            _poll()
+            return False
+        _peek(task, status)
+        return True
+
+    def get_status(self, status: Status | None = None) -> bool:
+        return self.Get_status(status)
+
+    def Cancel(self) -> None:
+        task: Task = self._live()
+        operation = task.operation
+        if isinstance(operation, Receive) and not operation.done:
+            cid = operation.comm.cid
+            if operation.comm.box.unpost(cid, operation):
+                operation.cancelled = operation.done = True
+                fiber = current.fiber
+                assert fiber is not None
+                operation.time_ps = fiber.clock_ps
+        elif isinstance(operation, GeneralizedOperation) and operation.cancel_fn is not None:
+            operation.cancel_fn(operation.done, *operation.args, **operation.kwargs)
+
+    def cancel(self) -> None:
+        self.Cancel()
+
+    def Free(self) -> None:
+        task: Task = self._live()
+        operation = task.operation
+        if isinstance(operation, Receive) and not operation.done and task.finish is not None:
+            finish = task.finish
+            operation.detached = lambda message: finish(message.data)
+        if isinstance(operation, GeneralizedOperation) and operation.done and operation.free_fn is not None:
+            operation.free_fn(*operation.args, **operation.kwargs)
+        self._impl = self._null
+
+    # --------------------------------------------------------------------------------------- several requests
+
+    @classmethod
+    def Waitany(cls, requests: Sequence[Request], status: Status | None = None) -> int:
+        return cls.waitany(requests, status)[0]
+
+    @classmethod
+    def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
+        active = _active(requests)
+        if not active:
+            _empty(status)
+            return c.UNDEFINED, None
+        _wait_for_one([requests[index]._task() for index in active])
+        index = _earliest(requests, active)
+        return index, requests[index].wait(status)
+
+    @classmethod
+    def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        index, flag, _ = cls.testany(requests, status)
+        return index, flag
+
+    @classmethod
+    def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
+        active = _active(requests)
+        if not active:
+            _empty(status)
+            return c.UNDEFINED, True, None
+        _look()
+        index = _earliest(requests, active)
+        if index < 0:
+            _poll()
+            return c.UNDEFINED, False, None
+        return index, True, requests[index].wait(status)
+
+    @classmethod
+    def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        active = _active(requests)
+        if not active:
+            _empty(status)
+            return c.UNDEFINED, True
+        _look()
+        index = _earliest(requests, active)
+        if index < 0:
+            _poll()
+            return c.UNDEFINED, False
+        _peek(requests[index]._task(), status)
+        return index, True
+
+    @classmethod
+    def get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
+        return cls.Get_status_any(requests, status)
+
+    @classmethod
+    def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        cls.waitall(requests, statuses)
+        return True
+
+    @classmethod
+    def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
+        tasks = [request._task() for request in requests]
+        wait_all([task.operation for task in tasks if task.active and task.operation is not None])
+        return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
+
+    @classmethod
+    def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        return cls.testall(requests, statuses)[0]
+
+    @classmethod
+    def testall(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[bool, list[Any] | None]:
+        _look()
+        if not all(request._task().is_done() for request in requests):
+            _room(statuses, len(requests))
+            _poll()
+            return False, None
+        return True, cls.waitall(requests, statuses)
+
+    @classmethod
+    def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        _look()
+        room = _room(statuses, len(requests))
+        if not all(request._task().is_done() for request in requests):
+            _poll()
+            return False
+        for request, status in zip(requests, room or (), strict=False):
+            _peek(request._task(), status)
+        return True
+
+    @classmethod
+    def get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        return cls.Get_status_all(requests, statuses)
+
+    @classmethod
+    def Waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        return cls.waitsome(requests, statuses)[0]
+
+    @classmethod
+    def waitsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        active = _active(requests)
+        if not active:
+            return None, None
+        _wait_for_one([requests[index]._task() for index in active])
+        return _some(requests, active, statuses)
+
+    @classmethod
+    def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        return cls.testsome(requests, statuses)[0]
+
+    @classmethod
+    def testsome(
+        cls, requests: Sequence[Request], statuses: list[Status] | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        active = _active(requests)
+        if not active:
+            return None, None
+        _look()
+        if not any(requests[index]._task().is_done() for index in active):
+            _poll()
+        return _some(requests, active, statuses)
+
+    @classmethod
+    def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        active = _active(requests)
+        if not active:
+            return None
+        _look()
+        done = [index for index in active if requests[index]._task().is_done()]
+        if not done:
+            _poll()
+        for index, status in zip(done, _room(statuses, len(done)) or (), strict=False):
+            _peek(requests[index]._task(), status)
+        return done
+
+    @classmethod
+    def get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
+        return cls.Get_status_some(requests, statuses)
+
+
+def _active(requests: Sequence[Request]) -> list[int]:
+    return [index for index, request in enumerate(requests) if request._task().active]
+
+
+def _earliest(requests: Sequence[Request], active: list[int]) -> int:
+    """Of the complete requests, the one that completed first; -1 if none is complete. A decision MPI leaves open."""
+    done = []
+    for index in active:
+        task = requests[index]._task()
+        if task.is_done():
+            done.append((task.operation.time_ps if task.operation is not None else 0, index))
+    return min(done)[1] if done else -1
+
+
+def _some(
+    requests: Sequence[Request], active: list[int], statuses: list[Status] | None
+) -> tuple[list[int], list[Any]]:
+    done = [index for index in active if requests[index]._task().is_done()]
+    wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
+    return done, _collect(requests, done, _room(statuses, len(done)))
+
+
+def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: list[Status] | None) -> list[Any]:
+    """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
+    results = []
+    failure: errors.Exception | None = None
+    for place, index in enumerate(indices):
+        status = statuses[place] if statuses is not None else None
+        try:
+            results.append(requests[index]._completed(status))
+        except errors.Exception as error:
+            failure = failure or error
+            results.append(None)
+            if status is not None:
+                status.Set_error(error.Get_error_class())
+    if failure is not None:
+        raise failure if len(indices) == 1 else errors.error(c.ERR_IN_STATUS, str(failure))
+    return results
+
+
+def _room(statuses: list[Status] | None, count: int) -> list[Status] | None:
+    """The list of statuses, lengthened as mpi4py does where it is too short."""
+    if statuses is not None:
+        statuses.extend(Status() for _ in range(count - len(statuses)))
+    return statuses
+
+
+def _peek(task: Task, status: Status | None) -> None:
+    """The status of a complete task, which stays as it is."""
+    operation = task.operation
+    if status is None:
+        return
+    if task.active and isinstance(operation, Receive) and operation.message is not None:
+        message = operation.message
+        status._set(message.source, message.tag, message.size_bytes)
+    elif task.active and isinstance(operation, GeneralizedOperation):
+        _empty(status)
+        if operation.query_fn is not None:
+            operation.query_fn(status, *operation.args, **operation.kwargs)
+    else:
+        _empty(status)
+        if isinstance(operation, Receive) and operation.cancelled:
+            status.Set_cancelled(True)
+
+
+class Prequest(Request):
+    """Persistent request handle."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+
+    def __new__(cls, request: Request | None = None) -> Prequest:
+        return cls._copy(request)
+
+    def Start(self) -> None:
+        task: Task = self._live()
+        if task.start is None or task.active:
+            errors.fail(c.ERR_REQUEST, "the request is not persistent, or is active already")
+        task.active = True
+        task.operation = task.start()
+
+    @classmethod
+    def Startall(cls, requests: list[Prequest]) -> None:
+        for request in requests:
+            request.Start()
+
+
+class Grequest(Request):
+    """Generalized request handle."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ()
+
+    def __new__(cls, request: Request | None = None) -> Grequest:
+        return cls._copy(request)
+
+    @classmethod
+    def Start(
+        cls,
+        query_fn: Callable[..., None] | None = None,
+        free_fn: Callable[..., None] | None = None,
+        cancel_fn: Callable[..., None] | None = None,
+        args: tuple[Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> Grequest:
+        made: Grequest = cls._make(Task(GeneralizedOperation(query_fn, free_fn, cancel_fn, args, kwargs)))
+        return made
+
+    def Complete(self) -> None:
+        self.complete()
+
+    def complete(self, obj: Any = None) -> None:
+        task: Task = self._live()
+        operation = task.operation
+        if not isinstance(operation, GeneralizedOperation):
+            errors.fail(c.ERR_REQUEST, "not a generalized request")
+        fiber = current.fiber
+        assert fiber is not None
+        operation.result = obj
+        operation.time_ps = fiber.clock_ps
+        # Nobody else of this rank can be waiting: a rank has one thread of control of its own.
+        operation.done = True
+
+
+REQUEST_NULL: Request = Request()
