@@ -24,7 +24,8 @@ BEYOND_SCHEMA = (
     "whole number of bytes",
     "only a ",
     "a single node",
-    "topology.dims",
+    "given by topology.dims",
+    "needs topology.dims",
     "missing: what a message",
     "both zero",
     "needs some time",
@@ -45,7 +46,7 @@ QUANTITIES = st.sampled_from(
         "5 ns",
         "-1us",
         "1e-6",
-        1e-6,
+        2.0,
         0,
         -1,
         3,
@@ -58,7 +59,7 @@ QUANTITIES = st.sampled_from(
         "x",
         "",
         True,
-        1.5,
+        "1.5B",
     ]
 )
 LAYER = dict.fromkeys(
@@ -102,7 +103,7 @@ VALUES = {
         },
     ),
     "compute": st.fixed_dictionaries(
-        {}, optional={"mode": st.sampled_from(["none", "measured", "all"]), "speed": QUANTITIES}
+        {}, optional={"mode": st.sampled_from(["none", "measured", "all"]), "speed": QUANTITIES | st.just(1.5)}
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from xsim_py.config import load_machine
 from xsim_py.machine import Machine
 from xsim_py.network import Network
 
-PLAIN = {
+PLAIN: dict[str, dict[str, Any]] = {
     "torus": {"topology": {"type": "torus", "dims": [4, 3]}, "network": {"latency": "3us", "per_hop": "1us"}},
     "switch": {"network": {"latency": "1us", "per_hop": "1us"}, "same_node": {"latency": "500ns"}},
     "single": {"topology": {"type": "single"}, "same_node": {"latency": "6us"}},

@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from xsim_py.config import kinds
+from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.config.entries import Place, Problem
 from xsim_py.config.kinds import Choice, Integer, ListOf, MapOf, OneOf, Section, option
 from xsim_py.errors import ConfigError
@@ -32,19 +33,6 @@ __all__ = [
 ]
 
 _MOST = 2**31 - 1
-OPERATIONS = (
-    "barrier",
-    "bcast",
-    "gather",
-    "scatter",
-    "allgather",
-    "alltoall",
-    "reduce",
-    "allreduce",
-    "reduce_scatter",
-    "scan",
-    "exscan",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +208,10 @@ class MpiSpec:
         "collectives",
         OneOf(
             Choice(("tuned",)),
-            MapOf(OPERATIONS, kinds.TEXT, "a section of operation: algorithm"),
+            MapOf(
+                {operation: Choice(("tuned", *names)) for operation, names in ALGORITHMS.items()},
+                "a section of operation: algorithm",
+            ),
             "tuned, or a section of operation: algorithm",
         ),
         "Algorithm of each collective operation; tuned decides by size as Open MPI's module of that name does.",

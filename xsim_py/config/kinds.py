@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -181,6 +181,8 @@ class Integer:
 
     def parse(self, value: object) -> int:
         """The number; ValueError when it is none, or out of its range."""
+        if isinstance(value, float) and value.is_integer():  # JSON Schema counts 2.0 among the integers
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
             raise ValueError(f"{value!r} is not {self.words}")
         return value
@@ -246,10 +248,9 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """A mapping from some of ``keys`` to ``values``, read as a dict in the order of ``keys``."""
+    """A mapping of some names, each with its own kind of value; read as a dict in the order of ``kinds``."""
 
-    keys: tuple[str, ...]
-    values: Kind
+    kinds: Mapping[str, Kind]
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -257,15 +258,15 @@ class MapOf:
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
-            if key not in self.keys:
-                reading.unknown(item, f"{path}.{key}", nearest(key, self.keys))
-        found = {key: entry.value[key] for key in self.keys if key in entry.value}
-        values = {key: self.values.read(item, f"{path}.{key}", reading) for key, item in found.items()}
+            if key not in self.kinds:
+                reading.unknown(item, f"{path}.{key}", nearest(key, self.kinds))
+        found = {key: kind for key, kind in self.kinds.items() if key in entry.value}
+        values = {key: kind.read(entry.value[key], f"{path}.{key}", reading) for key, kind in found.items()}
         return REFUSED if REFUSED in values.values() else values
 
     def schema(self) -> dict[str, Any]:
         """An object with these properties and no others."""
-        properties = {key: self.values.schema() for key in self.keys}
+        properties = {key: kind.schema() for key, kind in self.kinds.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

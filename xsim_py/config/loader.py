@@ -119,7 +119,7 @@ def _paths(cls: type[Any], prefix: str) -> Iterator[str]:
         if isinstance(kind, Section):
             yield from _paths(kind.type, f"{path}.")
         elif isinstance(kind, OneOf) and isinstance(kind.other, MapOf):
-            yield from (f"{path}.{key}" for key in kind.other.keys)
+            yield from (f"{path}.{key}" for key in kind.other.kinds)
 
 
 def config_hash(spec: MachineSpec) -> str:

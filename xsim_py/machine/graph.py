@@ -49,13 +49,25 @@ class GraphTopology:
             linked[number[a]].add(number[b])
             linked[number[b]].add(number[a])
         self._linked = [sorted(others - {at}) for at, others in enumerate(linked)]
+        self.least_hops = self._closest_pair()
         self._distances: dict[int, array[int]] = {}
         self._search = lru_cache(maxsize=64)(self._search_from)
 
-    @property
-    def least_hops(self) -> int:
-        """The hops between the two nearest nodes."""
-        return min((hops for a, b, hops in self._pairs() if a != b), default=0)
+    def _closest_pair(self) -> int:
+        """The hops between the two nearest nodes: where two searches that start at all nodes at once first meet."""
+        found = {node: (0, node) for node in range(self.nodes)}  # distance from its nearest node, and which that is
+        least = len(self.names)
+        queue = deque(found)
+        while queue:
+            at = queue.popleft()
+            distance, nearest = found[at]
+            for to in self._linked[at]:
+                if to not in found:
+                    found[to] = distance + 1, nearest
+                    queue.append(to)
+                elif found[to][1] != nearest:
+                    least = min(least, distance + 1 + found[to][0])
+        return least if self.nodes > 1 else 0
 
     def unreachable(self) -> tuple[str, str] | None:
         """Two nodes that no way connects, or None."""
