@@ -1,0 +1,82 @@
+"""The simulated ``mpi4py`` package: what a program finds under that name while it runs.
+
+Its public names are those of mpi4py 4.1.2, whose documentation says what they do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from xsim_py.mpi.private import own
+
+__version__ = "4.1.2+xsim"
+__author__ = "The xsim_py authors"
+__credits__ = "mpi4py, whose interface this is; MPI Forum"
+
+__all__ = ["MPI"]
+
+Option = bool | int | str | None
+
+_DEFAULTS: dict[str, Option] = {
+    "initialize": True,
+    "threads": True,
+    "thread_level": "multiple",
+    "finalize": None,
+    "fast_reduce": True,
+    "recv_mprobe": True,
+    "irecv_bufsz": 32768,
+    "errors": "exception",
+}
+
+
+def _options() -> dict[str, Option]:
+    """Return what the current process has set."""
+    return own("rc", dict[str, Option])
+
+
+class Rc:
+    """Runtime configuration options; every virtual process has its own."""
+
+    def __init__(self, **kwargs: Option) -> None:
+        self(**kwargs)
+
+    def __getattr__(self, name: str) -> Option:
+        if name not in _DEFAULTS:
+            raise AttributeError(f"object has no attribute {name!r}")
+        return _options().get(name, _DEFAULTS[name])
+
+    def __setattr__(self, name: str, value: Option) -> None:
+        if name not in _DEFAULTS:
+            raise TypeError(f"object has no attribute {name!r}")
+        _options()[name] = value
+
+    def __call__(self, **kwargs: Option) -> None:
+        for name in kwargs:
+            if name not in _DEFAULTS:
+                raise TypeError(f"unexpected argument {name!r}")
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_DEFAULTS]
+
+    def __repr__(self) -> str:
+        return "<mpi4py.rc>"
+
+
+rc = Rc()
+
+
+def get_include() -> str:
+    return str(Path(__file__).parent / "include")
+
+
+def get_config() -> dict[str, str]:
+    return {}
+
+
+def profile(name: str, *, path: str | Sequence[str] | None = None) -> None:
+    """Profiling libraries hook into a real MPI; here there is none to hook into."""
+    warnings.warn(f"profiler {name!r} not found: a simulated MPI takes none", stacklevel=2)

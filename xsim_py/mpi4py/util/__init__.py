@@ -1,0 +1,6 @@
+"""``mpi4py.util``: mpi4py's own modules of this package, plain Python over MPI that runs on ours as it is."""
+
+from importlib.machinery import PathFinder
+
+_real = PathFinder.find_spec("mpi4py")
+__path__ = [f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ()]
