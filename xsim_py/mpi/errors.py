@@ -201,6 +201,8 @@ def _remove(added: ErrorTable, code: int) -> None:
 class Exception(RuntimeError):
     """An MPI error, comparable with integers by its error code."""
 
+    __module__ = "mpi4py.MPI"
+
     # What the failing call adds to the error's text; an instance has one only when there is something to say.
     _detail = ""
 

@@ -35,7 +35,7 @@ _REMEMBERED = 32  # results of each operation; one may hold a tuple of a million
 
 
 class Members:
-    """An immutable ordered set of ranks of the whole run.
+    """An immutable ordered set of ranks of the whole run; who asks for the same ones soon again gets the same object.
 
     Attributes
     ----------
@@ -45,9 +45,11 @@ class Members:
 
     __slots__ = ("_index", "ranks")
 
-    def __init__(self, ranks: Sequence[int]) -> None:
-        self.ranks: range | tuple[int, ...] = ranks if isinstance(ranks, range) else _compact(ranks)
-        self._index: dict[int, int] | None = None
+    _index: dict[int, int] | None
+    ranks: range | tuple[int, ...]
+
+    def __new__(cls, ranks: Sequence[int]) -> Members:
+        return _make_members(ranks if isinstance(ranks, range) else tuple(ranks))
 
     def index(self, number: int) -> int:
         """The place of a rank of the whole run, `UNDEFINED` if it is not a member."""
@@ -64,13 +66,23 @@ class Members:
         return len(self.ranks)
 
 
-def _compact(ranks: Sequence[int]) -> range | tuple[int, ...]:
+@lru_cache(_REMEMBERED)
+def _make_members(ranks: range | tuple[int, ...]) -> Members:
+    self = object.__new__(Members)
+    self.ranks = _compact(ranks)
+    self._index = None
+    return self
+
+
+def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
     if not ranks:
         return range(0)
+    if isinstance(ranks, range):
+        return ranks
     first = ranks[0]
     step = ranks[1] - first if len(ranks) > 1 else 1
     spaced = range(first, first + step * len(ranks), step) if step else range(0)
-    return spaced if len(spaced) == len(ranks) and all(map(int.__eq__, spaced, ranks)) else tuple(ranks)
+    return spaced if len(spaced) == len(ranks) and all(map(int.__eq__, spaced, ranks)) else ranks
 
 
 class Group:

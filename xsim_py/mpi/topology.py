@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
@@ -83,6 +84,8 @@ class Cartesian:
     periods : tuple of bool
         Whether a dimension is a ring.
     """
+
+    kind: ClassVar[int] = c.CART
 
     dims: tuple[int, ...]
     periods: tuple[bool, ...]
@@ -175,6 +178,8 @@ class Graph:
         The neighbours of node 0, then those of node 1, and so on.
     """
 
+    kind: ClassVar[int] = c.GRAPH
+
     index: tuple[int, ...]
     edges: tuple[int, ...]
 
@@ -219,6 +224,8 @@ class DistGraph:
     source_weights, destination_weights : tuple of int or None
         None for an unweighted graph.
     """
+
+    kind: ClassVar[int] = c.DIST_GRAPH
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
