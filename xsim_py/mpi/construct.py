@@ -53,9 +53,8 @@ def _count(*counts: int) -> None:
 def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> Type:
     """`count` blocks of `block` elements, `stride` bytes apart."""
     layout = repeat(repeat(old.layout, block, old.extent), count, stride)
-    if count == 0 or block == 0:
-        lb = ub = 0
-    else:
+    lb = ub = 0
+    if count and block and old.size:
         inner = (block - 1) * old.extent
         outer = (count - 1) * stride
         lb = old.lb + min(0, inner) + min(0, outer)
@@ -135,7 +134,7 @@ def _indexed_block(old: Type, length: int, displacements: Sequence[int], unit: i
 
 def _blocks(old: Type, lengths: NDArray[np.int64], places: NDArray[np.int64], recipe: Recipe) -> Type:
     """Blocks of elements at places given in bytes."""
-    used = lengths > 0
+    used = (lengths > 0) & (old.size > 0)
     lengths, places = lengths[used], places[used]
     lb = ub = 0
     if len(lengths):
@@ -168,10 +167,10 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
         (length, displacement, _regular(old, length, 1, old.extent, old.recipe))
         for length, displacement, old in zip(blocklengths, displacements, types, strict=True)
     ]
-    used = [(displacement, member) for length, displacement, member in members if length]
+    used = [(displacement, member) for length, displacement, member in members if member.size]
     lb = min((at + member.lb for at, member in used), default=0)
     ub = max((at + member.ub for at, member in used), default=0)
-    alignment = max((member.alignment for _, member in used), default=1)
+    unit = _struct_unit(types, [bool(member.size) for _, _, member in members])
     params = {
         "blocklengths": list(blocklengths),
         "displacements": list(displacements),
@@ -181,11 +180,27 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
     return Type(
         layout=join([place(member.layout, np.array([at], np.int64)) for at, member in used]),
         lb=lb,
-        extent=-(-(ub - lb) // alignment) * alignment,
-        alignment=alignment,
+        extent=-(-(ub - lb) // unit) * unit,
+        alignment=max((member.alignment for _, member in used), default=1),
         elements=sum(member.elements for _, member in used),
         recipe=Recipe(c.COMBINER_STRUCT, params, counts=counts, types=types),
     )
+
+
+def _struct_unit(types: Sequence[Type], used: Sequence[bool]) -> int:
+    """What a struct's extent is rounded up to; MPICH takes a struct of equal elements for an indexed type."""
+    kinds = {_original(old) for old in types}
+    present = [old for old, is_used in zip(types, used, strict=True) if is_used]
+    if len(kinds) < 2 or (len(present) == 1 and present[0].is_predefined):
+        return 1
+    return max((old.alignment for old in present), default=1)
+
+
+def _original(core: Type) -> Type:
+    """What a duplicate, of a duplicate, was made of."""
+    while core.recipe.combiner == c.COMBINER_DUP:
+        core = core.recipe.types[0]
+    return core
 
 
 def duplicate(old: Type) -> Type:
@@ -303,7 +318,7 @@ def _distributed(n: int, distribution: int, argument: int, parts: int, at: int) 
     if distribution != c.DISTRIBUTE_CYCLIC:
         fail(c.ERR_ARG, f"darray: invalid distribution {distribution}")
     block = 1 if default else argument
-    return [i for start, i in product(range(at * block, n, parts * block), range(block)) if start + i < n]
+    return [start + i for start, i in product(range(at * block, n, parts * block), range(block)) if start + i < n]
 
 
 _PAIR_NAMES = ("SHORT_INT", "INT_INT", "LONG_INT", "FLOAT_INT", "DOUBLE_INT", "LONG_DOUBLE_INT")

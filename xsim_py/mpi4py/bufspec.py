@@ -21,6 +21,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import INSTANCES, TYPE_DICT, Datatype, core_of
+from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import at_address, exported, flat_view, is_bottom, is_in_place
 
 __all__ = [
@@ -247,13 +248,13 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     elif _is_integral(given):
         counts = [_index(given)] * blocks
     else:
-        counts = _array(given, blocks)
+        counts = _checked(given, blocks)
     if places is None:
         displacements = [0, *accumulate(counts[:-1])]
     elif _is_integral(places):
         displacements = [_index(places) * i for i in range(blocks)]
     else:
-        displacements = _array(places, blocks)
+        displacements = _checked(places, blocks)
     _usable(core)
     _no_negatives(counts)
     offsets = [displacement * core.extent for displacement in displacements]
@@ -279,8 +280,8 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     memory = None if is_bottom(buf) else flat_view(buf, writable=writable)
     if given is None and places is None:
         given, places = [1] * blocks, [0] * blocks
-    counts = _array(given, blocks)
-    offsets = _array(places, blocks)
+    counts = _checked(given, blocks)
+    offsets = _checked(places, blocks)
     if len(types) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(types)}")
     cores = [core_of(datatype) for datatype in types]
@@ -326,7 +327,7 @@ def _exports(obj: Any) -> bool:
     if is_bottom(obj) or is_in_place(obj) or hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
         return True
     try:
-        memoryview(obj)
+        exported(obj)
     except TypeError:
         return False
     except (BufferError, ValueError):
@@ -349,7 +350,7 @@ def _type_of(datatype: Any) -> Type:
         return datatype._impl
     try:
         return TYPE_DICT[datatype]._impl
-    except (KeyError, TypeError):
+    except KeyError:
         raise KeyError(f"cannot map {datatype!r} to MPI datatype") from None
 
 
@@ -438,8 +439,8 @@ def _is_integral(value: Any) -> bool:
     return False
 
 
-def _array(values: Any, length: int) -> list[int]:
-    found = [_index(value) for value in values]
+def _checked(values: Sequence[int], length: int) -> list[int]:
+    found = int_list(values)
     if len(found) != length:
         raise ValueError(f"expecting {length} items, got {len(found)}")
     return found

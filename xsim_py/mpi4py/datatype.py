@@ -12,7 +12,7 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi.private import own
-from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def core_of(datatype: object) -> Type:
 
 
 def _integers(values: Sequence[int], length: int | None = None) -> list[int]:
-    found = [_index(value) for value in values]
+    found = int_list(values)
     if length is not None and len(found) != length:
         raise ValueError(f"expecting {length} items, got {len(found)}")
     return found

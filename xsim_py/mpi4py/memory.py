@@ -184,11 +184,13 @@ def exported(obj: Any) -> memoryview:
     NotImplementedError
         For the memory of a GPU: a virtual rank has none.
     """
+    if isinstance(obj, _Address):
+        return memoryview(bytearray())
     try:
         return memoryview(obj)
     except (TypeError, BufferError, ValueError):
-        if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
-            return memoryview(np.asarray(np.from_dlpack(obj)))
+        if _has_dlpack(obj):
+            return memoryview(np.asarray(np.from_dlpack(obj)))  # type: ignore[arg-type]
         if hasattr(obj, "__cuda_array_interface__"):
             raise NotImplementedError("__cuda_array_interface__: a virtual rank has no GPU") from None
         raise
@@ -199,23 +201,28 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
 
     Raises
     ------
-    TypeError
+    TypeError, ValueError
         If the object exports no memory.
-    ValueError, BufferError
-        If its memory is not contiguous, or is read-only though `writable`; numpy says the former, others the latter.
+    BufferError
+        If its memory is not contiguous, or is read-only though `writable`.
     """
+    if type(obj) is np.ndarray and obj.dtype.kind in "Mm":  # numpy has no format for dates, but has their bytes
+        obj = obj.view("i8")
     view = exported(obj)
-    if not view.contiguous:
-        raise (ValueError if isinstance(obj, np.ndarray) else BufferError)("ndarray is not contiguous")
+    source = "dlpack: buffer" if _has_dlpack(obj) else "memoryview: underlying buffer"
     if writable and view.readonly:
-        if isinstance(obj, np.ndarray):
-            raise ValueError("buffer source array is read-only")
-        raise BufferError("Object is not writable.")
+        raise BufferError("Object is not writable." if isinstance(obj, (bytes, buffer)) else f"{source} is not writable")
+    if not view.contiguous:
+        raise BufferError(f"{source} is not contiguous")
     if view.nbytes == 0:
         return memoryview(bytearray() if writable else b"")
     if not view.c_contiguous:
-        view = memoryview(np.asarray(view).T)
+        view = memoryview(np.asarray(view).T)  # type: ignore[arg-type]
     return view.cast("B")
+
+
+def _has_dlpack(obj: Any) -> bool:
+    return type(obj) is not buffer and hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__")
 
 
 class _Address:
