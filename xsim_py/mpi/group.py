@@ -49,6 +49,7 @@ class Members:
     ranks: range | tuple[int, ...]
 
     def __new__(cls, ranks: Sequence[int]) -> Members:
+        """Find or make the set of these ranks."""
         return _make_members(ranks if isinstance(ranks, range) else tuple(ranks))
 
     def index(self, number: int) -> int:
@@ -68,17 +69,20 @@ class Members:
 
 @lru_cache(_REMEMBERED)
 def _make_members(ranks: range | tuple[int, ...]) -> Members:
+    compact = _compact(ranks)
+    if compact is not ranks:
+        return _make_members(compact)
     self = object.__new__(Members)
-    self.ranks = _compact(ranks)
+    self.ranks = ranks
     self._index = None
     return self
 
 
 def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
-    if not ranks:
-        return range(0)
     if isinstance(ranks, range):
         return ranks
+    if not ranks:
+        return range(0)
     first = ranks[0]
     step = ranks[1] - first if len(ranks) > 1 else 1
     spaced = range(first, first + step * len(ranks), step) if step else range(0)

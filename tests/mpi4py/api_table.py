@@ -1,0 +1,150 @@
+"""Compares the simulated `MPI` with mpi4py's own list of names, and writes docs/reference/api.md.
+
+``python -m tests.mpi4py.api_table --write`` brings the page up to date.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import distribution
+from pathlib import Path
+from types import ModuleType
+
+from xsim_py.mpi4py.missing import MISSING
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+
+
+@dataclass
+class Interface:
+    """What MPI.pyi says: functions, classes and constants by name."""
+
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    classes: dict[str, Class] = field(default_factory=dict)
+    constants: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.functions, *self.classes, *self.constants}
+
+
+@dataclass
+class Class:
+    base: str | None
+    methods: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    overloaded: set[str] = field(default_factory=set)
+    others: list[str] = field(default_factory=list)  # properties and aliases
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.methods, *self.others}
+
+
+def contract() -> Interface:
+    """Read the stub file that the installed mpi4py brings."""
+    text = distribution("mpi4py").locate_file("mpi4py/MPI.pyi").read_text(encoding="utf-8")
+    found = Interface()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            found.functions[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            found.classes[node.name] = read_class(node)
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            found.constants.append(target(node))
+    return found
+
+
+def read_class(node: ast.ClassDef) -> Class:
+    found = Class(base=node.bases[0].id if node.bases else None)
+    for item in flat(node.body):
+        if isinstance(item, ast.FunctionDef):
+            if any(isinstance(d, ast.Name) and d.id == "overload" for d in item.decorator_list):
+                found.overloaded.add(item.name)
+            found.methods.setdefault(item.name, item)
+        elif isinstance(item, ast.AnnAssign | ast.Assign):
+            found.others.append(target(item))
+    return found
+
+
+def flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a class; of those that depend on the version of Python, the ones for this one."""
+    for node in body:
+        if isinstance(node, ast.If):
+            if eval(ast.unparse(node.test), {"sys": sys}):
+                yield from node.body
+        else:
+            yield node
+
+
+def target(node: ast.AnnAssign | ast.Assign) -> str:
+    name = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+    assert isinstance(name, ast.Name)
+    return name.id
+
+
+def face() -> ModuleType:
+    return importlib.import_module("xsim_py.mpi4py.MPI")
+
+
+def is_property(node: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
+
+
+# ------------------------------------------------------------------------------------------------ the page
+
+
+def render(interface: Interface) -> str:
+    """The page, from what the contract lists and what the table of the missing names."""
+    lacking = {name for names in MISSING.values() for name in names}
+    lines = [
+        "# What of mpi4py is simulated",
+        "",
+        "Made from mpi4py's list of names (`MPI.pyi`, 4.1) and from `xsim_py/mpi4py/missing.py` by",
+        "`python -m tests.mpi4py.api_table --write`; a test keeps it true. Names, signatures and defaults are mpi4py's.",
+        "What is missing raises `NotImplementedError` with its MPI name.",
+        "",
+        "## At a glance",
+        "",
+        "| | simulated | missing |",
+        "| --- | ---: | ---: |",
+    ]
+    owners: dict[str, set[str]] = {name: public(found.names) for name, found in interface.classes.items()}
+    owners["functions"] = public(interface.functions)
+    for owner, names in owners.items():
+        absent = {name for name in names if qualified(owner, name) in lacking}
+        lines.append(f"| {title(owner)} | {len(names) - len(absent)} | {len(absent)} |")
+    constants = public(interface.constants)
+    lines += [f"| constants and predefined objects | {len(constants)} | 0 |", "", "## Missing"]
+    for subject, names in MISSING.items():
+        lines += ["", f"### {subject[0].upper()}{subject[1:]}", "", "| mpi4py | MPI |", "| --- | --- |"]
+        lines += [f"| `{name}` | `{mpi_name}` |" for name, mpi_name in names.items()]
+    lines += ["", "## Simulated"]
+    for owner, names in owners.items():
+        present = sorted(name for name in names if qualified(owner, name) not in lacking)
+        if present:
+            lines += ["", f"### {title(owner)}", "", ", ".join(f"`{name}`" for name in present)]
+    return "\n".join(lines) + "\n"
+
+
+def public(names: object) -> set[str]:
+    assert hasattr(names, "__iter__")
+    return {name for name in names if not name.startswith("_")}
+
+
+def qualified(owner: str, name: str) -> str:
+    return name if owner == "functions" else f"{owner}.{name}"
+
+
+def title(owner: str) -> str:
+    return "Functions" if owner == "functions" else f"`{owner}`"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python -m tests.mpi4py.api_table --write")
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(render(contract()), encoding="utf-8")

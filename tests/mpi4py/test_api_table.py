@@ -1,0 +1,146 @@
+"""The simulated `MPI` against the stub file of the installed mpi4py: every name, every signature, every default."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.mpi4py.api_table import PAGE, Class, Interface, contract, face, is_property, render
+from xsim_py.errors import InternalError
+from xsim_py.mpi4py.missing import MISSING, fill
+
+MISSING_NAMES = {name: mpi_name for names in MISSING.values() for name, mpi_name in names.items()}
+INTERFACE = contract()
+
+
+@pytest.fixture(scope="module")
+def mpi() -> ModuleType:
+    return face()
+
+
+def test_every_name_is_there(mpi):
+    assert not INTERFACE.names - set(dir(mpi))
+
+
+def test_there_is_no_other_public_name(mpi):
+    assert not {name for name in dir(mpi) if not name.startswith("_")} - INTERFACE.names
+
+
+@pytest.mark.parametrize("name", INTERFACE.classes)
+def test_a_class_has_every_name(mpi, name):
+    assert not INTERFACE.classes[name].names - set(dir(getattr(mpi, name)))
+
+
+@pytest.mark.parametrize("name", INTERFACE.classes)
+def test_a_class_has_no_other_public_name(mpi, name):
+    cls = getattr(mpi, name)
+    known = set().union(*(INTERFACE.classes[base.__name__].names for base in lineage(cls)), dir(python_base(cls)))
+    assert not {attribute for attribute in dir(cls) if not attribute.startswith("_")} - known
+
+
+@pytest.mark.parametrize("name", INTERFACE.classes)
+def test_a_class_has_its_base_and_its_module(mpi, name):
+    cls = getattr(mpi, name)
+    base = INTERFACE.classes[name].base
+    assert base is None or base == "RuntimeError" or issubclass(cls, getattr(mpi, base))
+    assert (cls.__module__, cls.__qualname__) == ("mpi4py.MPI", name)
+
+
+def lineage(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if base.__module__ == "mpi4py.MPI" and base.__name__ in INTERFACE.classes]
+
+
+def python_base(cls: type) -> type:
+    return next(base for base in cls.__mro__ if vars(builtins).get(base.__name__) is base)
+
+
+# -------------------------------------------------------------------------------------------------- signatures
+
+
+def callables(interface: Interface) -> list[tuple[str, str | None, ast.FunctionDef]]:
+    """Everything with a signature of its own: (name, class or None, the stub's definition)."""
+    found: list[tuple[str, str | None, ast.FunctionDef]] = [(n, None, f) for n, f in interface.functions.items()]
+    found += [(f"{name}.{m}", name, f) for name, cls in interface.classes.items() for m, f in ours(cls)]
+    return [entry for entry in found if entry[0] not in MISSING_NAMES]
+
+
+def ours(cls: Class) -> list[tuple[str, ast.FunctionDef]]:
+    return [
+        (name, node)
+        for name, node in cls.methods.items()
+        if not is_property(node) and name not in cls.overloaded and (name == "__new__" or not name.startswith("__"))
+    ]
+
+
+@pytest.mark.parametrize(("name", "owner", "node"), [pytest.param(*c, id=c[0]) for c in callables(INTERFACE)])
+def test_a_call_takes_the_same_arguments(mpi, name, owner, node):
+    function = getattr(mpi if owner is None else getattr(mpi, owner), node.name)
+    found = list(inspect.signature(function).parameters.values())
+    expected = parameters(node, mpi)
+    if not inspect.ismethod(function) and owner is not None and not is_static(node):
+        found = found[1:]  # self
+    assert [(p.name, p.kind) for p in found] == [(p.name, p.kind) for p in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.default is other.default or one.default == other.default, one
+
+
+def parameters(node: ast.FunctionDef, mpi: ModuleType) -> list[inspect.Parameter]:
+    """The parameters as the stub gives them, without self or cls."""
+    arguments = node.args
+    names = [*arguments.posonlyargs, *arguments.args]
+    bound = [None] * (len(names) - len(arguments.defaults)) + list(arguments.defaults)
+    found = []
+    for place, (name, default) in enumerate(zip(names, bound, strict=True)):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if place < len(arguments.posonlyargs):
+            kind = inspect.Parameter.POSITIONAL_ONLY
+        found.append(inspect.Parameter(name.arg, kind, default=value(default, mpi)))
+    if arguments.vararg:
+        found.append(inspect.Parameter(arguments.vararg.arg, inspect.Parameter.VAR_POSITIONAL))
+    if arguments.kwarg:
+        found.append(inspect.Parameter(arguments.kwarg.arg, inspect.Parameter.VAR_KEYWORD))
+    return found[1:] if found and found[0].name in {"self", "cls"} else found
+
+
+def value(default: ast.expr | None, mpi: ModuleType) -> Any:
+    return inspect.Parameter.empty if default is None else eval(ast.unparse(default), vars(mpi))
+
+
+def is_static(node: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+
+
+@pytest.mark.parametrize("name", INTERFACE.classes)
+def test_class_methods_are_class_methods(mpi, name):
+    cls = getattr(mpi, name)
+    for method, node in ours(INTERFACE.classes[name]):
+        if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in node.decorator_list):
+            assert f"{name}.{method}" in MISSING_NAMES or inspect.ismethod(getattr(cls, method)), method
+
+
+# ----------------------------------------------------------------------------------------------------- missing
+
+
+@pytest.mark.parametrize("name", MISSING_NAMES)
+def test_what_is_missing_is_in_mpi4py_and_says_its_mpi_name(mpi, name):
+    owner, _, attribute = name.rpartition(".")
+    known = INTERFACE.classes[owner].names if owner else INTERFACE.functions
+    assert attribute in known
+    found = vars(getattr(mpi, owner))[attribute] if owner else getattr(mpi, attribute)
+    call = found.fget if isinstance(found, property) else found
+    with pytest.raises(NotImplementedError, match=rf"^{MISSING_NAMES[name]} is not simulated yet"):
+        call()
+
+
+def test_a_method_that_is_there_cannot_be_listed_as_missing():
+    with pytest.raises(InternalError, match=r"MPI\.File\.Open is there"):
+        fill(type("File", (), {"Open": lambda: None}))
+
+
+def test_the_page_of_the_documentation_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == render(INTERFACE), "run python -m tests.mpi4py.api_table --write"
