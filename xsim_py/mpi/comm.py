@@ -42,17 +42,14 @@ class Context:
         The members, as ranks in the whole run; of the local group where this is one side of an intercommunicator.
     remote : sequence of int
         Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
-    topology : object or None
-        A Cartesian or graph topology.
     """
 
-    __slots__ = ("__weakref__", "_index", "cid", "ranks", "remote", "topology")
+    __slots__ = ("__weakref__", "_index", "cid", "ranks", "remote")
 
-    def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None, topology: Any) -> None:
+    def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None) -> None:
         self.cid = cid
         self.ranks = ranks
         self.remote = ranks if remote is None else remote
-        self.topology = topology
         self._index: dict[int, int] | None = None
 
     def index(self, number: int) -> int:
@@ -65,13 +62,13 @@ class Context:
 
 
 def shared_context(
-    fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None, topology: Any = None
+    fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None
 ) -> Context:
     """The context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
     key = (cid, ranks[0] if remote is not None and ranks else -1)
     context = fabric.contexts.get(key)
     if context is None:
-        context = fabric.contexts[key] = Context(cid, ranks, remote, topology)
+        context = fabric.contexts[key] = Context(cid, ranks, remote)
     return context
 
 
@@ -94,6 +91,8 @@ class Communicator:
         This rank's.
     collectives, children : int
         How many collectives this rank has begun on it, and how many communicators it has made from it.
+    topology : Cartesian, Graph, DistGraph or None
+        A virtual topology.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -115,6 +114,7 @@ class Communicator:
         "me",
         "name",
         "remote",
+        "topology",
     )
 
     def __init__(self, context: Context, box: Mailbox, *, me: int | None = None, local: Communicator | None = None):
@@ -132,6 +132,7 @@ class Communicator:
         self.attributes: Any = None
         self.info: Any = None
         self.name: str | None = None
+        self.topology: Any = None
         self.buffer: Any = None
         self.freed = False
 
@@ -157,9 +158,13 @@ class Communicator:
     def fail(self, code: int, detail: str = "") -> NoReturn:
         """Report an error of a call on this communicator, as its error handler wants it (MPI 4.1, 9.3)."""
         error = errors.error(code, detail)
+        self.report(error)
+        raise error
+
+    def report(self, error: errors.Exception) -> None:
+        """Let the error handler see an error; where it returns, the call that failed raises it."""
         if self.errhandler is not None:
             self.errhandler(self, error)
-        raise error
 
     def next_child(self) -> int:
         """Count a communicator made from this one; the same at every member, for such calls are collective."""
@@ -179,6 +184,6 @@ def self_comm(box: Mailbox) -> Communicator:
     if box.self_comm is None:
         number = box.rank.number
         ranks = range(number, number + 1)
-        box.self_comm = Communicator(Context(derive_cid("self", number), ranks, None, None), box, me=0)
+        box.self_comm = Communicator(Context(derive_cid("self", number), ranks, None), box, me=0)
         box.self_comm.name = "MPI_COMM_SELF"
     return box.self_comm

@@ -16,15 +16,15 @@ of greenlets if the receiver waits for it.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
+from zlib import crc32
 
 from xsim_py.process import current
 
-from .constants import ANY_SOURCE
+from .constants import ANY_SOURCE, ANY_TAG
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 from .state import Mailbox
 
@@ -83,6 +83,10 @@ class Fabric:
         self.shard = shard
         shard.fabric = self
         self.kernel = shard.kernel
+        self.queue: list[Any] = shard.kernel._queue
+        self.ranks = shard.ranks
+        self.first = shard.first
+        self.end = shard.end
         self.link = network.link
         self.links = links
         self.settings = settings
@@ -110,7 +114,7 @@ class Fabric:
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
         shard = self.shard
         if shard.first <= message.to < shard.end:
-            heappush(self.kernel._queue, (arrival, key, self.deliver, message))  # type: ignore[misc]
+            heappush(self.queue, (arrival, key, self.deliver, message))
         else:
             shard.post_to(message.to, arrival, key, "message", message)
 
@@ -152,16 +156,22 @@ class Fabric:
 
     def _deliver(self, message: Message) -> None:
         """An envelope has arrived: match it or keep it."""
-        shard = self.shard
-        rank = shard.ranks[message.to - shard.first]
-        shard.digest += hash(
+        rank = self.ranks[message.to - self.first]
+        self.shard.digest += hash(
             (message.arrival_ps, message.to, message.source, message.tag, message.size_bytes, message.check)
         )
         box: Mailbox = rank.mpi or self.open(rank)
-        if message.cid == 0:
+        cid = message.cid
+        if cid == 0:
             self._rendezvous_data(box, message)
             return
-        operation = box.match(message)
+        key = (cid, message.source)
+        operation = box.posted.get(key)
+        if type(operation) is Receive and box.posted_any is None and operation.tag in (message.tag, ANY_TAG):
+            # Hot path: what `match` does where one receive is posted and there are no wildcards.
+            del box.posted[key]
+        else:
+            operation = box.match(message)
         if operation is None:
             box.keep(message)
         elif message.kind == EAGER:
@@ -169,8 +179,9 @@ class Fabric:
             operation.time_ps = message.arrival_ps
             operation.overhead_ps = message.overhead_ps
             operation.done = True
-            if operation.waiter is not None:
-                waiter, operation.waiter = operation.waiter, None
+            waiter = operation.waiter
+            if waiter is not None:
+                operation.waiter = None
                 waiter.resume()
             elif operation.detached is not None:
                 operation.detached(message)
@@ -241,14 +252,20 @@ def start_send(
     rank.messages_sent += 1
     rank.bytes_sent += size
     if fabric.pairs:
-        box = comm.box
+        pairs = comm.box.pairs
         slot = (to << 6) | size.bit_length()
-        box.pairs[slot] = box.pairs.get(slot, 0) + 1
-    crc = zlib.crc32(data) if check else 0
+        pairs[slot] = pairs.get(slot, 0) + 1
+    crc = crc32(data) if check else 0
     if eager and mode != SYNC_MODE:
         rank.nic_free_ps = start + busy_ps
-        message = Message(cid, comm.me, tag, data, size, EAGER, 0, receive_ps, to, rank.number, 0, crc, note)
-        fabric.launch(rank, message, start, wire_ps, latency_ps)
+        arrival = start + wire_ps + latency_ps
+        message = Message(cid, comm.me, tag, data, size, EAGER, arrival, receive_ps, to, rank.number, 0, crc, note)
+        if fabric.links is None and fabric.first <= to < fabric.end:
+            # Hot path: what `launch` does where nothing is in the way.
+            rank.key = key = rank.key + 1
+            heappush(fabric.queue, (arrival, key, fabric.deliver, message))
+        else:
+            fabric.launch(rank, message, start, wire_ps, latency_ps)
         return None
     send = Send(comm, dest, tag, data, name)
     send.note = note
@@ -293,16 +310,24 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
-    message = box.take(cid, source, tag)
-    if message is not None and message.kind == EAGER:
-        fiber.clock_ps += message.overhead_ps
-        return message
+    key = (cid, source)
+    message = None
+    if key in box.unexpected or source == ANY_SOURCE:
+        message = box.take(cid, source, tag)
+        if message is not None and message.kind == EAGER:
+            fiber.clock_ps += message.overhead_ps
+            return message
     operation = Receive(comm, source, tag, fiber.clock_ps, name)
     operation.note = note
-    if message is None:
+    if message is not None:
+        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    elif key in box.posted or source == ANY_SOURCE:
         box.post(cid, operation)
     else:
-        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+        # Hot path: what `post` does where there is nothing yet under this key.
+        box.serial += 1
+        operation.serial = box.serial
+        box.posted[key] = operation
     if not operation.done:
         operation.waiter = fiber
         fiber.park(operation)

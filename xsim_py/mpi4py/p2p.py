@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
 from xsim_py.mpi.comm import Communicator, world
 from xsim_py.mpi.message import EAGER, Operation, Receive
@@ -24,7 +25,7 @@ from .bufspec import Message as Target
 from .bufspec import packed, receiver
 from .handle import Handle, Null
 from .pickling import pickle
-from .request import Prequest, Request, Task, deliver
+from .request import Prequest, Request, Task
 from .status import Status
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message", "PointToPoint", "WORLD"]
@@ -64,7 +65,9 @@ class PointToPoint(Handle):
         if type(impl) is Communicator:
             return impl
         if impl is WORLD:
-            box = mailbox()
+            box = current.fiber.rank.mpi if current.fiber is not None else mailbox()
+            if box is None:
+                box = mailbox()
             return box.world or world(box, box.fabric.settings.ranks)
         return self._special()
 
@@ -74,7 +77,8 @@ class PointToPoint(Handle):
     # -------------------------------------------------------------------------------------------- upper case
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
-        _send(self._comm(), _bytes_of(buf, dest), dest, tag, STANDARD_MODE, "Comm.Send", True)
+        data = packed(buf) if buf is not None else _bytes_of(buf, dest)
+        _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True)
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         _send(self._comm(), _bytes_of(buf, dest), dest, tag, SYNC_MODE, "Comm.Ssend", True)
@@ -105,15 +109,19 @@ class PointToPoint(Handle):
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
-        target = _target_of(buf, source)
-        if not _valid_source(comm, source, tag):
+        target = receiver(buf) if buf is not None else _target_of(buf, source)
+        if not (0 <= source < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
         message = receive(comm, source, tag, comm.cid, "Comm.Recv")
         if status is not None:
             status._set(message.source, message.tag, message.size_bytes)
-        deliver(comm, target.unpack, message.data)
+        try:
+            target.unpack(message.data)
+        except errors.Exception as error:
+            comm.report(error)
+            raise
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
@@ -129,9 +137,24 @@ class PointToPoint(Handle):
         status: Status | None = None,
     ) -> None:
         comm = self._comm()
-        data = _bytes_of(sendbuf, dest)
-        target = _target_of(recvbuf, source)
-        _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
+        data = packed(sendbuf) if sendbuf is not None else _bytes_of(sendbuf, dest)
+        target = receiver(recvbuf) if recvbuf is not None else _target_of(recvbuf, source)
+        size = len(comm.remote)
+        if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag <= TAG_LIMIT and 0 <= recvtag <= TAG_LIMIT):
+            _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
+            return
+        # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", check=True)
+        message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
+        if send is not None:
+            wait(send)
+        if status is not None:
+            status._set(message.source, message.tag, message.size_bytes)
+        try:
+            target.unpack(message.data)
+        except errors.Exception as error:
+            comm.report(error)
+            raise
 
     def Sendrecv_replace(
         self,
@@ -400,7 +423,11 @@ def _sendrecv(
     message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check)
     if status is not None:
         status._set(message.source, message.tag, message.size_bytes)
-    return deliver(comm, finish, message.data)
+    try:
+        return finish(message.data)
+    except errors.Exception as error:
+        comm.report(error)
+        raise
 
 
 def _probe(

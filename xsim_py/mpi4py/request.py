@@ -110,8 +110,7 @@ def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
     try:
         return finish(data)
     except errors.Exception as error:
-        if comm.errhandler is not None:
-            comm.errhandler(comm, error)
+        comm.report(error)
         raise
 
 

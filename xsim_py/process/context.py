@@ -24,20 +24,26 @@ _outside: tuple[ModuleType, list[str]] | None = None
 
 def install(rank: Rank) -> None:
     """Make the interpreter look as `rank` knows it."""
-    global installed, _outside
-    modules = sys.modules
-    if installed is None:
-        _outside = (modules["__main__"], sys.argv)
-    elif installed.modules:
-        for name in installed.modules:
-            modules.pop(name, None)
-    if rank.modules:
-        modules.update(rank.modules)
-    if rank.main is not None:
-        modules["__main__"] = rank.main
-    if rank.argv is not None:
-        sys.argv = rank.argv
+    global installed
+    previous = installed
     installed = rank
+    modules = sys.modules
+    if previous is None:
+        _remember()
+    elif previous.modules is not None:
+        for name in previous.modules:
+            modules.pop(name, None)
+    main = rank.main
+    if main is not None:
+        modules["__main__"] = main
+        sys.argv = rank.argv  # type: ignore[assignment]
+    if rank.modules is not None:
+        modules.update(rank.modules)
+
+
+def _remember() -> None:
+    global _outside
+    _outside = (sys.modules["__main__"], sys.argv)
 
 
 def forget() -> None:

@@ -85,17 +85,27 @@ class Fiber:
 
     def resume(self) -> None:
         """Go on after `park`. Called by the simulator (an event handler), never by another fiber."""
+        # Hot path, hence not by `_enter`: once a message.
         self.waiting = None
-        self._enter()
+        rank = self.rank
+        if context.installed is not rank:
+            context.install(rank)
+        current.fiber = self
+        glet = self.greenlet
+        glet.switch()  # type: ignore[union-attr]
+        current.fiber = None
+        if not glet:  # type: ignore[truthy-bool]  # a greenlet is true while it is active
+            self.greenlet = None
 
     def _enter(self, *args: Any) -> None:
         rank = self.rank
         if context.installed is not rank:
             context.install(rank)
         current.fiber = self
-        self.greenlet.switch(*args)  # type: ignore[union-attr]
+        glet = self.greenlet
+        glet.switch(*args)  # type: ignore[union-attr]
         current.fiber = None
-        if self.greenlet.dead:  # type: ignore[union-attr]
+        if glet.dead:  # type: ignore[union-attr]
             self.greenlet = None
 
     def sync(self) -> None:

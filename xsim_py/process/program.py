@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xsim_py.errors import ConfigError
@@ -110,7 +110,8 @@ class Program:
         sys.modules["__main__"] = main
         sys.argv = rank.argv
         assert self.code is not None
-        exec(self.code, main.__dict__)
+        # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
+        FunctionType(self.code, main.__dict__)()
 
 
 def _compile(source: bytes | str, name: str) -> CodeType:
