@@ -251,7 +251,7 @@ def fill(cls: C) -> C:
         owner, _, attribute = name.rpartition(".")
         if owner != cls.__name__:
             continue
-        if attribute in vars(cls):
+        if hasattr(cls, attribute):
             raise InternalError(f"MPI.{name} is there, and listed as missing")
         setattr(cls, attribute, property(stub(name)) if attribute[0].islower() else stub(name))
     return cls
