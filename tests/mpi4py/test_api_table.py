@@ -80,7 +80,8 @@ def ours(cls: Class) -> list[tuple[str, ast.FunctionDef]]:
 @pytest.mark.parametrize(("name", "owner", "node"), [pytest.param(*c, id=c[0]) for c in callables(INTERFACE)])
 def test_a_call_takes_the_same_arguments(mpi, name, owner, node):
     function = getattr(mpi if owner is None else getattr(mpi, owner), node.name)
-    found = list(inspect.signature(function).parameters.values())
+    inherited = function is object.__new__  # which takes nothing, whatever its signature says
+    found = [] if inherited else list(inspect.signature(function).parameters.values())
     expected = parameters(node, mpi)
     if not inspect.ismethod(function) and owner is not None and not is_static(node):
         found = found[1:]  # self

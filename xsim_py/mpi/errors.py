@@ -126,22 +126,22 @@ def table() -> ErrorTable:
     return own("errors", ErrorTable)
 
 
-def error_class(code: int) -> int:
-    """Return the class of an error code, `ERR_UNKNOWN` if there is no such code."""
-    if code in STRINGS:
+def error_class(errorcode: int) -> int:
+    """Return the class of an error errorcode, `ERR_UNKNOWN` if there is no such code."""
+    if errorcode in STRINGS:
         return code
-    return table().classes.get(code, c.ERR_UNKNOWN)
+    return table().classes.get(errorcode, c.ERR_UNKNOWN)
 
 
-def error_string(code: int) -> str:
+def error_string(errorcode: int) -> str:
     """Return the text of an error code; a code that was added without a text has an empty one."""
-    text = STRINGS.get(code)
+    text = STRINGS.get(errorcode)
     if text is not None:
         return text
     added = table()
-    if code in added.classes:
-        return added.strings.get(code, "")
-    return f"MPI_ERR_UNKNOWN: unknown error code {code}"
+    if errorcode in added.classes:
+        return added.strings.get(errorcode, "")
+    return f"MPI_ERR_UNKNOWN: unknown error code {errorcode}"
 
 
 def add_error_class() -> int:
@@ -149,40 +149,40 @@ def add_error_class() -> int:
     return table().new_code()
 
 
-def add_error_code(error_class: int) -> int:
+def add_error_code(errorclass: int) -> int:
     """Make a new error code of a predefined or an added class (MPI_Add_error_code)."""
     added = table()
-    if error_class not in STRINGS and added.classes.get(error_class) != error_class:
-        fail(c.ERR_ARG, f"there is no error class {error_class}")
-    return added.new_code(error_class)
+    if errorclass not in STRINGS and added.classes.get(errorclass) != errorclass:
+        fail(c.ERR_ARG, f"there is no error class {errorclass}")
+    return added.new_code(errorclass)
 
 
-def add_error_string(code: int, string: str) -> None:
+def add_error_string(errorcode: int, string: str) -> None:
     """Give an added class or code its text, in place of any it had (MPI_Add_error_string)."""
-    _added(code).strings[code] = string[: c.MAX_ERROR_STRING - 1]
+    _added(errorcode).strings[errorcode] = string[: c.MAX_ERROR_STRING - 1]
 
 
-def remove_error_class(error_class: int) -> None:
+def remove_error_class(errorclass: int) -> None:
     """Remove an added class that has neither codes nor a text any more (MPI_Remove_error_class)."""
-    added = _added(error_class)
-    if added.classes[error_class] != error_class:
-        fail(c.ERR_OTHER, f"{error_class} is an error code, not a class")
-    if list(added.classes.values()).count(error_class) > 1:
-        fail(c.ERR_OTHER, f"error class {error_class} still has error codes")
-    _remove(added, error_class)
+    added = _added(errorclass)
+    if added.classes[errorclass] != errorclass:
+        fail(c.ERR_OTHER, f"{errorclass} is an error code, not a class")
+    if list(added.classes.values()).count(errorclass) > 1:
+        fail(c.ERR_OTHER, f"error class {errorclass} still has error codes")
+    _remove(added, errorclass)
 
 
-def remove_error_code(code: int) -> None:
+def remove_error_code(errorcode: int) -> None:
     """Remove an added code that has no text any more (MPI_Remove_error_code)."""
-    added = _added(code)
-    if added.classes[code] == code:
-        fail(c.ERR_OTHER, f"{code} is an error class, not a code")
-    _remove(added, code)
+    added = _added(errorcode)
+    if added.classes[errorcode] == errorcode:
+        fail(c.ERR_OTHER, f"{errorcode} is an error class, not a code")
+    _remove(added, errorcode)
 
 
-def remove_error_string(code: int) -> None:
+def remove_error_string(errorcode: int) -> None:
     """Take the text of an added class or code away (MPI_Remove_error_string)."""
-    _added(code).strings.pop(code, None)
+    _added(errorcode).strings.pop(errorcode, None)
 
 
 def _added(code: int) -> ErrorTable:
