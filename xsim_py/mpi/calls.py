@@ -8,20 +8,21 @@ what its sender is doing, and a receiver that is doing something else reports bo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 from xsim_py.process.life import leave
 
-from .collectives.choose import choose
+from .collectives.choose import REGISTRY, TUNED, choose
 from .message import Operation, Receive
 from .p2p import STANDARD_MODE, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from .comm import Communicator
 
-__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "pick", "wait_all"]
+__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "note", "pick", "timed", "wait_all"]
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -47,6 +48,12 @@ class Note(NamedTuple):
         if self.detail:
             said.append(self.detail)
         return f"{self.name}({', '.join(said)})"
+
+
+@lru_cache(maxsize=4096)
+def note(name: str, root: int | None = None, size_bytes: int | None = None, detail: str = "") -> Note:
+    """The note that says this; one object for all ranks, which are quick to see then that they agree."""
+    return Note(name, root, size_bytes, detail)
 
 
 class CollectiveChannel:
@@ -232,11 +239,39 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
 def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:
     """The algorithm for one call, as the machine's description wants it; see `collectives.choose`.
 
-    What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form.
+    What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, where
+    they have that algorithm.
     """
-    preference = "tuned"
+    preference = TUNED
     wanted = comm.fabric.preference
     if wanted:
-        base = operation.removesuffix("_block").rstrip("vw")
-        preference = wanted.get(operation) or wanted.get(base) or preference
-    return choose(operation, len(comm.ranks), size_bytes, commutative, preference)
+        preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
+        if operation not in wanted and preference not in REGISTRY[operation]:
+            preference = TUNED
+    return choose(operation, len(comm.context.ranks), size_bytes, commutative, preference)
+
+
+def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any]) -> Any:
+    """Run ``body()`` in the running fiber, and enter the call into the table of collectives.
+
+    Parameters
+    ----------
+    size_bytes : int
+        What this rank contributes.
+    """
+    fiber = current.fiber
+    assert fiber is not None
+    start_ps = fiber.clock_ps
+    result = body()
+    spent_ps = fiber.clock_ps - start_ps
+    calls = comm.fabric.calls
+    key = (comm.label(), name)
+    row = calls.get(key)
+    if row is None:
+        row = calls[key] = [0, 0, 0, 0]
+    row[0] += 1
+    row[1] += size_bytes
+    row[2] += spent_ps
+    if spent_ps > row[3]:
+        row[3] = spent_ps
+    return result

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import constants as c
-from .calls import CollectiveChannel, Note, channel, pick
+from .calls import CollectiveChannel, Note, channel, note, pick
 from .comm import Communicator, derive_cid, shared_context
 from .p2p import STANDARD_MODE, receive, start_send, wait
 
@@ -70,7 +70,9 @@ def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Call
 def _like(comm: Communicator, cid: int) -> Communicator:
     fabric, old = comm.fabric, comm.context
     if comm.local is None:
-        return Communicator(shared_context(fabric, cid, old.ranks, None, old.topology), comm.box, me=comm.me)
+        made = Communicator(shared_context(fabric, cid, old.ranks), comm.box, me=comm.me)
+        made.topology = comm.topology
+        return made
     local_cid = derive_cid(comm.local.cid, "dup", comm.local.next_child())
     local = Communicator(shared_context(fabric, local_cid, old.ranks), comm.box, me=comm.me)
     return Communicator(shared_context(fabric, cid, old.ranks, old.remote), comm.box, me=comm.me, local=local)
@@ -180,8 +182,40 @@ def create_topology(comm: Communicator, members: int, topology: Any, name: str) 
     cid = derive_cid(comm.cid, "topology", comm.next_child())
     if comm.me >= members:
         return None
-    ranks = comm.ranks[:members]
-    return Communicator(shared_context(comm.fabric, cid, ranks, None, topology), comm.box, me=comm.me)
+    made = Communicator(shared_context(comm.fabric, cid, comm.ranks[:members]), comm.box, me=comm.me)
+    made.topology = topology
+    return made
+
+
+_EDGE = struct.Struct("<6q")  # to whom, whose it is and its place there, source, destination, weight
+
+
+def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], name: str) -> list[tuple[int, int, int]]:
+    """Hand each edge (source, destination, weight) to the two ranks that it joins, whoever knows of it.
+
+    Returns
+    -------
+    list
+        This rank's edges, ordered by the rank that gave them and by their places there.
+
+    Notes
+    -----
+    Nobody knows from whom to receive. So the edges travel as the blocks of an alltoall do in Bruck's algorithm, by
+    steps of 1, 2, 4, ... ranks, and only those that there are: ceil(log2 p) messages a rank.
+    """
+    ch = channel(comm, note(name), check=False)
+    here: list[Any] = [(to, ch.rank, place, *edge) for place, edge in enumerate(edges) for to in {*edge[:2]}]
+    distance = 1
+    while distance < ch.size:
+        staying: list[Any] = []
+        leaving: list[Any] = []
+        for edge in here:
+            (leaving if (edge[0] - ch.rank) % ch.size & distance else staying).append(edge)
+        packed = b"".join(_EDGE.pack(*edge) for edge in leaving)
+        coming = ch.sendrecv((ch.rank + distance) % ch.size, packed, (ch.rank - distance) % ch.size)
+        here = [*staying, *_EDGE.iter_unpack(coming)]
+        distance <<= 1
+    return [(source, dest, weight) for _, _, _, source, dest, weight in sorted(here)]
 
 
 def create_intercomm(

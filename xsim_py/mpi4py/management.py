@@ -124,7 +124,7 @@ class Management(Handle):
         return not self._comm().is_inter
 
     def Get_topology(self) -> int:
-        topology = self._comm().context.topology
+        topology = self._comm().topology
         return c.UNDEFINED if topology is None else int(topology.kind)
 
     @property

@@ -1,0 +1,411 @@
+"""The collective operations behind the upper-case calls.
+
+An operation is written once, for its blocking and its non-blocking form: a function that reads the program's arguments,
+packs what goes out, takes the next number on the communicator, and returns its *plan*: how many bytes this rank
+contributes, and a function that runs the algorithm and stores what has arrived. `run` calls that function at once,
+`start` in a fiber of its own.
+
+Which arguments count at which rank, and what is refused with a Python exception, follows mpi4py's ``msgbuffer.pxi``. A
+rank whose send and receive buffers do not fit each other gets ERR_TRUNCATE or ERR_COUNT; ranks that do not fit each
+other are found by their notes (see `xsim_py.mpi.calls`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import begin, channel, note, pick, timed
+from xsim_py.mpi.collectives import inter
+from xsim_py.mpi.collectives.channel import Fold, cut
+from xsim_py.mpi.collectives.choose import Algorithm
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.management import gather_everywhere
+from xsim_py.mpi.op import make_fold
+
+from .bufspec import (
+    Message,
+    VectorMessage,
+    check_same,
+    is_in_place,
+    message,
+    packed,
+    receiver,
+    vector_message,
+    w_message,
+)
+from .handle import int_list
+from .op import Op
+from .request import Request, Task
+
+__all__ = [
+    "Plan",
+    "algorithm_for",
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "barrier",
+    "bcast",
+    "gather",
+    "handled",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "role_of",
+    "run",
+    "scan",
+    "scatter",
+    "start",
+]
+
+Plan: TypeAlias = tuple[int, Callable[[], Any]]
+Blocks: TypeAlias = Message | VectorMessage
+
+_COUNT = struct.Struct("<q")
+
+
+def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+    """Call a plan and do what it says, now."""
+    try:
+        size_bytes, body = plan(comm, name, *args)
+        return timed(comm, name, size_bytes, body)
+    except errors.Exception as error:
+        comm.report(error)
+        raise
+
+
+def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
+    """Call a plan and begin what it says."""
+    size_bytes, body = handled(comm, plan, comm, name, *args)
+    made: Request = Request._make(Task(begin(name, partial(handled, comm, timed, comm, name, size_bytes, body))))
+    return made
+
+
+def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function whose MPI errors go to the communicator's error handler."""
+    try:
+        return function(*args)
+    except errors.Exception as error:
+        comm.report(error)
+        raise
+
+
+# ---------------------------------------------------------------------------------- what the operations have in common
+
+
+def role_of(comm: Communicator, root: int) -> inter.Role:
+    """What this rank does in a rooted operation; see `collectives.inter`."""
+    if 0 <= root < len(comm.remote):
+        return "root" if root == comm.me and comm.local is None else "member"
+    if comm.local is not None:
+        if root == c.ROOT:
+            return "root"
+        if root == c.PROC_NULL:
+            return "idle"
+    return errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.remote) - 1}")
+
+
+def root_of(comm: Communicator, root: int) -> int:
+    """The root as all who exchange messages with it name it."""
+    return comm.me if root == c.ROOT else root
+
+
+def algorithm_for(comm: Communicator, operation: str, *choice: Any, role: inter.Role | None = None) -> Algorithm:
+    """What runs an operation, within a group or between two; `choice` are the further arguments of `pick`."""
+    if comm.local is None:
+        return pick(comm, operation, *choice)
+    algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))
+    return algorithm if role is None else partial(algorithm, role=role)
+
+
+def fold_of(op: Op, datatype: Type) -> Fold:
+    """An operation on the elements of a message."""
+    if not isinstance(op, Op):
+        raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
+    return make_fold(op._impl, datatype)
+
+
+def _op_name(op: Op) -> str:
+    return op._impl.name or "a user-defined operation"
+
+
+def _in_place(comm: Communicator, buf: Any) -> bool:
+    """Whether `IN_PLACE` is meant; it is for intracommunicators only."""
+    return comm.local is None and is_in_place(buf)
+
+
+def _sender(buf: Any) -> Message:
+    """A send buffer in any form, when not only its bytes matter."""
+    if type(buf) is np.ndarray and buf.flags.carray:
+        return receiver(buf)  # hot path: the same description, found sooner
+    return message(buf, writable=False)
+
+
+def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Message]:
+    """What a rank puts into a reduction, and where the result goes."""
+    target = receiver(recvbuf)
+    if _in_place(comm, sendbuf):
+        return target.pack(), target
+    source = _sender(sendbuf)
+    check_same(source, target)
+    return source.pack(), target
+
+
+def _fits(size_bytes: int, block_bytes: int) -> None:
+    """A rank sends to itself too: what it sends has to be what it expects."""
+    if size_bytes != block_bytes:
+        code = c.ERR_TRUNCATE if size_bytes > block_bytes else c.ERR_COUNT
+        errors.fail(code, f"this rank sends itself {size_bytes} bytes and has a receive buffer of {block_bytes} for them")
+
+
+@lru_cache(maxsize=64)
+def _equal(size_bytes: int, blocks: int) -> Sequence[int]:
+    """Sizes that are all equal; one tuple for all ranks."""
+    return (size_bytes,) * blocks
+
+
+def _sizes(target: Blocks, blocks: int) -> Sequence[int]:
+    if isinstance(target, Message):
+        return _equal(target.nbytes, blocks)
+    return [target.part_bytes(i) for i in range(blocks)]
+
+
+PARSERS: dict[str, Callable[..., Any]] = {"": message, "v": vector_message, "w": w_message}
+"""How the buffer argument with a block for each rank is read, in the three forms of an operation."""
+
+
+# ------------------------------------------------------------------------------------------------------- the operations
+
+
+def barrier(comm: Communicator, name: str) -> Plan:
+    """Nobody goes on before all have come."""
+    ch = channel(comm, note(name))
+    return 0, partial(algorithm_for(comm, "barrier"), ch)
+
+
+def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
+    """What the root has, everybody gets."""
+    role = role_of(comm, root)
+    data = target = None
+    size_bytes = 0
+    if role == "root":
+        data = packed(buf)
+        size_bytes = len(data)
+    elif role == "member":
+        target = receiver(buf)
+        size_bytes = target.nbytes
+    ch = channel(comm, note(name, root_of(comm, root), size_bytes))
+    algorithm = algorithm_for(comm, "bcast", size_bytes, role=role)
+
+    def body() -> None:
+        taken = algorithm(ch, data, root, size_bytes)
+        if target is not None:
+            target.unpack(taken)
+
+    return 0 if data is None else size_bytes, body
+
+
+def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
+    """The root gets a block of everybody; `form` is ``"v"`` where these differ in size."""
+    role = role_of(comm, root)
+    data = target = None
+    if role == "root":
+        target = PARSERS[form](recvbuf, writable=True, blocks=len(comm.remote))
+        if comm.local is None:
+            data = target.pack_part(comm.me) if is_in_place(sendbuf) else packed(sendbuf)
+            _fits(len(data), target.part_bytes(comm.me))
+    elif role == "member":
+        data = packed(sendbuf)
+    block_bytes = 0 if data is None else len(data)
+    if not form and target is not None:
+        block_bytes = target.nbytes
+    ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
+    algorithm = algorithm_for(comm, "gather" + form, block_bytes, role=role)
+
+    def body() -> None:
+        parts = algorithm(ch, data, root)
+        if target is not None:
+            target.unpack_parts(parts)
+
+    return 0 if data is None else len(data), body
+
+
+def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
+    """Everybody gets a block of the root's; `form` is ``"v"`` where these differ in size."""
+    role = role_of(comm, root)
+    parts = target = None
+    block_bytes = 0
+    if role == "root":
+        blocks = len(comm.remote)
+        source = PARSERS[form](sendbuf, writable=False, blocks=blocks)
+        parts = source.pack_parts(blocks)
+        block_bytes = source.part_bytes(0)
+    if role == "member" or (role == "root" and comm.local is None and not is_in_place(recvbuf)):
+        target = receiver(recvbuf)
+        if parts is None:
+            block_bytes = target.nbytes
+        elif not form or len(parts[comm.me]) > target.nbytes:
+            _fits(len(parts[comm.me]), target.nbytes)
+    ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
+    algorithm = algorithm_for(comm, "scatter" + form, block_bytes, role=role)
+
+    def body() -> None:
+        taken = algorithm(ch, parts, root)
+        if target is not None:
+            target.unpack(taken)
+
+    return 0 if parts is None else sum(map(len, parts)), body
+
+
+def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+    """Everybody gets a block of everybody; `form` is ``"v"`` where these differ in size."""
+    blocks = len(comm.remote)
+    target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
+    data = target.pack_part(comm.me) if _in_place(comm, sendbuf) else packed(sendbuf)
+    sizes = _sizes(target, blocks)
+    block_bytes = None
+    if comm.local is None:
+        _fits(len(data), sizes[comm.me])
+        block_bytes = None if form else len(data)
+    ch = channel(comm, note(name, None, block_bytes))
+    algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks)
+    return len(data), lambda: target.unpack_parts(algorithm(ch, data, sizes))
+
+
+def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
+    """Everybody sends a block to everybody; `form` is ``"v"`` or ``"w"`` where these differ in size, or in type too."""
+    blocks = len(comm.remote)
+    target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
+    source = target
+    if not _in_place(comm, sendbuf):
+        source = PARSERS[form](sendbuf, writable=False, blocks=blocks)
+    parts = source.pack_parts(blocks)
+    block_bytes = None
+    if comm.local is None:
+        _fits(len(parts[comm.me]), target.part_bytes(comm.me))
+        block_bytes = None if form else target.nbytes
+    ch = channel(comm, note(name, None, block_bytes))
+    algorithm = algorithm_for(comm, "alltoall" + form, block_bytes or 0)
+    if form and comm.local is None:
+        algorithm = partial(algorithm, sizes=_sizes(target, blocks))
+    return sum(map(len, parts)), lambda: target.unpack_parts(algorithm(ch, parts))
+
+
+def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
+    """The root gets the combination of what everybody has."""
+    role = role_of(comm, root)
+    if role == "idle":
+        channel(comm, note(name))
+        return 0, lambda: None
+    data = target = None
+    if role == "member":
+        vector = _sender(sendbuf)
+        data = vector.pack()
+    elif comm.local is None:
+        data, target = _operands(comm, sendbuf, recvbuf)
+        vector = target
+    else:
+        vector = target = receiver(recvbuf)
+    size_bytes = vector.nbytes
+    fold = fold_of(op, vector.datatype)
+    ch = channel(comm, note(name, root_of(comm, root), size_bytes, _op_name(op)))
+    algorithm = algorithm_for(comm, "reduce", size_bytes, fold.commutative, role=role)
+
+    def body() -> None:
+        taken = algorithm(ch, data, fold, root)
+        if target is not None:
+            target.unpack(taken)
+
+    return 0 if data is None else size_bytes, body
+
+
+def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+    """Everybody gets the combination of what everybody has."""
+    data, target = _operands(comm, sendbuf, recvbuf)
+    fold = fold_of(op, target.datatype)
+    size_bytes = len(data)
+    ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
+    algorithm = algorithm_for(comm, "allreduce", size_bytes, fold.commutative)
+    return size_bytes, lambda: target.unpack(algorithm(ch, data, fold))
+
+
+def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+    """Everybody gets the combination of what the ranks up to it have: ``"scan"`` with its own, ``"exscan"`` without."""
+    data, target = _operands(comm, sendbuf, recvbuf)
+    fold = fold_of(op, target.datatype)
+    ch = channel(comm, note(name, None, len(data), _op_name(op)))
+    algorithm = pick(comm, operation, len(data), fold.commutative)
+
+    def body() -> None:
+        taken = algorithm(ch, data, fold)
+        if taken is not None:  # rank 0 of an exscan gets nothing
+            target.unpack(taken)
+
+    return len(data), body
+
+
+def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
+    """Everybody gets its block of the combination of what everybody has; all blocks are of one size."""
+    blocks = len(comm.ranks)
+    if _in_place(comm, sendbuf):
+        source = target = message(recvbuf, writable=True, blocks=blocks)
+    else:
+        target = receiver(recvbuf)
+        source = message(sendbuf, writable=False, blocks=blocks)
+        check_same(source, target)
+    return _reduce_scatter(comm, name, "reduce_scatter_block", source.pack_parts(blocks), target, op)
+
+
+def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any, op: Op) -> Plan:
+    """The same with blocks of any size."""
+    target = receiver(recvbuf)
+    in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
+    source = target if in_place else _sender(sendbuf)
+    if recvcounts is None and comm.local is None and not in_place:
+        table = gather_everywhere(channel(comm, note(name), check=False), _COUNT.pack(target.count))
+        counts = [_COUNT.unpack(entry)[0] for entry in table]
+    else:
+        counts = int_list(recvcounts)
+    _check_counts(comm, counts, None if in_place else source, target)
+    parts = cut(source.pack(), [count * target.datatype.size for count in counts])
+    return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op)
+
+
+def _check_counts(comm: Communicator, counts: list[int], source: Message | None, target: Message) -> None:
+    """The counts of a reduce-scatter against its buffers; `source` is None in place."""
+    if len(counts) != len(comm.ranks):
+        raise ValueError(f"expecting {len(comm.ranks)} items, got {len(counts)}")
+    if any(count < 0 for count in counts):
+        errors.fail(c.ERR_COUNT, f"negative count in {counts}")
+    total = sum(counts)
+    if source is None:
+        if target.count != total:
+            raise ValueError(f"mismatch in receive count {target.count} and sum(counts) {total}")
+        return
+    if source.datatype is not target.datatype:
+        raise ValueError("mismatch in send and receive MPI datatypes")
+    if source.count != total:
+        raise ValueError(f"mismatch in send count {source.count} and sum(counts) {total}")
+    if target.count != counts[comm.me]:
+        raise ValueError(f"mismatch in receive count {target.count} and counts[{comm.me}] {counts[comm.me]}")
+
+
+def _reduce_scatter(
+    comm: Communicator, name: str, operation: str, parts: list[bytes], target: Message, op: Op
+) -> Plan:
+    fold = fold_of(op, target.datatype)
+    size_bytes = sum(map(len, parts))
+    ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
+    if comm.local is not None:
+        whole, sizes = b"".join(parts), [len(part) for part in parts]
+        return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes))  # type: ignore[arg-type]
+    wanted = len(parts[0]) if operation == "reduce_scatter_block" else size_bytes
+    algorithm = pick(comm, operation, wanted, fold.commutative)
+    return size_bytes, lambda: target.unpack(algorithm(ch, parts, fold))

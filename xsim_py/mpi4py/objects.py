@@ -1,0 +1,285 @@
+"""The lower-case collectives of `MPI.Comm` and `MPI.Intracomm`, which move pickled objects.
+
+The messages are those of mpi4py (``msgpickle.pxi``): first the sizes, then the pickles; reductions go up a binomial
+tree of its own, so that operands meet in the same order. Everybody gets copies, also the root that sends to itself.
+Pickles may differ between runs with different hash seeds (sets), so they do not go into the digest.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xsim_py.mpi.calls import CollectiveChannel, channel, note, pick
+from xsim_py.mpi.comm import Communicator
+
+from . import collective_calls as calls
+from .collective_calls import Plan, algorithm_for, role_of, root_of, run
+from .handle import Handle
+from .op import INSTANCES
+from .pickling import dump, load
+
+__all__ = ["ObjectCollectives", "ObjectScans", "dump_all"]
+
+SUM = INSTANCES["SUM"]
+Operator: TypeAlias = Callable[[Any, Any], Any]
+
+_COUNT = struct.Struct("<q")
+
+
+def packed_size(data: bytes) -> bytes:
+    """The message that goes before a pickle."""
+    return _COUNT.pack(len(data))
+
+
+def sizes_of(messages: Sequence[bytes]) -> list[int]:
+    """What such messages say."""
+    return [_COUNT.unpack(message)[0] for message in messages]
+
+
+def dump_all(objects: Any, count: int) -> list[bytes]:
+    """The pickles of a sequence of `count` objects, or of as many None."""
+    items = [None] * count if objects is None else list(objects)
+    if len(items) != count:
+        raise ValueError(f"expecting {count} items, got {len(items)}")
+    return [dump(item) for item in items]
+
+
+# ------------------------------------------------------------------------------------------------- moving objects
+
+
+def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+    """What the root has, everybody gets."""
+    role = role_of(comm, root)
+    data = dump(obj) if role == "root" else None
+    ch = channel(comm, note(name, root_of(comm, root)), check=False)
+
+    def body() -> Any:
+        size = None if data is None else packed_size(data)
+        size = algorithm_for(comm, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
+        size_bytes = 0 if size is None else sizes_of([size])[0]
+        taken = algorithm_for(comm, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
+        return None if taken is None else load(taken)
+
+    return 0 if data is None else len(data), body
+
+
+def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+    """The root gets a list of what everybody has."""
+    role = role_of(comm, root)
+    sends = role == "member" or (role == "root" and comm.local is None)
+    data = dump(obj) if sends else None
+    ch = channel(comm, note(name, root_of(comm, root)), check=False)
+
+    def body() -> list[Any] | None:
+        size = None if data is None else packed_size(data)
+        algorithm_for(comm, "gather", _COUNT.size, role=role)(ch, size, root)
+        parts = algorithm_for(comm, "gatherv", role=role)(ch, data, root)
+        return None if parts is None else [load(part) for part in parts]
+
+    return 0 if data is None else len(data), body
+
+
+def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
+    """Everybody gets one of the root's objects."""
+    role = role_of(comm, root)
+    parts = dump_all(objects, len(comm.remote)) if role == "root" else None
+    ch = channel(comm, note(name, root_of(comm, root)), check=False)
+
+    def body() -> Any:
+        sizes = None if parts is None else [packed_size(part) for part in parts]
+        algorithm_for(comm, "scatter", _COUNT.size, role=role)(ch, sizes, root)
+        taken = algorithm_for(comm, "scatterv", role=role)(ch, parts, root)
+        return None if taken is None else load(taken)
+
+    return 0 if parts is None else sum(map(len, parts)), body
+
+
+def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
+    """Everybody gets a list of what everybody has."""
+    data = dump(obj)
+    blocks = len(comm.remote)
+    ch = channel(comm, note(name), check=False)
+
+    def body() -> list[Any]:
+        algorithm = algorithm_for(comm, "allgather", _COUNT.size)
+        sizes = sizes_of(algorithm(ch, packed_size(data), [_COUNT.size] * blocks))
+        algorithm = algorithm_for(comm, "allgatherv", sum(sizes) // blocks)
+        return [load(part) for part in algorithm(ch, data, sizes)]
+
+    return len(data), body
+
+
+def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
+    """Everybody gets a list with an object of everybody."""
+    parts = dump_all(objects, len(comm.remote))
+    ch = channel(comm, note(name), check=False)
+
+    def body() -> list[Any]:
+        algorithm = algorithm_for(comm, "alltoall", _COUNT.size)
+        algorithm(ch, [packed_size(part) for part in parts])
+        return [load(part) for part in algorithm_for(comm, "alltoallv")(ch, parts)]
+
+    return sum(map(len, parts)), body
+
+
+# ----------------------------------------------------------------------------------------------- combining objects
+
+
+def _send(ch: CollectiveChannel, dest: int, obj: Any) -> None:
+    data = dump(obj)
+    ch.send(dest, packed_size(data))
+    ch.send(dest, data)
+
+
+def _receive(ch: CollectiveChannel, source: int) -> Any:
+    ch.recv(source)
+    return load(ch.recv(source))
+
+
+def _swap(ch: CollectiveChannel, peer: int, obj: Any) -> Any:
+    data = dump(obj)
+    ch.sendrecv(peer, packed_size(data), peer)
+    return load(ch.sendrecv(peer, data, peer))
+
+
+def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
+    """Up a binomial tree to rank 0, whatever the root, then from there to the root."""
+    rank, size = ch.rank, ch.size
+    result = load(dump(obj))
+    mask = 1
+    while mask < size:
+        if rank & mask:
+            _send(ch, rank & ~mask, result)
+            break
+        if rank | mask < size:
+            result = op(result, _receive(ch, rank | mask))
+        mask <<= 1
+    if root != 0 and rank == 0:
+        _send(ch, root, result)
+    elif root != 0 and rank == root:
+        result = _receive(ch, 0)
+    return result if rank == root else None
+
+
+def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> Any:
+    data = dump(obj) if ch.rank == 0 else None
+    size = packed_size(data) if data is not None else None
+    (size_bytes,) = sizes_of([pick(ch.comm, "bcast", _COUNT.size)(ch, size, 0, _COUNT.size)])
+    return load(pick(ch.comm, "bcast", size_bytes)(ch, data, 0, size_bytes))
+
+
+def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
+    """The root gets the combination of what everybody has."""
+    role = role_of(comm, root)
+    ch = channel(comm, note(name, root_of(comm, root)), check=False)
+    if ch.local is None:
+        return 0, lambda: _reduce_to(ch, obj, op, root)
+    local = ch.local
+
+    def body() -> Any:
+        if role == "root":
+            return _receive(ch, 0)
+        if role == "member":
+            result = _reduce_to(local, obj, op, 0)
+            if ch.rank == 0:
+                _send(ch, root, result)
+        return None
+
+    return 0, body
+
+
+def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
+    """Everybody gets the combination of what everybody has, of an intercommunicator what the other group has."""
+    ch = channel(comm, note(name), check=False)
+    inside = ch.local or ch
+
+    def body() -> Any:
+        result = _reduce_to(inside, obj, op, 0)
+        if inside is not ch and ch.rank == 0:
+            result = _swap(ch, 0, result)
+        return _bcast_from_0(inside, result)
+
+    return 0, body
+
+
+def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
+    """Everybody gets the combination of what the ranks up to it have, without its own if `exclusive`."""
+    ch = channel(comm, note(name), check=False)
+
+    def body() -> Any:
+        total = load(dump(obj))  # of the ranks that have met so far
+        result = None if exclusive else total
+        empty = exclusive
+        mask = 1
+        while mask < ch.size:
+            peer = ch.rank ^ mask
+            if peer < ch.size:
+                theirs = _swap(ch, peer, total)
+                if ch.rank > peer:
+                    total = op(theirs, total)
+                    result = theirs if empty else op(theirs, result)
+                    empty = False
+                else:
+                    total = op(total, theirs)
+            mask <<= 1
+        return result
+
+    return 0, body
+
+
+# ------------------------------------------------------------------------------------------------------ the classes
+
+
+class ObjectCollectives(Handle):
+    """The part of `Comm` that moves objects between all its members."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def _comm(self) -> Communicator: ...
+
+    def barrier(self) -> None:
+        run(self._comm(), calls.barrier, "Comm.Barrier")
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        return run(self._comm(), bcast, "Comm.bcast", obj, root)
+
+    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        gathered: list[Any] | None = run(self._comm(), gather, "Comm.gather", sendobj, root)
+        return gathered
+
+    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        return run(self._comm(), scatter, "Comm.scatter", sendobj, root)
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        gathered: list[Any] = run(self._comm(), allgather, "Comm.allgather", sendobj)
+        return gathered
+
+    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        exchanged: list[Any] = run(self._comm(), alltoall, "Comm.alltoall", sendobj)
+        return exchanged
+
+    def reduce(self, sendobj: Any, op: Operator = SUM, root: int = 0) -> Any | None:
+        return run(self._comm(), reduce, "Comm.reduce", sendobj, op, root)
+
+    def allreduce(self, sendobj: Any, op: Operator = SUM) -> Any:
+        return run(self._comm(), allreduce, "Comm.allreduce", sendobj, op)
+
+
+class ObjectScans(Handle):
+    """The reductions of objects that only an `Intracomm` has."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def _comm(self) -> Communicator: ...
+
+    def scan(self, sendobj: Any, op: Operator = SUM) -> Any:
+        return run(self._comm(), scan, "Intracomm.scan", False, sendobj, op)
+
+    def exscan(self, sendobj: Any, op: Operator = SUM) -> Any:
+        return run(self._comm(), scan, "Intracomm.exscan", True, sendobj, op)
