@@ -127,9 +127,9 @@ def table() -> ErrorTable:
 
 
 def error_class(errorcode: int) -> int:
-    """Return the class of an error errorcode, `ERR_UNKNOWN` if there is no such code."""
+    """Return the class of an error code, `ERR_UNKNOWN` if there is no such code."""
     if errorcode in STRINGS:
-        return code
+        return errorcode
     return table().classes.get(errorcode, c.ERR_UNKNOWN)
 
 
