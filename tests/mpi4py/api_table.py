@@ -122,6 +122,12 @@ def render(interface: Interface) -> str:
     for subject, names in MISSING.items():
         lines += ["", f"### {subject[0].upper()}{subject[1:]}", "", "| mpi4py | MPI |", "| --- | --- |"]
         lines += [f"| `{name}` | `{mpi_name}` |" for name, mpi_name in names.items()]
+    lines += [
+        "",
+        "### Whole modules",
+        "",
+        "`mpi4py.futures`; `mpi4py.util` is mpi4py's own and runs on the simulated `MPI`.",
+    ]
     lines += ["", "## Simulated"]
     for owner, names in owners.items():
         present = sorted(name for name in names if qualified(owner, name) not in lacking)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -83,3 +84,8 @@ def test_there_is_no_profiler():
 def test_utilities_are_those_of_the_real_package():
     (folder,) = util.__path__
     assert {"dtlib.py", "pkl5.py"} <= {path.name for path in Path(folder).iterdir()}
+
+
+def test_executors_say_that_they_are_missing():
+    with pytest.raises(NotImplementedError, match=r"^mpi4py\.futures is not simulated yet"):
+        importlib.import_module("xsim_py.mpi4py.futures")
