@@ -21,10 +21,10 @@ from xsim_py.machine import Machine
 from xsim_py.mpi.harvest import Part, harvest
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
-from xsim_py.mpi4py._install import install_face
+from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.network import Network
 from xsim_py.outcome import assemble
-from xsim_py.process import clock, context, life, randomness
+from xsim_py.process import clock, compute, context, life, randomness
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
 from xsim_py.process.program import PrivateModules, Program
@@ -220,6 +220,7 @@ class _Run:
             poll_ps=self.spec.mpi.poll_time_ps,
             pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
+            speed=self.spec.compute.speed,
         )
         for number in self.transport.local:
             shard = Shard(
@@ -242,6 +243,8 @@ class _Run:
         install_face(patches)
         clock.install(patches)
         randomness.install(patches, self.seed)
+        if self.compute == "measured":
+            compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))

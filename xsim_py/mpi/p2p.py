@@ -55,6 +55,8 @@ class Settings(NamedTuple):
         Whether messages are counted for each pair of ranks.
     machine : object
         Answers ``processor_name(rank)`` and ``node_of[rank]``.
+    speed : float
+        How many times faster the simulated processor is than that which declared work is counted for.
     """
 
     ranks: int
@@ -62,6 +64,7 @@ class Settings(NamedTuple):
     poll_ps: int
     pairs: bool
     machine: Any
+    speed: float
 
 
 class Fabric:

@@ -32,3 +32,12 @@ def _own(name: str, make: Any) -> Any:
     rank = fiber.rank
     box = rank.mpi or rank.shard.fabric.open(rank)
     return box.own(name, make)
+
+
+def measured_owners() -> list[type]:
+    """The classes whose calls divide a program's own work from the simulator's."""
+    from . import MPI
+
+    named = [value for value in vars(MPI).values() if isinstance(value, type) and value.__module__ == "mpi4py.MPI"]
+    owners = {base for cls in named for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
+    return sorted(owners - {MPI.Exception, MPI.Status, MPI.buffer}, key=lambda cls: cls.__qualname__)

@@ -20,6 +20,11 @@ class Patches:
         self._saved.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
+    def set_own(self, owner: type, name: str, value: Any) -> None:
+        """Replace an attribute that a class defines itself; a class method comes back as one."""
+        self._saved.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, value)
+
     def set_item(self, owner: dict[str, Any], key: str, value: Any) -> None:
         """Replace ``owner[key]``, or add it."""
         self._items.append((owner, key, owner.get(key)))

@@ -1,0 +1,100 @@
+"""What the program's own work costs, where the run says that it is to be measured.
+
+The processor time that a rank's code takes here, from one call of the simulator to the next, divided by how many times
+faster the simulated processor is, passes on the rank's virtual clock at the later call. What the simulator itself
+spends inside a call is not counted. Another computer, or the same at another moment, measures other times; a run like
+this cannot be repeated, and its result says so.
+
+In a run that does not measure, nothing of this is there: the calls are not wrapped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from . import clock, current, life
+from .patches import Patches
+
+__all__ = ["declare", "install"]
+
+_read_ns = time.thread_time_ns
+
+
+class _Meter:
+    """When the running rank's own code began to run, and whether it is inside a call."""
+
+    __slots__ = ("inside", "mark_ns")
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.mark_ns = _read_ns()
+
+
+def declare(duration_ps: int, speed: float) -> None:
+    """Let the time pass that a program says its work takes."""
+    fiber = current.fiber
+    if fiber is not None:
+        fiber.sleep(round(duration_ps / speed))
+
+
+def install(patches: Patches, owners: Iterable[Any], speed: float) -> None:
+    """Measure between all public calls of `owners` (the classes and modules that programs call).
+
+    Parameters
+    ----------
+    patches : Patches
+        Keeps what to put back.
+    owners : iterable
+        Classes, whose methods are wrapped.
+    speed : float
+        How many times faster the simulated processor is.
+    """
+    for owner in owners:
+        for name, value in list(vars(owner).items()):
+            if name.startswith("_"):
+                continue
+            if isinstance(value, classmethod):
+                patches.set_own(owner, name, classmethod(_metered(value.__func__, speed)))
+            elif callable(value) and not isinstance(value, type):
+                patches.set_own(owner, name, _metered(value, speed))
+    for name in ("read_ps", "sleep"):
+        patches.set(clock, name, _metered(getattr(clock, name), speed))
+    patches.set(time, "sleep", clock.sleep)
+    patches.set(life, "_run_program", _metered_program(life._run_program, speed))
+
+
+def _metered(function: Callable[..., Any], speed: float) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        fiber = current.fiber
+        meter: _Meter | None = fiber.rank.private("meter", _Meter) if fiber is not None else None
+        if meter is None or meter.inside:
+            return function(*args, **kwargs)
+        meter.inside = True
+        try:
+            _charge(meter, speed)
+            return function(*args, **kwargs)
+        finally:
+            meter.inside = False
+            meter.mark_ns = _read_ns()
+
+    return call
+
+
+def _charge(meter: _Meter, speed: float) -> None:
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sleep(round((_read_ns() - meter.mark_ns) * 1000 / speed))
+
+
+def _metered_program(run: Callable[..., Any], speed: float) -> Callable[..., Any]:
+    def metered(rank: Any, program: Any) -> Any:
+        meter: _Meter = rank.private("meter", _Meter)
+        outcome = run(rank, program)
+        _charge(meter, speed)
+        return outcome
+
+    return metered
