@@ -25,6 +25,7 @@ from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.pickling import Pickle, pickle
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.status import Status
+from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
 
 globals().update({name: value for name, value in vars(_constants).items() if name.isupper()})
 globals().update(_datatype.INSTANCES)

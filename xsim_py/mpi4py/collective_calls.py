@@ -162,7 +162,7 @@ def _fits(size_bytes: int, block_bytes: int) -> None:
     """A rank sends to itself too: what it sends has to be what it expects."""
     if size_bytes != block_bytes:
         code = c.ERR_TRUNCATE if size_bytes > block_bytes else c.ERR_COUNT
-        errors.fail(code, f"this rank sends itself {size_bytes} bytes and has a receive buffer of {block_bytes} for them")
+        errors.fail(code, f"this rank sends itself {size_bytes} bytes, and its receive buffer takes {block_bytes}")
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from .handle import Null
 from .management import Management
 from .objects import ObjectCollectives, ObjectScans
 from .p2p import SELF, WORLD, PointToPoint
+from .topologies import Topologies
 
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intracomm"]
 
@@ -38,7 +39,7 @@ class Comm(Management, PointToPoint, Collectives, ObjectCollectives):
         return parent
 
 
-class Intracomm(Comm, Scans, ObjectScans):
+class Intracomm(Comm, Scans, ObjectScans, Topologies):
     """Intracommunicator."""
 
     __module__ = "mpi4py.MPI"

@@ -1,0 +1,140 @@
+"""The methods of `MPI.Intracomm` that make communicators with a virtual topology, or ask where its ranks would be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import management as manage
+from xsim_py.mpi.topology import Cartesian, DistGraph, Graph, check_edges, gather_edges, weights_of
+
+from .collective_calls import handled
+from .handle import Handle, int_list
+from .info import INFO_NULL, Info
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+
+    from .topocomm import Cartcomm, Distgraphcomm, Graphcomm
+
+__all__ = ["Topologies"]
+
+
+@lru_cache(maxsize=64)
+def _shared(topology: Any) -> Any:
+    """One object for all ranks that describe the same topology: a graph is as large as the communicator."""
+    return topology
+
+
+def _cartesian(dims: Sequence[int], periods: Sequence[bool] | bool | None) -> Cartesian:
+    lengths = int_list(dims)
+    if periods is None or isinstance(periods, bool):
+        periods = [bool(periods)] * len(lengths)
+    if len(periods) != len(lengths):
+        raise ValueError(f"expecting {len(lengths)} items, got {len(periods)}")
+    grid: Cartesian = _shared(Cartesian(tuple(lengths), tuple(map(bool, int_list(periods)))))
+    return grid
+
+
+def _graph(index: Sequence[int], edges: Sequence[int]) -> Graph:
+    ends, ranks = int_list(index), int_list(edges)
+    if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(ranks):
+        del ends[0]  # mpi4py takes the usual form of adjacency arrays too, which begins with a 0
+    graph: Graph = _shared(Graph(tuple(ends), tuple(ranks)))
+    return graph
+
+
+class Topologies(Handle):
+    """The part of `Intracomm` that knows of topologies."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def _comm(self) -> Communicator: ...
+
+        def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any: ...
+
+    def Create_cart(
+        self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
+    ) -> Cartcomm:
+        from .topocomm import Cartcomm
+
+        made: Cartcomm = self._with_topology(_cartesian(dims, periods), Cartcomm, "Intracomm.Create_cart")
+        return made
+
+    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
+        from .topocomm import Graphcomm
+
+        made: Graphcomm = self._with_topology(_graph(index, edges), Graphcomm, "Intracomm.Create_graph")
+        return made
+
+    def Create_dist_graph_adjacent(
+        self,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        sourceweights: Sequence[int] | None = None,
+        destweights: Sequence[int] | None = None,
+        info: Info = INFO_NULL,
+        reorder: bool = False,
+    ) -> Distgraphcomm:
+        from .topocomm import Distgraphcomm
+
+        comm = self._comm()
+        arriving, leaving = int_list(sources or ()), int_list(destinations or ())
+        graph = DistGraph(
+            tuple(arriving),
+            tuple(leaving),
+            weights_of(sourceweights, len(arriving)),
+            weights_of(destweights, len(leaving)),
+        )
+        handled(comm, graph.check, len(comm.ranks))
+        name = "Intracomm.Create_dist_graph_adjacent"
+        made: Distgraphcomm = self._new(manage.create_topology(comm, len(comm.ranks), graph, name), Distgraphcomm)
+        return made
+
+    def Create_dist_graph(
+        self,
+        sources: Sequence[int],
+        degrees: Sequence[int],
+        destinations: Sequence[int],
+        weights: Sequence[int] | None = None,
+        info: Info = INFO_NULL,
+        reorder: bool = False,
+    ) -> Distgraphcomm:
+        from .topocomm import Distgraphcomm
+
+        comm = self._comm()
+        name = "Intracomm.Create_dist_graph"
+        starts, counts = int_list(sources), int_list(degrees)
+        if len(counts) != len(starts):
+            raise ValueError(f"expecting {len(starts)} items, got {len(counts)}")
+        ends = int_list(destinations)
+        if len(ends) != sum(counts):
+            raise ValueError(f"expecting {sum(counts)} items, got {len(ends)}")
+        given = weights_of(weights, len(ends))
+        handled(comm, check_edges, (*starts, *ends), len(comm.ranks), given)
+        begins = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
+        edges = list(zip(begins, ends, given or [1] * len(ends), strict=True))
+        joined = manage.exchange_edges(comm, edges, name)
+        graph = gather_edges(comm.me, [joined], weighted=given is not None)
+        made: Distgraphcomm = self._new(manage.create_topology(comm, len(comm.ranks), graph, name), Distgraphcomm)
+        return made
+
+    def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
+        return self._place_in(_cartesian(dims, periods))
+
+    def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
+        return self._place_in(_graph(index, edges))
+
+    def _place_in(self, topology: Cartesian | Graph) -> int:
+        comm = self._comm()
+        handled(comm, topology.check, len(comm.ranks))
+        return comm.me if comm.me < topology.size else c.UNDEFINED
+
+    def _with_topology(self, topology: Cartesian | Graph, cls: type[Any], name: str) -> Any:
+        comm = self._comm()
+        handled(comm, topology.check, len(comm.ranks))
+        return self._new(manage.create_topology(comm, topology.size, topology, name), cls)
