@@ -94,7 +94,28 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
         for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
         if status
     ]
+    unread, _ = _unread(parts)
+    if unread and not ends:
+        return "stalled", 3, unread
     return "finished", min(ends)[2] if ends else 0, ""
+
+
+def _unread(parts: Sequence[Part]) -> tuple[str, int]:
+    """What is known of the first collective whose messages nobody took, and how many different ones that were.
+
+    Small messages leave no rank waiting; the program goes on as if the collective had taken place.
+    """
+    messages = sorted(_flat(part.unread for part in parts))
+    if not messages:
+        return "", 0
+    label, number = messages[0][:2]
+    senders: dict[str, set[int]] = {}
+    for entry in messages:
+        if entry[:2] == (label, number):
+            senders.setdefault(entry[2], set()).add(entry[3])
+    said = "; ".join(f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} in {note}" for note, ranks in senders.items())
+    text = f"{MISMATCH} on {label}, collective number {number}: {said}; these sent messages that nobody received"
+    return text, len(senders)
 
 
 # ---------------------------------------------------------------------------------------------- the roll-call
@@ -115,6 +136,9 @@ def _roll_call(headline: str, waiting: list[Waiting], total: int, parts: Sequenc
     if cycle:
         lines.append(f"cycle: {' waits for '.join(f'rank {rank}' for rank in cycle)}")
     lines += _dead_ends(waiting, parts)
+    unread, collectives = _unread(parts)
+    if collectives > 1:  # one alone may be complete but for the ranks that wait elsewhere
+        lines.append(unread)
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers:
         lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))

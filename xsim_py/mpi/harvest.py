@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.fiber import Fiber
 from xsim_py.process.output import Line
 
-from .calls import Background
+from .calls import AllOf, Background
+from .comm import WORLD_CID
 from .message import Receive, Send
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ class Leftover:
 
 @dataclass(slots=True)
 class Part:
-    """One shard's share of the result; lists have one entry for each of its ranks, in order."""
+    """One shard's share of the result; lists have one entry for each of its ranks, in order.
+
+    `unread` names the messages of collectives that nobody took: communicator, number, note, and sender.
+    """
 
     first: int
     lines: list[Line]
@@ -87,6 +91,7 @@ class Part:
     waiting: list[Waiting] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     leftover_count: int = 0
+    unread: list[tuple[str, int, str, int]] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
 
@@ -112,12 +117,17 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},
     )
     part.waiting = [_waiting(rank, program) for rank in ranks if rank.exit_status is None]
+    unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
         for message in rank.mpi.all_kept() if rank.mpi is not None else ():
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:
                     part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes))
+            else:
+                label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
+                unread.add((label, message.tag, str(message.note), message.origin))
+    part.unread = sorted(unread)[:_MOST_LEFTOVERS]
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
     return part
@@ -139,6 +149,8 @@ def _waiting(rank: Rank, program: Program) -> Waiting:
     inner = reason
     if isinstance(reason, Background) and reason.fiber is not None and reason.fiber.waiting is not None:
         inner = reason.fiber.waiting
+    if isinstance(inner, AllOf):
+        inner = inner.first
     note = getattr(inner, "note", None)
     collective = None
     peer = None
