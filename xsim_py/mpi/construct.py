@@ -280,8 +280,10 @@ def darray(
     """What one rank of a process grid has of a distributed array."""
     _not_null(old)
     _order(order)
-    if not 0 <= rank < size or int(np.prod(psizes)) != size:
-        fail(c.ERR_ARG, f"darray: rank {rank} of {size} on a grid of {list(psizes)}")
+    if not 0 <= rank < size:
+        fail(c.ERR_RANK, f"darray: rank {rank} of {size}")
+    if int(np.prod(psizes)) != size:
+        fail(c.ERR_ARG, f"darray: {size} processes on a grid of {list(psizes)}")
     coordinates = np.unravel_index(rank, tuple(psizes))  # process grids are in C order whatever the array's is
     chosen = [
         _distributed(n, distribution, argument, parts, int(at))
@@ -376,6 +378,7 @@ def _f90(name: str | None, recipe: Recipe) -> Type:
         old = PREDEFINED[name]
         new = _like(old, recipe)
         new.dtype, new.kind, new.committed = old.dtype, old.kind, True
+        new.typechar, new.code = old.typechar, f"{np.dtype(old.dtype).kind}{old.size}"
         _f90_types[key] = new
     return _f90_types[key]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.typemap import Layout, Memory, block
+from xsim_py.mpi.typemap import Layout, block
 
 __all__ = ["NULL", "Recipe", "Type"]
 
@@ -136,7 +136,7 @@ class Type:
         """Whether it needs no constructor, commit or free."""
         return self.recipe.combiner in _PREDEFINED_COMBINERS
 
-    def pack(self, memory: Memory, offset: int, count: int) -> bytes:
+    def pack(self, memory: memoryview, offset: int, count: int) -> bytes:
         """Copy `count` elements, the first at ``memory[offset]``, into ``count * size`` bytes.
 
         Parameters
@@ -156,7 +156,7 @@ class Type:
         self._check(memory, offset, count)
         return self.layout.pack(memory, origin=offset, count=count, extent=self.extent)
 
-    def unpack(self, data: bytes, memory: Memory, offset: int, count: int) -> int:
+    def unpack(self, data: bytes, memory: memoryview, offset: int, count: int) -> int:
         """Copy packed bytes into at most `count` elements; returns how many bytes that were.
 
         A message may be shorter than the buffer, even end within an element; a longer one is `ERR_TRUNCATE`.
@@ -189,12 +189,12 @@ class Type:
         shift = (count - 1) * self.extent
         return self.layout.low + min(0, shift), self.layout.high + max(0, shift)
 
-    def _check(self, memory: Memory, offset: int, count: int) -> None:
+    def _check(self, memory: memoryview, offset: int, count: int) -> None:
         low, high = self.span(count)
         if offset + low < 0 or offset + high > len(memory):
             self._outside(memory, offset, count)
 
-    def _outside(self, memory: Memory, offset: int, count: int) -> None:
+    def _outside(self, memory: memoryview, offset: int, count: int) -> None:
         low, high = self.span(count)
         what = f"{count} x {self.name or 'a derived datatype'}"
         fail(

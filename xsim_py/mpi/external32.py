@@ -15,9 +15,11 @@ __all__ = ["decode", "encode", "size"]
 
 _NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than on the machine
 
+_LONG_DOUBLES = {"g": 16, "G": 32}
+
 
 def _external(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.char in "gG":
+    if dtype.char in _LONG_DOUBLES:
         raise NotImplementedError("MPI_Pack_external: long double")
     return np.dtype(_NARROW.get(dtype.char, dtype.newbyteorder(">")))
 
@@ -26,7 +28,7 @@ def size(datarep: str, datatype: Type) -> int:
     """Bytes of one element in the representation."""
     if datarep != "external32":
         fail(c.ERR_UNSUPPORTED_DATAREP, f"{datarep!r}: there is only 'external32'")
-    return sum(n * _external(dtype).itemsize for dtype, n in datatype.runs())
+    return sum(n * (_LONG_DOUBLES.get(dtype.char) or _external(dtype).itemsize) for dtype, n in datatype.runs())
 
 
 def encode(datarep: str, datatype: Type, native: bytes) -> bytes:

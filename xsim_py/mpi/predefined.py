@@ -12,7 +12,7 @@ import numpy as np
 
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.handles import predefine
-from xsim_py.mpi.typemap import Layout, block, join, place
+from xsim_py.mpi.typemap import block, join, place
 
 __all__ = ["PREDEFINED"]
 
@@ -128,13 +128,10 @@ def _pair(mpi_name: str, value: str, handle: int) -> Type:
     """A C struct of a value and an int, which is packed without its padding."""
     members = np.dtype([("value", value), ("index", "i")])
     in_memory = np.dtype([("value", value), ("index", "i")], align=True)
-    layout = join([_at(block(in_memory[name].itemsize), in_memory.fields[name][1]) for name in ("value", "index")])  # type: ignore[index]
+    index_at = -(-members[0].itemsize // members[1].itemsize) * members[1].itemsize  # an int is aligned to its size
+    layout = join([block(members[0].itemsize), place(block(members[1].itemsize), np.array([index_at], np.int64))])
     found = Type(layout=layout, lb=0, extent=in_memory.itemsize, alignment=in_memory.alignment, elements=2)
     return _named(found, mpi_name, members, "pair", handle, "", "")
-
-
-def _at(layout: Layout, offset: int) -> Layout:
-    return place(layout, np.array([offset], np.int64))
 
 
 def _named(

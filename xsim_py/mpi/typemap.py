@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Layout", "join", "place", "repeat"]
+__all__ = ["Layout", "block", "join", "place", "repeat"]
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
-Memory: TypeAlias = Any  # anything with the buffer protocol, seen as bytes
 
 _UNITS: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+_FEW = 64  # so many blocks are copied faster one by one than through index arrays, which cost 20 us to begin with
 
 
 def _unit(length: int) -> np.dtype[Any]:
@@ -41,13 +42,14 @@ class Layout:
         The blocks under them: where each begins, counted from the element's origin, and its length, in bytes.
     """
 
-    __slots__ = ("_groups", "dims", "high", "lengths", "low", "offsets", "size")
+    __slots__ = ("_groups", "_pieces", "dims", "high", "lengths", "low", "offsets", "size")
 
     def __init__(self, dims: Dims, offsets: Integers, lengths: Integers) -> None:
         self.dims = dims
         self.offsets = offsets
         self.lengths = lengths
         self._groups: list[tuple[int, Integers, Integers]] | None = None
+        self._pieces: list[tuple[int, int]] | None = None
         repeats = 1
         low = high = 0
         for count, stride in dims:
@@ -73,16 +75,19 @@ class Layout:
             lengths = np.tile(lengths, count)
         return offsets, lengths
 
-    def pack(self, memory: Memory, *, origin: int, count: int, extent: int) -> bytes:
+    def pack(self, memory: memoryview, *, origin: int, count: int, extent: int) -> bytes:
         """Gather `count` elements; the first has its origin at ``memory[origin]``, the others follow at `extent`."""
         if len(self.offsets) == 1:
             return self._view(memory, int(self.offsets[0]), int(self.lengths[0]), origin, count, extent).tobytes()
+        if count * len(self.offsets) <= _FEW and not self.dims:
+            origins = [origin + i * extent for i in range(count)]
+            return b"".join([memory[at + start : at + end] for at in origins for start, end in self.pieces()])
         packed = np.empty(count * self.size, np.uint8)
         for there, here in self._pairs(memory, packed, origin, count, extent):
             here[0][here[1]] = there[0][there[1]]
         return packed.tobytes()
 
-    def unpack(self, data: bytes, memory: Memory, *, origin: int, count: int, extent: int) -> None:
+    def unpack(self, data: bytes, memory: memoryview, *, origin: int, count: int, extent: int) -> None:
         """Scatter ``count * size`` packed bytes; the reverse of `pack`."""
         packed = np.frombuffer(data, np.uint8)
         if len(self.offsets) == 1:
@@ -90,16 +95,30 @@ class Layout:
             view = self._view(memory, int(self.offsets[0]), length, origin, count, extent)
             view[...] = packed.view(_unit(length)).reshape(view.shape)
             return
+        if count * len(self.offsets) <= _FEW and not self.dims:
+            position = 0
+            for at in [origin + i * extent for i in range(count)]:
+                for start, end in self.pieces():
+                    memory[at + start : at + end] = data[position : position + end - start]
+                    position += end - start
+            return
         for there, here in self._pairs(memory, packed, origin, count, extent):
             there[0][there[1]] = here[0][here[1]]
 
-    def _view(self, memory: Memory, offset: int, length: int, origin: int, count: int, extent: int) -> NDArray[Any]:
+    def pieces(self) -> list[tuple[int, int]]:
+        """Where each block begins and ends, for Python; made once."""
+        if self._pieces is None:
+            ends = self.offsets + self.lengths
+            self._pieces = list(zip(self.offsets.tolist(), ends.tolist(), strict=True))
+        return self._pieces
+
+    def _view(self, memory: memoryview, offset: int, length: int, origin: int, count: int, extent: int) -> NDArray[Any]:
         """All repetitions of one block, as an array of units of its length."""
         counts = (count, *(n for n, _ in self.dims))
         strides = (extent, *(stride for _, stride in self.dims))
         return np.ndarray(counts, _unit(length), memory, origin + offset, strides)
 
-    def _pairs(self, memory: Memory, packed: NDArray[Any], origin: int, count: int, extent: int) -> Iterable[Any]:
+    def _pairs(self, memory: memoryview, packed: NDArray[Any], origin: int, count: int, extent: int) -> Iterable[Any]:
         """For each distinct block length: (array, index) in the memory, and (array, index) in the packed bytes.
 
         The last axis of both arrays advances by one byte, so that it can be indexed with plain byte offsets: the

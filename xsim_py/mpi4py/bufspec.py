@@ -41,7 +41,7 @@ _ndarray = np.ndarray
 _BYTE = INSTANCES["BYTE"]._impl
 _index = operator.index
 
-_FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bhilqHILQefdgFDG"}
+_FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bhiqlHIQLefdgFDG"}
 _FAST[np.dtype("B")] = _BYTE
 
 
@@ -192,7 +192,7 @@ def receiver(buf: Any) -> Message:
     if type(buf) is _ndarray and buf.flags.carray and buf.size:
         datatype = _FAST.get(buf.dtype)
         if datatype is not None:
-            return FlatMessage(memoryview(buf).cast("B"), datatype)
+            return FlatMessage(buf.data.cast("B"), datatype)
     return message(buf, writable=True)
 
 
@@ -264,7 +264,8 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
 def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     """Parse a buffer for collectives with a type for each rank (`BufSpecW`); displacements are in bytes."""
     nargs = len(spec)
-    given = places = None
+    given: Any = None
+    places: Any = None
     if nargs == 2:
         buf, types = spec
     elif nargs == 3:
@@ -306,7 +307,7 @@ Items: TypeAlias = tuple[Any, Any, Any, Any]
 def _items(spec: Any, pair_types: Any) -> Items:
     """Take a specification apart: (buffer, count or counts, displacement or displacements, type)."""
     if not isinstance(spec, (list, tuple)):
-        if spec is None or not _exports(spec):
+        if type(spec) is not _ndarray and (spec is None or not _exports(spec)):
             raise TypeError("message: expecting buffer or list/tuple")
         return spec, None, None, None
     if not 2 <= len(spec) <= 4:
@@ -342,7 +343,8 @@ def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None,
     view = flat_view(buf, writable=writable)
     if datatype is not None:
         return view, _type_of(datatype)
-    return view, _type_of_format(exported(buf).format)
+    core = _FAST.get(buf.dtype) if type(buf) is _ndarray else None
+    return view, _type_of_format(exported(buf).format) if core is None else core
 
 
 def _type_of(datatype: Any) -> Type:

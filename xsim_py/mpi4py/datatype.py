@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["INSTANCES", "TYPE_DICT", "TYPE_DICT_C", "TYPE_DICT_F", "Datatype", "core_of", "typealign", "typecode"]
 
-_index = operator.index
 
 _KIND = "Datatype"
+
+
+def _index(value: Any) -> int:
+    """An integer argument; mpi4py takes a float, too, and cuts it off."""
+    return int(value) if isinstance(value, float) else operator.index(value)
 
 
 class Datatype(Handle):
@@ -250,29 +254,35 @@ class Datatype(Handle):
 
     # ------------------------------------------------------------------------------------ packing by hand
 
-    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
+    def _committed(self) -> Type:
         core = self._live()
+        if not core.committed:
+            fail(c.ERR_TYPE, "the datatype has not been committed")
+        return core
+
+    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
+        core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         return _pack(core.pack(source, 0, len(source) // core.extent), target, _index(position))
 
     def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
-        core = self._live()
+        core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         count = len(target) // core.extent
         data = _packed_part(source, _index(position), core.size * count)
         return _index(position) + core.unpack(data, target, 0, count)
 
     def Pack_size(self, count: int, comm: Any) -> int:
-        return _count(count) * self._live().size
+        return _count(count) * self._committed().size
 
     def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
-        core = self._live()
+        core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         native = core.pack(source, 0, len(source) // core.extent)
         return _pack(external32.encode(datarep, core, native), target, _index(position))
 
     def Unpack_external(self, datarep: str, inbuf: Any, position: int, outbuf: Any) -> int:
-        core = self._live()
+        core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         count = len(target) // core.extent
         data = _packed_part(source, _index(position), external32.size(datarep, core) * count)
@@ -280,7 +290,7 @@ class Datatype(Handle):
         return _index(position) + len(data)
 
     def Pack_external_size(self, datarep: str, count: int) -> int:
-        return _count(count) * external32.size(datarep, self._live())
+        return _count(count) * external32.size(datarep, self._committed())
 
     # ------------------------------------------------------------------------------ attributes and names
 

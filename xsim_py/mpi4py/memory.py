@@ -190,7 +190,7 @@ def exported(obj: Any) -> memoryview:
         return memoryview(obj)
     except (TypeError, BufferError, ValueError):
         if _has_dlpack(obj):
-            return memoryview(np.asarray(np.from_dlpack(obj)))  # type: ignore[arg-type]
+            return np.asarray(np.from_dlpack(obj)).data
         if hasattr(obj, "__cuda_array_interface__"):
             raise NotImplementedError("__cuda_array_interface__: a virtual rank has no GPU") from None
         raise
@@ -206,19 +206,28 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
     BufferError
         If its memory is not contiguous, or is read-only though `writable`.
     """
-    if type(obj) is np.ndarray and obj.dtype.kind in "Mm":  # numpy has no format for dates, but has their bytes
-        obj = obj.view("i8")
-    view = exported(obj)
+    try:
+        view = exported(obj)
+    except BufferError:
+        if type(obj) is not np.ndarray or obj.dtype.kind not in "Mm":
+            raise
+        view = obj.view("i8").data  # numpy has no format for dates, but it has their bytes
+    if view.c_contiguous and view.nbytes and not (writable and view.readonly):
+        return view.cast("B")
+    return _uncommon_view(obj, view, writable)
+
+
+def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
+    """What is empty or in Fortran's order, or must be refused."""
     source = "dlpack: buffer" if _has_dlpack(obj) else "memoryview: underlying buffer"
     if writable and view.readonly:
-        raise BufferError("Object is not writable." if isinstance(obj, (bytes, buffer)) else f"{source} is not writable")
+        plain = isinstance(obj, (bytes, buffer))
+        raise BufferError("Object is not writable." if plain else f"{source} is not writable")
     if not view.contiguous:
         raise BufferError(f"{source} is not contiguous")
     if view.nbytes == 0:
         return memoryview(bytearray() if writable else b"")
-    if not view.c_contiguous:
-        view = memoryview(np.asarray(view).T)  # type: ignore[arg-type]
-    return view.cast("B")
+    return np.asarray(view).T.data.cast("B")
 
 
 def _has_dlpack(obj: Any) -> bool:

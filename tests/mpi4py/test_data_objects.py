@@ -1,0 +1,51 @@
+"""Datatype, Op, buffer and Pickle do what they do in a real mpi4py, expression by expression."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from tests.mpi4py import data_expressions
+from tests.mpi4py.data_module import python, real_answers, simulated
+from xsim_py.mpi import private
+
+
+@pytest.fixture
+def mpi(monkeypatch) -> ModuleType:
+    module = simulated()
+    monkeypatch.setitem(sys.modules, "mpi4py", ModuleType("mpi4py"))
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
+    tables: dict = {}
+    private.bind(lambda name, make: tables.setdefault(name, make()))
+    yield module
+    private.bind(None)
+
+
+def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi):
+    real = real_answers(*python(data_expressions.__file__))[0]
+    ours = data_expressions.outcomes(mpi)
+    different = {
+        expression: (one, other)
+        for expression, one, other in zip(data_expressions.EXPRESSIONS, ours, real, strict=True)
+        if one != other
+    }
+    assert not different
+
+
+def test_what_one_process_calls_a_predefined_type_no_other_process_sees(mpi):
+    names = []
+    for _ in range(2):
+        tables: dict = {}
+        private.bind(lambda name, make, tables=tables: tables.setdefault(name, make()))
+        names.append(mpi.INT.Get_name())
+        mpi.INT.Set_name("mine")
+        names.append(mpi.INT.Get_name())
+    assert names == ["MPI_INT", "mine"] * 2
+
+
+def test_what_one_process_does_to_the_pickler_no_other_process_sees(mpi):
+    mpi.pickle.__init__(lambda obj: b"mine", lambda data: "mine")
+    assert mpi.pickle.dumps(5) == b"mine"
+    tables: dict = {}
+    private.bind(lambda name, make: tables.setdefault(name, make()))
+    assert mpi.pickle.loads(mpi.pickle.dumps(5)) == 5
