@@ -149,14 +149,46 @@ class CollectiveChannel:
         leave(3, f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}")
 
 
+class AllOf:
+    """Wakes a fiber once, after the last of several operations, where waiting in turn would wake it for each."""
+
+    __slots__ = ("fiber", "left", "operations")
+
+    def __init__(self, fiber: Fiber, operations: list[Operation]) -> None:
+        self.fiber = fiber
+        self.operations = operations
+        self.left = len(operations)
+
+    def resume(self) -> None:
+        """One of the operations is complete."""
+        self.left -= 1
+        if not self.left:
+            self.fiber.resume()
+
+    @property
+    def first(self) -> Operation:
+        """The first of those that are not complete."""
+        return next(operation for operation in self.operations if not operation.done)
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        text = self.first.describe()
+        return f"{text}, and {self.left - 1} more requests" if self.left > 1 else text
+
+
 def wait_all(operations: list[Operation]) -> None:
     """Wait for all; the rank's processor completes them in the order in which they became ready."""
     fiber = current.fiber
     assert fiber is not None
-    for operation in operations:
-        if not operation.done:
-            operation.waiter = fiber
-            fiber.park(operation)
+    pending = [operation for operation in operations if not operation.done]
+    if len(pending) == 1:
+        pending[0].waiter = fiber
+        fiber.park(pending[0])
+    elif pending:
+        everyone = AllOf(fiber, pending)
+        for operation in pending:
+            operation.waiter = everyone
+        fiber.park(everyone)
     clock = fiber.clock_ps
     if len(operations) > 1:
         operations = sorted(operations, key=_time)

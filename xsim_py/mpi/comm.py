@@ -156,15 +156,24 @@ class Communicator:
         return f"{kind} of {len(self.context.ranks)} ranks"
 
     def fail(self, code: int, detail: str = "") -> NoReturn:
-        """Report an error of a call on this communicator, as its error handler wants it (MPI 4.1, 9.3)."""
+        """Report an error of a call that cannot go on: the error handler sees it, and the call raises it."""
         error = errors.error(code, detail)
         self.report(error)
         raise error
 
-    def report(self, error: errors.Exception) -> None:
-        """Let the error handler see an error; where it returns, the call that failed raises it."""
-        if self.errhandler is not None:
-            self.errhandler(self, error)
+    def reject(self, code: int, detail: str = "") -> None:
+        """Report an error of a call that may do nothing instead; returns where a handler of the user has seen it."""
+        error = errors.error(code, detail)
+        if not self.report(error):
+            raise error
+
+    def report(self, error: errors.Exception) -> bool:
+        """Let the error handler see an error (MPI 4.1, 9.3).
+
+        Returns True where a handler of the user has: the call then returns as if nothing had happened, as it does in
+        MPICH. False means that the call is to raise the error, as mpi4py does with ERRORS_RETURN.
+        """
+        return self.errhandler is not None and bool(self.errhandler(self, error))
 
     def next_child(self) -> int:
         """Count a communicator made from this one; the same at every member, for such calls are collective."""

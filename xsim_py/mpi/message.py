@@ -9,6 +9,7 @@ from .constants import ANY_SOURCE, ANY_TAG
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
+    from .calls import AllOf
     from .comm import Communicator
 
 __all__ = ["EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
@@ -123,8 +124,8 @@ class Operation:
         That time.
     overhead_ps : int
         What completing it costs the rank's processor.
-    waiter : Fiber or None
-        The fiber to wake.
+    waiter : Fiber, AllOf or None
+        What to ``resume()``.
     """
 
     __slots__ = ("done", "overhead_ps", "time_ps", "waiter")
@@ -133,7 +134,7 @@ class Operation:
         self.done = False
         self.time_ps = 0
         self.overhead_ps = 0
-        self.waiter: Fiber | None = None
+        self.waiter: Fiber | AllOf | None = None
 
     def describe(self) -> str:
         """One line for the roll-call."""

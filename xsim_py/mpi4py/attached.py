@@ -77,11 +77,12 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
     owner = comm if comm.buffer is not None else comm.box.own(_KEY, ProcessBuffer)
     attached = owner.buffer
     if attached is None:
-        comm.fail(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
+        comm.reject(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
+        return
     used = sum(size + c.BSEND_OVERHEAD for size in _in_buffer(comm.box))
     if attached.room_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.room_bytes:
         room = attached.room_bytes - used
-        comm.fail(c.ERR_BUFFER, f"{size_bytes} bytes and {c.BSEND_OVERHEAD} do not fit: {room} bytes are left")
+        comm.reject(c.ERR_BUFFER, f"{size_bytes} bytes and {c.BSEND_OVERHEAD} do not fit: {room} bytes are left")
 
 
 def process_owner(box: Any) -> ProcessBuffer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
@@ -46,13 +48,18 @@ class BoundHandler:
         self.handler = handler
         self.face = face
 
-    def __call__(self, comm: Communicator, error: errors.Exception) -> None:
-        """Act on an error; returns where the call that failed is to raise it."""
-        if self.handler.function is not None:
-            self.handler.function(self.face._make(comm), error.Get_error_code())
-        elif self.handler is not handlers.RETURN:
+    def __call__(self, comm: Communicator, error: errors.Exception) -> bool:
+        """Act on an error; True where the user's function has dealt with it."""
+        function = self.handler.function
+        if function is None:
             rank = comm.box.rank.number
             abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
+        try:
+            function(self.face._make(comm), error.Get_error_code())
+        except Exception as problem:
+            print("".join(traceback.format_exception(problem)), end="", file=sys.stderr)
+            abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
+        return True
 
 
 class Management(Handle):
@@ -69,12 +76,9 @@ class Management(Handle):
         return self._impl is WORLD or self._impl is SELF
 
     def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any:
-        """The face of a new communicator, which inherits the error handler; null for None."""
+        """The face of a new communicator; null for None. mpi4py gives each the error handler ERRORS_RETURN."""
         cls = cls or self._plain()
-        if made is None:
-            return cls()
-        made.errhandler = self._comm().errhandler
-        return cls._make(made)
+        return cls() if made is None else cls._make(made)
 
     def _plain(self) -> type[Any]:
         raise NotImplementedError

@@ -120,8 +120,8 @@ class PointToPoint(Handle):
         try:
             target.unpack(message.data)
         except errors.Exception as error:
-            comm.report(error)
-            raise
+            if not comm.report(error):
+                raise
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
@@ -153,8 +153,8 @@ class PointToPoint(Handle):
         try:
             target.unpack(message.data)
         except errors.Exception as error:
-            comm.report(error)
-            raise
+            if not comm.report(error):
+                raise
 
     def Sendrecv_replace(
         self,
@@ -346,21 +346,23 @@ def _dumps(obj: Any, dest: int) -> bytes:
 def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
     """Check a destination and a tag; False for PROC_NULL, where nothing is to be done."""
     if not 0 <= tag <= TAG_LIMIT:
-        comm.fail(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}")
+        comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}")
+        return False
     if 0 <= dest < len(comm.remote):
         return True
     if dest != PROC_NULL:
-        comm.fail(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
+        comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
     return False
 
 
 def _valid_source(comm: Communicator, source: int, tag: int) -> bool:
     if not 0 <= tag <= TAG_LIMIT and tag != ANY_TAG:
-        comm.fail(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
+        comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
+        return False
     if 0 <= source < len(comm.remote) or source == ANY_SOURCE:
         return True
     if source != PROC_NULL:
-        comm.fail(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
+        comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
     return False
 
 
@@ -414,7 +416,8 @@ def _sendrecv(
     name: str,
     check: bool,
 ) -> Any:
-    _valid_dest(comm, dest, sendtag)
+    if not _valid_dest(comm, dest, sendtag):
+        dest = PROC_NULL
     if not _valid_source(comm, source, recvtag):
         _send(comm, data, dest, sendtag, STANDARD_MODE, name, check)
         if status is not None:
@@ -426,8 +429,9 @@ def _sendrecv(
     try:
         return finish(message.data)
     except errors.Exception as error:
-        comm.report(error)
-        raise
+        if not comm.report(error):
+            raise
+        return None
 
 
 def _probe(

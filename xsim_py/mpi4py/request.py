@@ -110,8 +110,9 @@ def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
     try:
         return finish(data)
     except errors.Exception as error:
-        comm.report(error)
-        raise
+        if not comm.report(error):
+            raise
+        return None
 
 
 def _empty(status: Status | None) -> None:
