@@ -143,7 +143,6 @@ def test_the_parts_of_a_grid_cover_it(grid, data):
         (lambda: DistGraph((1,), (2,), (3,), (-1,)).check(4), c.ERR_ARG),
         (lambda: check_edges([0, 9], 4), c.ERR_RANK),
         (lambda: check_edges([0], 4, (-2,)), c.ERR_ARG),
-        (lambda: weights_of(c.WEIGHTS_EMPTY, 1), c.ERR_ARG),
     ],
 )
 def test_what_is_no_topology_is_an_error(call, error):
@@ -170,3 +169,5 @@ def test_weights_are_a_list_or_nothing():
     assert weights_of(c.WEIGHTS_EMPTY, 0) == weights_of([], 0) == ()
     with pytest.raises(ValueError, match="expecting 2 items, got 1"):
         weights_of([3], 2)
+    with pytest.raises(ValueError, match="empty weights but nonzero degree"):
+        weights_of(c.WEIGHTS_EMPTY, 1)

@@ -258,14 +258,14 @@ def _check_weights(weights: Sequence[int]) -> None:
 
 def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
     """What a program gave as weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
-    if weights is None or weights is c.UNWEIGHTED:
+    if weights is None:
         return None
     if isinstance(weights, int):
         if weights == c.UNWEIGHTED:
             return None
-        if weights == c.WEIGHTS_EMPTY and count == 0:
-            return ()
-        fail(c.ERR_ARG, f"{count} edges without a weight")
+        if count:
+            raise ValueError("empty weights but nonzero degree")
+        return ()
     if len(weights) != count:
         raise ValueError(f"expecting {count} items, got {len(weights)}")
     return tuple(weights)

@@ -94,7 +94,7 @@ class Topocomm(Intracomm):
     def __new__(cls, comm: Comm | None = None) -> Topocomm:
         self: Topocomm = cls._copy(comm)
         if self and self.Get_topology() not in cls._kinds:
-            raise TypeError(f"expecting {cls._expected} communicator")
+            raise TypeError(f"expecting {cls._expected if self.is_topo else 'a topology'} communicator")
         return self
 
     @property
