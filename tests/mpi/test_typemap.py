@@ -96,9 +96,7 @@ def test_packing_takes_the_elements_of_the_type_map_in_order(seed, count):
     if not fits(datatype, count):
         return
     core, data = datatype._impl, memory(seed).tobytes()
-    wanted = b"".join(
-        data[ORIGIN + i * core.extent + at :][:size] for i in range(count) for at, size in typemap(core)
-    )
+    wanted = b"".join(data[ORIGIN + i * core.extent + at :][:size] for i in range(count) for at, size in typemap(core))
     assert core.size * count == len(wanted)
     assert core.pack(memoryview(data), ORIGIN, count) == wanted
 

@@ -134,9 +134,7 @@ def _pair(mpi_name: str, value: str, handle: int) -> Type:
     return _named(found, mpi_name, members, "pair", handle, "", "")
 
 
-def _named(
-    found: Type, mpi_name: str, dtype: np.dtype[Any], kind: str, handle: int, typechar: str, code: str
-) -> Type:
+def _named(found: Type, mpi_name: str, dtype: np.dtype[Any], kind: str, handle: int, typechar: str, code: str) -> Type:
     found.name = f"MPI_{mpi_name}"
     found.dtype = dtype
     found.kind = kind

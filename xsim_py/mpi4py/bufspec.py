@@ -452,4 +452,3 @@ def _no_negatives(counts: list[int]) -> None:
     for count in counts:
         if count < 0:
             fail(c.ERR_COUNT, f"negative count {count}")
-
