@@ -21,7 +21,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin, channel, note, pick, timed
+from xsim_py.mpi.calls import begin, channel, note, pick, record, timed
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut
 from xsim_py.mpi.collectives.choose import Algorithm
@@ -29,6 +29,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.management import gather_everywhere
 from xsim_py.mpi.op import make_fold
+from xsim_py.process import current
 
 from .bufspec import (
     Message,
@@ -73,28 +74,37 @@ _COUNT = struct.Struct("<q")
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Call a plan and do what it says, now."""
+    fiber = current.fiber
+    assert fiber is not None
+    start_ps = fiber.clock_ps
     try:
         size_bytes, body = plan(comm, name, *args)
-        return timed(comm, name, size_bytes, body)
+        result = body()
     except errors.Exception as error:
-        comm.report(error)
-        raise
+        if not comm.report(error):
+            raise
+        return None
+    record(comm, name, size_bytes, fiber.clock_ps - start_ps)
+    return result
 
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
     """Call a plan and begin what it says."""
-    size_bytes, body = handled(comm, plan, comm, name, *args)
-    made: Request = Request._make(Task(begin(name, partial(handled, comm, timed, comm, name, size_bytes, body))))
+    planned = handled(comm, plan, comm, name, *args)
+    if planned is None:
+        return Request()
+    made: Request = Request._make(Task(begin(name, partial(handled, comm, timed, comm, name, *planned))))
     return made
 
 
 def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function whose MPI errors go to the communicator's error handler."""
+    """Call a function whose MPI errors go to the communicator's error handler; None where that has dealt with one."""
     try:
         return function(*args)
     except errors.Exception as error:
-        comm.report(error)
-        raise
+        if not comm.report(error):
+            raise
+        return None
 
 
 # ---------------------------------------------------------------------------------- what the operations have in common

@@ -62,13 +62,15 @@ class Topologies(Handle):
     ) -> Cartcomm:
         from .topocomm import Cartcomm
 
-        made: Cartcomm = self._with_topology(_cartesian(dims, periods), Cartcomm, "Intracomm.Create_cart")
+        grid = _cartesian(dims, periods)
+        made: Cartcomm = self._with_topology(grid, grid.size, Cartcomm, "Intracomm.Create_cart")
         return made
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
         from .topocomm import Graphcomm
 
-        made: Graphcomm = self._with_topology(_graph(index, edges), Graphcomm, "Intracomm.Create_graph")
+        graph = _graph(index, edges)
+        made: Graphcomm = self._with_topology(graph, graph.size, Graphcomm, "Intracomm.Create_graph")
         return made
 
     def Create_dist_graph_adjacent(
@@ -90,9 +92,9 @@ class Topologies(Handle):
             weights_of(sourceweights, len(arriving)),
             weights_of(destweights, len(leaving)),
         )
-        handled(comm, graph.check, len(comm.ranks))
-        name = "Intracomm.Create_dist_graph_adjacent"
-        made: Distgraphcomm = self._new(manage.create_topology(comm, len(comm.ranks), graph, name), Distgraphcomm)
+        made: Distgraphcomm = self._with_topology(
+            graph, len(comm.ranks), Distgraphcomm, "Intracomm.Create_dist_graph_adjacent"
+        )
         return made
 
     def Create_dist_graph(
@@ -106,8 +108,7 @@ class Topologies(Handle):
     ) -> Distgraphcomm:
         from .topocomm import Distgraphcomm
 
-        comm = self._comm()
-        name = "Intracomm.Create_dist_graph"
+        comm, name = self._comm(), "Intracomm.Create_dist_graph"
         starts, counts = int_list(sources), int_list(degrees)
         if len(counts) != len(starts):
             raise ValueError(f"expecting {len(starts)} items, got {len(counts)}")
@@ -115,12 +116,16 @@ class Topologies(Handle):
         if len(ends) != sum(counts):
             raise ValueError(f"expecting {sum(counts)} items, got {len(ends)}")
         given = weights_of(weights, len(ends))
-        handled(comm, check_edges, (*starts, *ends), len(comm.ranks), given)
         begins = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
         edges = list(zip(begins, ends, given or [1] * len(ends), strict=True))
-        joined = manage.exchange_edges(comm, edges, name)
-        graph = gather_edges(comm.me, [joined], weighted=given is not None)
-        made: Distgraphcomm = self._new(manage.create_topology(comm, len(comm.ranks), graph, name), Distgraphcomm)
+
+        def create() -> Communicator | None:
+            check_edges((*starts, *ends), len(comm.ranks), given)
+            joined = manage.exchange_edges(comm, edges, name)
+            graph = gather_edges(comm.me, [joined], weighted=given is not None)
+            return manage.create_topology(comm, len(comm.ranks), graph, name)
+
+        made: Distgraphcomm = self._new(handled(comm, create), Distgraphcomm)
         return made
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
@@ -134,7 +139,11 @@ class Topologies(Handle):
         handled(comm, topology.check, len(comm.ranks))
         return comm.me if comm.me < topology.size else c.UNDEFINED
 
-    def _with_topology(self, topology: Cartesian | Graph, cls: type[Any], name: str) -> Any:
+    def _with_topology(self, topology: Any, members: int, cls: type[Any], name: str) -> Any:
         comm = self._comm()
-        handled(comm, topology.check, len(comm.ranks))
-        return self._new(manage.create_topology(comm, topology.size, topology, name), cls)
+
+        def create() -> Communicator | None:
+            topology.check(len(comm.ranks))
+            return manage.create_topology(comm, members, topology, name)
+
+        return self._new(handled(comm, create), cls)
