@@ -22,7 +22,7 @@ from .p2p import STANDARD_MODE, receive, start_receive, start_send, wait
 if TYPE_CHECKING:
     from .comm import Communicator
 
-__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "note", "pick", "timed", "wait_all"]
+__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "note", "pick", "record", "timed", "wait_all"]
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -284,18 +284,17 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
 
 
 def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any]) -> Any:
-    """Run ``body()`` in the running fiber, and enter the call into the table of collectives.
-
-    Parameters
-    ----------
-    size_bytes : int
-        What this rank contributes.
-    """
+    """Run ``body()`` in the running fiber, and `record` it."""
     fiber = current.fiber
     assert fiber is not None
     start_ps = fiber.clock_ps
     result = body()
-    spent_ps = fiber.clock_ps - start_ps
+    record(comm, name, size_bytes, fiber.clock_ps - start_ps)
+    return result
+
+
+def record(comm: Communicator, name: str, size_bytes: int, spent_ps: int) -> None:
+    """Enter a call into the table of collectives: what this rank contributed, and how long it took."""
     calls = comm.fabric.calls
     key = (comm.label(), name)
     row = calls.get(key)
@@ -306,4 +305,3 @@ def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any
     row[2] += spent_ps
     if spent_ps > row[3]:
         row[3] = spent_ps
-    return result

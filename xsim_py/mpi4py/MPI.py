@@ -27,9 +27,14 @@ from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.status import Status
 from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
 
+__pyx_capi__: dict[str, object] = {}  # what the real one offers to compiled code; there is nothing to offer here
+_typedict = _datatype.TYPE_DICT
+_typedict_c = _datatype.TYPE_DICT_C
+_typedict_f = _datatype.TYPE_DICT_F
+
 globals().update({name: value for name, value in vars(_constants).items() if name.isupper()})
 globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-del annotations  # type: ignore[name-defined]
+del annotations, _constants, _datatype, _functions, _op  # type: ignore[name-defined]

@@ -12,6 +12,7 @@ from .collective import Collectives, Scans
 from .group import Group
 from .handle import Null
 from .management import Management
+from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
 from .p2p import SELF, WORLD, PointToPoint
 from .topologies import Topologies
@@ -19,6 +20,7 @@ from .topologies import Topologies
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intracomm"]
 
 
+@fill
 class Comm(Management, PointToPoint, Collectives, ObjectCollectives):
     """Communication context."""
 
@@ -39,6 +41,7 @@ class Comm(Management, PointToPoint, Collectives, ObjectCollectives):
         return parent
 
 
+@fill
 class Intracomm(Comm, Scans, ObjectScans, Topologies):
     """Intracommunicator."""
 
@@ -68,6 +71,7 @@ class Intracomm(Comm, Scans, ObjectScans, Topologies):
         return made
 
 
+@fill
 class Intercomm(Comm):
     """Intercommunicator."""
 

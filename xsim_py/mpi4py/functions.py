@@ -19,9 +19,11 @@ from xsim_py.process import clock
 from xsim_py.process.compute import declare
 
 from . import attached
+from .comm import Comm, Intercomm, Intracomm
+from .datatype import _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
-from .info import Info
+from .info import INFO_NULL, Info
 from .management import _room
 from .memory import BottomType, buffer, exported
 from .missing import stub
@@ -73,6 +75,10 @@ __all__ = [
     "_addressof",
     "_comm_lock",
     "_comm_lock_table",
+    "_commctx_inter",
+    "_commctx_intra",
+    "_datatype_create",
+    "_datatype_decode",
     "_handleof",
     "_set_abort_status",
     "_sizeof",
@@ -210,7 +216,7 @@ def Aint_diff(addr1: int, addr2: int) -> int:
     return operator.index(addr1) - operator.index(addr2)
 
 
-def Alloc_mem(size: int, info: Any = None) -> buffer:
+def Alloc_mem(size: int, info: Info = INFO_NULL) -> buffer:
     return buffer.allocate(size)
 
 
@@ -252,6 +258,43 @@ def _comm_lock_table(comm: Any) -> dict[Hashable, Lock]:
 
 def _comm_lock(comm: Any, key: Hashable | None = None) -> Lock:
     return _comm_lock_table(comm).setdefault(key, Lock())
+
+
+class _Twin:
+    """A duplicate of a communicator for mpi4py's own messages, made on first use, and the next tag on it."""
+
+    __slots__ = ("comm", "local", "low_group", "tag")
+
+    def __init__(self, comm: Any, local: Any, low_group: bool) -> None:
+        self.comm = comm
+        self.local = local
+        self.low_group = low_group
+        self.tag = 0
+
+    def next_tag(self) -> int:
+        """Count a use; the same at every member, for uses are collective."""
+        self.tag += 1
+        return self.tag - 1
+
+
+def _twin(comm: Comm) -> _Twin:
+    def make() -> _Twin:
+        if not isinstance(comm, Intercomm):
+            return _Twin(comm.Dup(), None, False)
+        state = comm._comm()
+        return _Twin(comm.Dup(), Intracomm._make(state.local), state.ranks[0] < state.remote[0])
+
+    return own(f"twin of {comm._comm().cid}", make)
+
+
+def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
+    twin = _twin(comm)
+    return twin.comm, twin.next_tag()
+
+
+def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
+    twin = _twin(comm)
+    return twin.comm, twin.next_tag(), twin.local, twin.low_group
 
 
 def _sizeof(arg: Any) -> int:

@@ -18,6 +18,7 @@ from xsim_py.mpi.p2p import wait
 from xsim_py.process import current
 
 from .handle import Handle, Null
+from .missing import fill
 from .status import Status
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
@@ -504,6 +505,7 @@ def _peek(task: Task, status: Status | None) -> None:
             status.Set_cancelled(True)
 
 
+@fill
 class Prequest(Request):
     """Persistent request handle."""
 

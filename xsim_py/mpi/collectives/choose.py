@@ -32,6 +32,8 @@ from xsim_py.mpi.collectives import (
     scatter,
 )
 
+from xsim_py.mpi.collectives.channel import Channel, Fold
+
 __all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name"]
 
 Algorithm: TypeAlias = "Callable[..., Any]"
@@ -185,8 +187,8 @@ def choose(operation: str, comm_size: int, size_bytes: int = 0, commutative: boo
     name = choose_name(operation, comm_size, size_bytes, commutative, preference)
     algorithm = REGISTRY[operation][name]
     if algorithm is allreduce.nonoverlapping:
-        return partial(algorithm, reduce=choose("reduce", comm_size, size_bytes, commutative),
-                       bcast=choose("bcast", comm_size, size_bytes))
+        return _reduce_then_bcast(choose("reduce", comm_size, size_bytes, commutative),
+                                  choose("bcast", comm_size, size_bytes))
     if algorithm is reduce_scatter.nonoverlapping:
         block = operation == "reduce_scatter_block"
         whole_bytes = size_bytes * comm_size if block else size_bytes
@@ -197,3 +199,16 @@ def choose(operation: str, comm_size: int, size_bytes: int = 0, commutative: boo
                        gather=choose("gather", comm_size, size_bytes) if operation == "allgather" else gather.linear,
                        bcast=choose("bcast", comm_size, size_bytes * comm_size))
     return algorithm
+
+
+def _reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
+    """`allreduce.nonoverlapping` with its two parts put in: hot path.
+
+    A `partial` would do, but is called through C, and every C frame is part of the stack that a switch of ranks copies.
+    """
+
+    def nonoverlapping(ch: Channel, data: bytes, fold: Fold) -> bytes:
+        result: bytes = broadcast(ch, reduction(ch, data, fold, 0), 0, len(data))
+        return result
+
+    return nonoverlapping
