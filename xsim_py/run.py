@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import sys
@@ -24,10 +25,11 @@ from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.network import Network
 from xsim_py.outcome import assemble
-from xsim_py.process import clock, compute, context, life, randomness
+from xsim_py.process import clock, compute, context, current, life, own, randomness
+from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
-from xsim_py.process.program import PrivateModules, Program
+from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ __all__ = ["simulate"]
 _TICK_S = 0.25
 _PAIRS_UP_TO_RANKS = 1024
 _UNBOUNDED_PS = 1 << 90
+_WITH_BACKGROUND_PS = 10**9
+_KINDS = (None, "script", "module", "code", "callable")
 
 
 def simulate(
@@ -86,7 +90,8 @@ def simulate(
     label : bool
         Put ``[rank]`` in front of each printed line.
     background : sequence of callables, optional
-        Each gets the `simpy.Environment` (picoseconds) and returns a SimPy process, which runs beside the ranks.
+        Each gets the `simpy.Environment` (picoseconds) and returns the generator of a SimPy process, which runs beside
+        the ranks, and ends with them.
     stdout, stderr : text file, optional
         Where the program's output goes.
     progress : callable, optional
@@ -105,18 +110,51 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    if not isinstance(ranks, int) or ranks < 1:
-        raise ConfigError(f"ranks: {ranks!r} is not a number of ranks; give at least 1")
-    if ranks > MAX_ORIGINS // 2:
-        raise ConfigError(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
-    if not isinstance(shards, int) or shards < 1:
-        raise ConfigError(f"shards: {shards!r} is not a number of shards; give at least 1")
+    _check(ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
     spec = load_machine(machine, overrides=overrides)
     what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
-    run.sinks = (stdout or sys.stdout, stderr or sys.stderr)
+    run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
-    return run.go(wall_limit_s, background, progress, started)
+    with _only_one(), run.transport.together():
+        return run.go(wall_limit_s, background, progress, started)
+
+
+def _check(*, ranks: Any, shards: Any, kind: str | None, compute: str | None, wall_limit_s: float | None) -> None:
+    """What has nothing to do with the machine."""
+    problems = []
+    if not isinstance(ranks, int) or ranks < 1:
+        problems.append(f"ranks: {ranks!r} is not a number of ranks; give at least 1")
+    elif ranks > MAX_ORIGINS // 2:
+        problems.append(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
+    if not isinstance(shards, int) or shards < 1:
+        problems.append(f"shards: {shards!r} is not a number of shards; give at least 1")
+    if kind not in _KINDS:
+        problems.append(f"kind: {kind!r} is not one of script, module, code and callable")
+    if compute not in (None, "none", "measured"):
+        problems.append(f"compute: {compute!r} is not one of none and measured")
+    if wall_limit_s is not None and threading.current_thread() is not threading.main_thread():
+        problems.append("wall_limit_s: a wall limit needs the main thread, and simulate() was called in another")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """A run puts virtual things in the place of this process's own: there can be one at a time."""
+    if current.here() is not None:
+        raise ConfigError("simulate() was called by a program that is being simulated itself")
+    if not _running.acquire(blocking=False):
+        raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
+    current.thread = threading.get_ident()
+    try:
+        yield
+    finally:
+        current.fiber = None
+        _running.release()
+
+
+_running = threading.Lock()
 
 
 class _Run:
@@ -141,10 +179,13 @@ class _Run:
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
 
-    def lookahead_ps(self) -> int:
-        """How far each shard may run ahead; without a limit where there is one shard only."""
+    def lookahead_ps(self, *, background: bool) -> int:
+        """How far each shard may run ahead; without a limit where there is one shard only.
+
+        Background processes may go on for ever: only between windows does anybody see that the ranks have ended.
+        """
         if self.transport.size == 1:
-            return _UNBOUNDED_PS
+            return _WITH_BACKGROUND_PS if background else _UNBOUNDED_PS
         if self.ranks == 1:
             return 1
         lookahead = min(self.network.min_latency_ps(self.blocks), self.launcher_ps)
@@ -174,12 +215,12 @@ class _Run:
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
         """Run to the end, whatever that is."""
-        lookahead_ps = self.lookahead_ps()
+        lookahead_ps = self.lookahead_ps(background=bool(background))
         self._make_shards(background)
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
-        with Patches() as patches, self._watched(wall_limit_s, progress):
+        with Patches() as patches, self._watched(wall_limit_s, progress), _patient_collector():
             self._isolate(patches)
             body = life.body(self.program)
             try:
@@ -191,6 +232,7 @@ class _Run:
                 for shard in self.shards:
                     shard.abandon()
                 context.forget()
+                current.fiber = None
         gathered = self.transport.gather(parts)
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(gathered, cost)
@@ -203,6 +245,8 @@ class _Run:
                 output.add(part.lines)
             ended_ps = max((part.stopped_ps for part in parts if part.stopped_ps is not None), default=_UNBOUNDED_PS)
             output.flush(ended_ps + 1)
+            if output.error is not None:
+                raise output.error
             facts = {
                 **self.provenance(),
                 "cpu_s": cost[0],
@@ -227,7 +271,7 @@ class _Run:
                 number=number,
                 blocks=self.blocks,
                 control=self.control,
-                output=Output(self.sinks if number == 0 else None, label=self.label),
+                output=Output(self.sinks if number == 0 else None, label=self.label, refused=self._refused),
                 abort_delay_ps=self.launcher_ps,
             )
             account = self.network.contention()
@@ -238,6 +282,9 @@ class _Run:
                 for make in background:
                     shard.kernel.process(make(shard.kernel))
 
+    def _refused(self) -> None:
+        self.control.stop("no output")
+
     def _isolate(self, patches: Patches) -> None:
         """Put virtual things in the place of the real ones for the duration of the run."""
         install_face(patches)
@@ -246,12 +293,13 @@ class _Run:
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)
+        own.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))
         if self.program.folder is not None:
             patches.set(sys, "meta_path", [PrivateModules(self.program.folder), *sys.meta_path])
-            patches.set(sys, "path", [str(self.program.folder), *sys.path[1:]])
+            patches.set(sys, "path", [str(self.program.folder), *sys.path])
 
     @contextmanager
     def _watched(
@@ -262,15 +310,14 @@ class _Run:
         Signals reach the main thread only; elsewhere there is neither a limit nor a line.
         """
         if threading.current_thread() is not threading.main_thread():
-            if wall_limit_s is not None:
-                raise ConfigError("a wall limit needs the main thread, and simulate() was called in another")
             yield
             return
-        began = time.perf_counter
-        start_s = began()
+        clock_s = time.perf_counter
+        start_s = clock_s()
 
         def look(*_: object) -> None:
-            if wall_limit_s is not None and began() - start_s >= wall_limit_s:
+            limit_reached = wall_limit_s is not None and clock_s() - start_s >= wall_limit_s
+            if limit_reached or self.control.stop_reason:
                 self.control.stop("wall limit")
             if self.transport.size == 1:
                 self.shards[0].output.flush(self.shards[0].kernel.now_ps)
@@ -293,3 +340,18 @@ class _Run:
             signal.signal(signal.SIGINT, before[1])
 
 
+@contextmanager
+def _patient_collector() -> Iterator[None]:
+    """Let Python's garbage collector look less often while a run lasts.
+
+    Messages under way are objects that live for a while and then go, without cycles. The collector's usual thresholds
+    make it look through all of them again and again: half of the time of an allreduce on 16,384 ranks.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()

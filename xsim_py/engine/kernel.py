@@ -1,13 +1,13 @@
 """The event queue of one shard: a SimPy environment whose order does not depend on who inserted first.
 
-Prior art: SimPy orders its heap by ``(time, priority, insertion number)``. Insertion order differs between one shard and
-three, so here the third part is the *origin*: the rank that caused the event, and that rank's own count of events. Both
-are the same however the ranks are spread over shards (Simian and ROSS users know the opposite as the usual cause of runs
-that cannot be repeated).
+Prior art: SimPy orders its heap by ``(time, priority, insertion number)``. Insertion order differs between one shard
+and three, so here the third part is the *origin*: the rank that caused the event, and that rank's own count of events.
+Both are the same however the ranks are spread over shards (Simian and ROSS users know the opposite as the usual cause
+of runs that cannot be repeated).
 
 What differs from SimPy: an entry of the heap is ``(time_ps, key, handler, argument)`` and is run by calling
-``handler(argument)``. A message thus costs one tuple and no `simpy.Event`. Native SimPy events go through the same heap,
-with `Kernel._fire` as their handler, so processes written for SimPy share the clock with the virtual ranks.
+``handler(argument)``. A message thus costs one tuple and no `simpy.Event`. Native SimPy events go through the same
+heap, with `_fire` as their handler, so processes written for SimPy share the clock with the virtual ranks.
 
 Cost: one heap push and pop, about 0.5 us in CPython 3.11.
 """
@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NoReturn
 
 import simpy
+from simpy.core import EmptySchedule, StopSimulation
 from simpy.events import Event
 
-__all__ = ["INFINITY_PS", "Kernel", "first_key"]
+__all__ = ["INFINITY_PS", "Halted", "Kernel", "first_key"]
 
 INFINITY_PS = 1 << 100
 """Later than every event, in picoseconds."""
@@ -43,8 +44,15 @@ def first_key(origin: int) -> int:
     return (1 << _PRIORITY_SHIFT) | (origin << _COUNT_BITS)
 
 
+class Halted(BaseException):
+    """Leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
+
+
 class Kernel(simpy.Environment):
     """The clock and the queue of one shard; time is an integer number of picoseconds.
+
+    Native SimPy processes are company for the ranks: where only their events are left, the run is over, however long
+    they would go on (background traffic usually has no end).
 
     Parameters
     ----------
@@ -56,6 +64,7 @@ class Kernel(simpy.Environment):
         super().__init__(0)
         self._queue: list[tuple[int, int, Callable[[Any], object], Any]] = []  # type: ignore[assignment]
         self._native_key = first_key(native_origin)
+        self._native_pending = 0
         self.events = 0
         self.stopped = False
 
@@ -69,8 +78,8 @@ class Kernel(simpy.Environment):
         heappush(self._queue, (time_ps, key, handler, argument))
 
     def next_ps(self) -> int:
-        """The time of the earliest event, or `INFINITY_PS`."""
-        return self._queue[0][0] if self._queue else INFINITY_PS
+        """The time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
+        return self._queue[0][0] if len(self._queue) > self._native_pending else INFINITY_PS
 
     def run_window(self, end_ps: int) -> None:
         """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""
@@ -84,7 +93,12 @@ class Kernel(simpy.Environment):
     def stop(self, _: object = None) -> None:
         """Forget everything that was still to come: the run ends at this event."""
         self._queue.clear()
+        self._native_pending = 0
         self.stopped = True
+
+    def halt(self) -> None:
+        """Have `run_window` raise `Halted` before the next event; safe in a signal handler."""
+        heappush(self._queue, (-1, 0, _halt, None))
 
     # ---------------------------------------------------------------- the side that native SimPy processes see
 
@@ -93,9 +107,8 @@ class Kernel(simpy.Environment):
         if delay != int(delay):
             raise ValueError(f"a delay of {delay!r} ps: virtual time is a whole number of picoseconds")
         self._native_key += 1
-        key = self._native_key
-        if priority == 0:
-            key &= ~(1 << _PRIORITY_SHIFT)
+        key = self._native_key + ((priority - 1) << _PRIORITY_SHIFT)
+        self._native_pending += 1
         heappush(self._queue, (self._now + int(delay), key, _fire, event))  # type: ignore[misc]
 
     def peek(self) -> float:
@@ -105,15 +118,27 @@ class Kernel(simpy.Environment):
     def step(self) -> None:
         """Run one event, as `simpy.Environment.step` does."""
         if not self._queue:
-            raise simpy.core.EmptySchedule
+            raise EmptySchedule
         self._now, _, handler, argument = heappop(self._queue)
         self.events += 1
         handler(argument)
 
 
+def _halt(_: object) -> NoReturn:
+    raise Halted
+
+
 def _fire(event: Event) -> None:
+    """What `simpy.Environment.step` does with an event."""
+    kernel = event.env
+    kernel._native_pending -= 1  # type: ignore[attr-defined]
     callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-    for callback in callbacks:
-        callback(event)
+    try:
+        for callback in callbacks:
+            callback(event)
+    except StopSimulation:
+        event.callbacks = callbacks[callbacks.index(callback) + 1 :]
+        kernel.schedule(event, -1)  # type: ignore[arg-type]
+        raise
     if not event._ok and not hasattr(event, "_defused"):
         raise event._value

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .kernel import INFINITY_PS
@@ -42,30 +45,34 @@ class Mpi:
         self.size = self._comm.Get_size()
         self.local = range(self._comm.Get_rank(), self._comm.Get_rank() + 1)
 
-    def run(self, shards: list[Shard], lookahead_ps: int) -> None:
-        """See `Transport.run`; an exception in one process ends all of them, for the others would wait for ever."""
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """See `Transport.together`; the others would wait for this process for ever."""
         try:
-            self._run(shards[0], lookahead_ps)
+            yield
         except BaseException:
-            import traceback
-
             traceback.print_exc()
             sys.stderr.flush()
             self._comm.Abort(70)
 
-    def _run(self, shard: Shard, lookahead_ps: int) -> None:
-        comm = self._comm
-        horizon = min(comm.allgather(shard.next_ps()))
+    def run(self, shards: list[Shard], lookahead_ps: int) -> None:
+        """See `Transport.run`."""
+        shard = shards[0]
+        self._exchange(shard)
+        horizon = min(self._comm.allgather(shard.next_ps()))
         stop = False
         while horizon < INFINITY_PS and not stop:
             shard.run_window(horizon + lookahead_ps)
-            for batch in comm.alltoall(shard.take_outbox()):
-                if batch is not None:
-                    shard.receive(batch)
+            self._exchange(shard)
             # The earliest event anywhere is known only after the exchange: a message may be the earliest.
-            summary = comm.allgather((shard.next_ps(), shard.window_done(horizon)))
+            summary = self._comm.allgather((shard.next_ps(), shard.window_done(horizon)))
             horizon = min(entry[0] for entry in summary)
             stop = any(entry[1] for entry in summary)
+
+    def _exchange(self, shard: Shard) -> None:
+        for batch in self._comm.alltoall(shard.take_outbox()):
+            if batch is not None:
+                shard.receive(batch)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

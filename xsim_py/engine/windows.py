@@ -11,6 +11,7 @@ One shard has an infinite lookahead and therefore a single window: the serial ru
 from __future__ import annotations
 
 import pickle
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from .kernel import INFINITY_PS
@@ -50,8 +51,15 @@ class Transport(Protocol):
     local: range
     """The shards that live in this process."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Within this an exception in one process ends all of them."""
+        ...
+
     def run(self, shards: list[Any], lookahead_ps: int) -> None:
-        """Run the shards of this process to the end of the whole simulation."""
+        """Run the shards of this process to the end of the whole simulation.
+
+        Their outboxes may hold something already: what the ranks have sent before their first wait.
+        """
         ...
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
@@ -70,22 +78,26 @@ class Loopback:
         self.size = size
         self.local = range(size)
 
+    def together(self) -> AbstractContextManager[None]:
+        """See `Transport.together`."""
+        return nullcontext()
+
     def run(self, shards: list[Shard], lookahead_ps: int) -> None:
         """See `Transport.run`."""
-        while True:
-            horizon = min(shard.next_ps() for shard in shards)
-            if horizon >= INFINITY_PS:
-                return
-            end = horizon + lookahead_ps
+        self._exchange(shards)
+        while (horizon := min(shard.next_ps() for shard in shards)) < INFINITY_PS:
             for shard in shards:
-                shard.run_window(end)
-            for shard in shards:
-                for target, batch in enumerate(shard.take_outbox()):
-                    if batch is not None:
-                        shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
+                shard.run_window(horizon + lookahead_ps)
+            self._exchange(shards)
             stops = [shard.window_done(horizon) for shard in shards]
             if any(stops):
                 return
+
+    def _exchange(self, shards: list[Shard]) -> None:
+        for shard in shards:
+            for target, batch in enumerate(shard.take_outbox()):
+                if batch is not None:
+                    shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

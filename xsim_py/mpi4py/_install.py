@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from xsim_py.mpi import private
@@ -17,12 +18,16 @@ def install_face(patches: Patches) -> None:
     import xsim_py.mpi4py
     import xsim_py.mpi4py.MPI
 
-    for name in [name for name in sys.modules if name == "mpi4py" or name.startswith("mpi4py.")]:
-        patches.set_item(sys.modules, name, None)
-        del sys.modules[name]
-    patches.set_item(sys.modules, "mpi4py", sys.modules["xsim_py.mpi4py"])
-    patches.set_item(sys.modules, "mpi4py.MPI", sys.modules["xsim_py.mpi4py.MPI"])
+    real = _take_out()
+    patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
+    sys.modules["mpi4py"] = sys.modules["xsim_py.mpi4py"]
+    sys.modules["mpi4py.MPI"] = sys.modules["xsim_py.mpi4py.MPI"]
     patches.set(private, "_lookup", _own)
+
+
+def _take_out() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name == "mpi4py" or name.startswith("mpi4py.")]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def _own(name: str, make: Any) -> Any:

@@ -1,7 +1,8 @@
-"""What a rank finds in the interpreter: its own ``__main__``, ``sys.argv`` and private modules.
+"""What a rank finds in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
 
 Real processes share nothing. Here all ranks share one interpreter, so what is a process's own is swapped when the
-simulator switches ranks: two dictionary stores, and two more for each private module that the program has.
+simulator switches ranks: three dictionary stores, and two more for each private module that the program has. What few
+programs change (`own`) is swapped only for the ranks that have changed it.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from . import own
+from .grave import keep_for_ever
+
 if TYPE_CHECKING:
     from types import ModuleType
 
     from .rank import Rank
 
-__all__ = ["forget", "install", "installed"]
+__all__ = ["forget", "install", "installed", "release"]
 
 installed: Rank | None = None
 """The rank whose modules are in ``sys.modules`` now."""
 
-_outside: tuple[ModuleType, list[str]] | None = None
+_outside: tuple[ModuleType, list[str], list[str]] | None = None
+_sys = sys.__dict__  # not `sys.argv = ...`, which goes through `own.PrivateSys`
 
 
 def install(rank: Rank) -> None:
@@ -30,20 +35,40 @@ def install(rank: Rank) -> None:
     modules = sys.modules
     if previous is None:
         _remember()
-    elif previous.modules is not None:
-        for name in previous.modules:
-            modules.pop(name, None)
+    else:
+        if previous.modules is not None:
+            for name in previous.modules:
+                modules.pop(name, None)
+        if previous.own is not None:
+            own.take_back(previous.own)
     main = rank.main
     if main is not None:
         modules["__main__"] = main
-        sys.argv = rank.argv  # type: ignore[assignment]
+        _sys["argv"] = rank.argv
+        _sys["path"] = rank.path
     if rank.modules is not None:
         modules.update(rank.modules)
+    if rank.own is not None:
+        own.put(rank.own)
 
 
 def _remember() -> None:
     global _outside
-    _outside = (sys.modules["__main__"], sys.argv)
+    _outside = (sys.modules["__main__"], sys.argv, sys.path)
+
+
+def release(rank: Rank, *, dead: bool) -> None:
+    """Take away what belonged to a rank that will not run again.
+
+    A dead rank's objects must not be freed: their ``__del__`` is code of the program.
+    """
+    if installed is rank:
+        for name in rank.modules or ():
+            sys.modules.pop(name, None)
+        own.take_back(rank.own or {})
+    if dead:
+        keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
+    rank.main = rank.modules = rank.argv = rank.path = rank.own = None
 
 
 def forget() -> None:
@@ -52,6 +77,7 @@ def forget() -> None:
     if installed is not None and installed.modules:
         for name in installed.modules:
             sys.modules.pop(name, None)
+    own.forget()
     if _outside is not None:
-        sys.modules["__main__"], sys.argv = _outside
+        sys.modules["__main__"], _sys["argv"], _sys["path"] = _outside
     installed = _outside = None

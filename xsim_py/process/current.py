@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from xsim_py.errors import XsimError
@@ -10,10 +11,18 @@ if TYPE_CHECKING:
     from .fiber import Fiber
     from .rank import Rank
 
-__all__ = ["fiber", "rank", "rank_number"]
+__all__ = ["fiber", "here", "rank", "rank_number", "thread"]
 
 fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
+
+thread = 0
+"""The operating system's thread in which the simulation runs."""
+
+
+def here() -> Fiber | None:
+    """The running fiber, if whoever asks is in it: other threads of this process go on while a rank runs."""
+    return fiber if fiber is not None and get_ident() == thread else None
 
 
 def rank() -> Rank:

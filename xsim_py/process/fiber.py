@@ -8,23 +8,24 @@ Only this file switches greenlets. Everything that blocks goes through `Fiber.pa
 
 A fiber that is abandoned (its rank died, or the run ended while it was parked) must never run again, not even a
 ``finally``. A greenlet that is collected is first thrown `GreenletExit`, which would unwind the user's stack; so an
-abandoned greenlet is made immortal. That costs its memory (about 6 KB and what its frames refer to) until the process ends.
+abandoned greenlet is made immortal. That costs its memory (about 6 KB and what its frames refer to) until the process
+ends.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent, greenlet
 
 from . import context, current
+from .grave import keep_for_ever
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Fiber", "Parked", "hub_switch", "in_hub"]
+__all__ = ["Fiber", "Parked"]
 
 
 class Parked:
@@ -94,7 +95,7 @@ class Fiber:
         glet = self.greenlet
         glet.switch()  # type: ignore[union-attr]
         current.fiber = None
-        if not glet:  # type: ignore[truthy-bool]  # a greenlet is true while it is active
+        if not glet:
             self.greenlet = None
 
     def _enter(self, *args: Any) -> None:
@@ -125,20 +126,7 @@ class Fiber:
         """Never run this fiber again; see the head of this file."""
         glet, self.greenlet = self.greenlet, None
         if glet is not None and not glet.dead:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(glet))
+            keep_for_ever(glet)
 
 
 _resume = Fiber.resume
-
-
-def in_hub() -> bool:
-    """Whether the simulator itself runs, not a virtual rank."""
-    return current.fiber is None
-
-
-def hub_switch() -> None:
-    """Leave the running fiber where it stands, for ever, and go on in the simulator; see `Fiber.abandon`."""
-    fiber = current.fiber
-    assert fiber is not None
-    assert fiber.greenlet is not None
-    fiber.greenlet.parent.switch()  # type: ignore[union-attr]

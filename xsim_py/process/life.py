@@ -7,7 +7,7 @@ returns                     ends with status 0, after its ``atexit`` functions
 ``sys.exit(n)``             ends with status n; the others go on, as they do until a real launcher notices
 raises                      prints its traceback and ends with status 1; the launcher ends the job
 ``os._exit(n)``             ends at once: no ``finally``, no ``atexit``; the launcher ends the job (it did not finalise)
-``os.abort()``, ``kill``    the same, with status 128 + signal
+``os.abort()``, ``kill``    the same, with status 128 + signal, unless it has a handler for that signal
 ``MPI.Comm.Abort(n)``       ends the job with status n
 ==========================  =====================================================================================
 
@@ -24,8 +24,10 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import current
-from .fiber import Fiber, hub_switch
+from . import context, current, signals
+from .complaint import report, without_simulator
+from .fiber import Fiber
+from .grave import GRAVE
 from .output import finish_lines
 from .patches import Patches
 
@@ -42,32 +44,38 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
-        status, error = _run_program(rank, program)
-        if error is not None:
-            print(_traceback(error), end="", file=sys.stderr)
+        status, message = _run_program(rank, program)
+        if rank.extra is not None and "atexit" in rank.extra:
+            _run_atexit(rank.extra["atexit"])
+        context.release(rank, dead=False)
         finish_lines(rank, fiber.clock_ps)
-        if error is not None:
-            _announce(rank, status, f"{type(error).__name__}: {error}")
+        if message is not None:
+            _announce(rank, status, message)
         _ended(rank, status)
 
     return run
 
 
-def _run_program(rank: Rank, program: Any) -> tuple[int, BaseException | None]:
+def _run_program(rank: Rank, program: Any) -> tuple[int, str | None]:
+    """The exit status, and what to tell the launcher if it has to end the job."""
     try:
         program.run(rank)
-        status: int = 0
-        error = None
     except SystemExit as stop:
-        status, error = _exit_status(stop.code), None
-    except BaseException as caught:
-        status, error = 1, caught
-    for function, args, kwargs in reversed(rank.private("atexit", list)):
+        return _exit_status(stop.code), None
+    except BaseException as error:
+        message = "".join(traceback.format_exception_only(error)).strip()
+        _call_hook(rank, error)
+        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message
+    return 0, None
+
+
+def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:
+    while functions:
+        function, args, kwargs = functions.pop()
         try:
             function(*args, **kwargs)
-        except BaseException as caught:
-            print(_traceback(caught), end="", file=sys.stderr)
-    return status, error
+        except BaseException as error:
+            report(error)
 
 
 def _exit_status(code: Any) -> int:
@@ -79,19 +87,27 @@ def _exit_status(code: Any) -> int:
     return 1
 
 
-def _traceback(error: BaseException) -> str:
-    """The traceback as Python prints it, without the simulator's own frames at its top."""
-    here = os.path.dirname(__file__)
-    tb = error.__traceback__
-    while tb is not None and os.path.dirname(tb.tb_frame.f_code.co_filename) == here:
-        tb = tb.tb_next
-    return "".join(traceback.format_exception(type(error), error, tb))
+def _call_hook(rank: Rank, error: BaseException) -> None:
+    """Let ``sys.excepthook`` show an uncaught exception; many MPI programs set one that calls Abort."""
+    hook = (rank.own or {}).get("excepthook")
+    if hook is None:
+        report(error)
+        return
+    without_simulator(error)
+    try:
+        hook(type(error), error, error.__traceback__)
+    except SystemExit:
+        pass
+    except BaseException as another:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        report(another)
+        print("\nOriginal exception was:", file=sys.stderr)
+        report(error)
 
 
 def _ended(rank: Rank, status: int) -> None:
     rank.exit_status = status
     rank.ended_ps = rank.fiber.clock_ps
-    rank.main = rank.modules = rank.argv = None
     rank.shard.finished += 1
 
 
@@ -111,12 +127,19 @@ def leave(status: int, message: str | None) -> NoReturn:
     """End the running rank here and now; nothing of it runs any more. With a message, the launcher ends the job."""
     fiber = current.fiber
     assert fiber is not None
+    assert fiber.greenlet is not None
     rank = fiber.rank
     finish_lines(rank, fiber.clock_ps)
     if message is not None:
         _announce(rank, status, message)
+    rank.fiber.clock_ps = fiber.clock_ps
     _ended(rank, status)
-    hub_switch()
+    context.release(rank, dead=True)
+    hub: Any = fiber.greenlet.parent
+    for each in {fiber, rank.fiber}:  # the running one may be that of a non-blocking collective
+        each.abandon()
+        each.greenlet = GRAVE
+    hub.switch()
     raise AssertionError("a rank that has ended was resumed")
 
 
@@ -129,61 +152,40 @@ def abort_job(status: int, message: str) -> NoReturn:
 
 
 def _os_exit(status: int) -> NoReturn:
-    if current.fiber is None:
+    if current.here() is None:
         _real_exit(status)
     leave(status & 0xFF, f"os._exit({status}) without MPI_Finalize")
 
 
 def _os_abort() -> NoReturn:
-    if current.fiber is None:
+    if current.here() is None:
         _real_abort()
     leave(128 + signal.SIGABRT, "os.abort()")
 
 
 def _getpid() -> int:
-    return _real_getpid() if current.fiber is None else _FIRST_PID + current.fiber.rank.number
-
-
-def _kill(pid: int, number: int) -> None:
-    if current.fiber is None:
-        _real_kill(pid, number)
-        return
-    if pid != _getpid():
-        raise PermissionError(1, f"a virtual rank can send signals to itself only, not to process {pid}")
-    _signal_self(number)
-
-
-def _signal_self(number: int) -> None:
-    if number == 0:
-        return
-    name = signal.Signals(number).name
-    leave(128 + number, f"killed by {name}")
-
-
-def _raise_signal(number: int) -> None:
-    if current.fiber is None:
-        _real_raise_signal(number)
-    else:
-        _signal_self(number)
+    fiber = current.here()
+    return _real_getpid() if fiber is None else _FIRST_PID + fiber.rank.number
 
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
-    if current.fiber is None:
+    fiber = current.here()
+    if fiber is None:
         return _real_register(function, *args, **kwargs)
-    current.fiber.rank.private("atexit", list).append((function, args, kwargs))
+    fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function
 
 
 def _unregister(function: Callable[..., Any]) -> None:
-    if current.fiber is None:
+    fiber = current.here()
+    if fiber is None:
         _real_unregister(function)
         return
-    functions = current.fiber.rank.private("atexit", list)
+    functions = fiber.rank.private("atexit", list)
     functions[:] = [entry for entry in functions if entry[0] != function]
 
 
-_real_exit, _real_abort, _real_getpid, _real_kill = os._exit, os.abort, os.getpid, os.kill
-_real_raise_signal = signal.raise_signal
+_real_exit, _real_abort, _real_getpid = os._exit, os.abort, os.getpid
 _real_register, _real_unregister = atexit.register, atexit.unregister
 
 
@@ -192,7 +194,6 @@ def install(patches: Patches) -> None:
     patches.set(os, "_exit", _os_exit)
     patches.set(os, "abort", _os_abort)
     patches.set(os, "getpid", _getpid)
-    patches.set(os, "kill", _kill)
-    patches.set(signal, "raise_signal", _raise_signal)
     patches.set(atexit, "register", _register)
     patches.set(atexit, "unregister", _unregister)
+    signals.install(patches, leave)

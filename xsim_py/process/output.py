@@ -1,4 +1,4 @@
-"""What virtual ranks print, in the order of virtual time.
+"""What virtual ranks print, in the order of virtual time, and what they read.
 
 Lines are collected as ``(clock_ps, rank, count, stream, text)`` and written once no rank can print anything earlier.
 A line's time is that of its newline, as a launcher that forwards whole lines would have it.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from . import current
@@ -16,10 +18,11 @@ from . import current
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Output", "RankInput", "RankStream"]
+__all__ = ["Output", "RankInput", "RankStream", "finish_lines"]
 
 Line = tuple[int, int, int, int, str]
 _MANY_LINES = 20_000
+_DEBUGGER_DEPTH = 12
 
 
 class Output:
@@ -31,12 +34,16 @@ class Output:
         Where shard 0 writes; None elsewhere.
     label : bool
         Put ``[rank]`` in front of each line.
+    refused : callable
+        Called when a sink takes no more, such as a pipe whose reader has gone; `error` says why.
     """
 
-    def __init__(self, sinks: tuple[TextIO, TextIO] | None, *, label: bool) -> None:
+    def __init__(self, sinks: tuple[TextIO, TextIO] | None, *, label: bool, refused: Callable[[], None]) -> None:
         self.lines: list[Line] = []
+        self.error: OSError | None = None
         self._sinks = sinks
         self._label = label
+        self._refused = refused
         self._hash = hashlib.blake2b(digest_size=16)
         self._flushing = False
 
@@ -73,6 +80,10 @@ class Output:
             del self.lines[:done]
             for sink in self._sinks if done else ():
                 sink.flush()
+        except OSError as error:
+            # Not to be raised here, where a rank may be running, which would take it for its own.
+            self.error, self._sinks = error, None
+            self._refused()
         finally:
             self._flushing = False
 
@@ -81,8 +92,16 @@ class Output:
         if stream == 0:
             self._hash.update(f"{rank}:{text}".encode("utf-8", "surrogatepass"))
         if self._label:
-            text = "".join(f"[{rank}] {line}" for line in text.splitlines(keepends=True))
-        self._sinks[stream].write(text)
+            text = "".join(f"[{rank}] {line}\n" for line in text.removesuffix("\n").split("\n"))
+        sink = self._sinks[stream]
+        try:
+            sink.write(text)
+        except UnicodeEncodeError:  # bytes that are no text, or no text in this terminal's encoding
+            if hasattr(sink, "buffer"):
+                sink.flush()
+                sink.buffer.write(text.encode("utf-8", "surrogateescape"))
+            else:
+                sink.write(text.encode("ascii", "backslashreplace").decode())
 
     def digest(self) -> str:
         """A hash of all that was written to standard output, with the ranks, in order."""
@@ -101,12 +120,12 @@ class _Counter:
 
 
 class _Partial:
-    """The unfinished lines of one rank: standard output and standard error."""
+    """The unfinished lines of one rank, in pieces: standard output and standard error."""
 
-    __slots__ = ("texts",)
+    __slots__ = ("pieces",)
 
     def __init__(self) -> None:
-        self.texts = ["", ""]
+        self.pieces: tuple[list[str], list[str]] = ([], [])
 
 
 class RankStream(io.TextIOBase):
@@ -114,10 +133,12 @@ class RankStream(io.TextIOBase):
 
     encoding = "utf-8"
     errors = "surrogateescape"
+    mode = "w"
 
     def __init__(self, stream: int, real: TextIO) -> None:
         self._stream = stream
         self._real = real
+        self.name = ("<stdout>", "<stderr>")[stream]
 
     @property
     def buffer(self) -> Any:
@@ -128,24 +149,37 @@ class RankStream(io.TextIOBase):
         """Always."""
         return True
 
+    def fileno(self) -> int:
+        """The real stream's, for child processes: what they write is in no particular order."""
+        return self._real.fileno()
+
+    def reconfigure(self, **_: Any) -> None:
+        """Nothing: lines are passed on as lines, in UTF-8."""
+
+    def close(self) -> None:
+        """Nothing: the other ranks still need it."""
+
     def write(self, text: str) -> int:
         """Keep the text until its line is complete."""
-        fiber = current.fiber
+        fiber = current.here()
         if fiber is None:
             return self._real.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         rank = fiber.rank
-        texts = rank.private("partial", _Partial).texts
-        head, newline, tail = (texts[self._stream] + text).rpartition("\n")
-        texts[self._stream] = tail
+        pieces = rank.private("partial", _Partial).pieces[self._stream]
+        head, newline, tail = text.rpartition("\n")
         if newline:
-            rank.shard.output.put(rank, self._stream, head + newline, fiber.clock_ps)
+            whole = "".join((*pieces, head, newline))
+            pieces.clear()
+            rank.shard.output.put(rank, self._stream, whole, fiber.clock_ps)
+        if tail:
+            pieces.append(tail)
         return len(text)
 
     def flush(self) -> None:
         """Nothing: a line is passed on when it is complete."""
-        if current.fiber is None:
+        if current.here() is None:
             self._real.flush()
 
 
@@ -156,6 +190,12 @@ class _Binary(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._text.fileno()
+
+    def close(self) -> None:
+        pass
+
     def write(self, data: Any) -> int:
         self._text.write(bytes(data).decode("utf-8", "surrogateescape"))
         return len(bytes(data))
@@ -164,17 +204,19 @@ class _Binary(io.RawIOBase):
 def finish_lines(rank: Rank, clock_ps: int) -> None:
     """Pass on what a rank has printed without a newline; at its end, or because it waits for input."""
     if rank.extra is not None and "partial" in rank.extra:
-        texts = rank.extra["partial"].texts
-        for stream in (0, 1):
-            if texts[stream]:
-                rank.shard.output.put(rank, stream, texts[stream], clock_ps)
-                texts[stream] = ""
+        for stream, pieces in enumerate(rank.extra["partial"].pieces):
+            if pieces:
+                text = "".join(pieces)
+                pieces.clear()
+                rank.shard.output.put(rank, stream, text, clock_ps)
 
 
 class RankInput(io.TextIOBase):
     """``sys.stdin``: the real one for rank 0, empty for the others, as launchers do it."""
 
     encoding = "utf-8"
+    name = "<stdin>"
+    mode = "r"
 
     def __init__(self, real: TextIO | None) -> None:
         self._real = real
@@ -183,15 +225,29 @@ class RankInput(io.TextIOBase):
         """Always."""
         return True
 
+    def close(self) -> None:
+        """Nothing: ``exit()`` closes it, and that is no business of other ranks."""
+
+    def fileno(self) -> int:
+        """The real one's."""
+        if self._real is None:
+            raise io.UnsupportedOperation("fileno")
+        return self._real.fileno()
+
+    @property
+    def buffer(self) -> Any:
+        """The same, in bytes."""
+        source = self._source()
+        return io.BytesIO() if source is None else source.buffer
+
     def _source(self) -> TextIO | None:
-        fiber = current.fiber
+        fiber = current.here()
         if fiber is None:
             return self._real
         rank = fiber.rank
         finish_lines(rank, fiber.clock_ps)
         rank.shard.output.flush(fiber.clock_ps + 1)
-        # A debugger may be started in any rank; a program reads input in rank 0 only.
-        return self._real if rank.number == 0 or "pdb" in sys.modules else None
+        return self._real if rank.number == 0 or _called_by_debugger() else None
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         """Read one line."""
@@ -202,3 +258,15 @@ class RankInput(io.TextIOBase):
         """Read all."""
         source = self._source()
         return "" if source is None else source.read(-1 if size is None else size)
+
+
+def _called_by_debugger() -> bool:
+    """A debugger may be started in any rank; a program reads input in rank 0 only."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEBUGGER_DEPTH):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__") in ("pdb", "cmd"):
+            return True
+        frame = frame.f_back
+    return False

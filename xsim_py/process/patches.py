@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -12,34 +14,25 @@ class Patches:
     """Attributes that are replaced now and put back at the end, last first."""
 
     def __init__(self) -> None:
-        self._saved: list[tuple[Any, str, Any]] = []
-        self._items: list[tuple[dict[str, Any], str, Any]] = []
+        self._undo: list[Callable[[], object]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Replace ``owner.name``."""
-        self._saved.append((owner, name, getattr(owner, name)))
+        self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
     def set_own(self, owner: type, name: str, value: Any) -> None:
         """Replace an attribute that a class defines itself; a class method comes back as one."""
-        self._saved.append((owner, name, vars(owner)[name]))
+        self._undo.append(partial(setattr, owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 
-    def set_item(self, owner: dict[str, Any], key: str, value: Any) -> None:
-        """Replace ``owner[key]``, or add it."""
-        self._items.append((owner, key, owner.get(key)))
-        owner[key] = value
+    def at_end(self, function: Callable[[], object]) -> None:
+        """Have ``function()`` called at the end."""
+        self._undo.append(function)
 
     def __enter__(self) -> Patches:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        while self._saved:
-            owner, name, value = self._saved.pop()
-            setattr(owner, name, value)
-        while self._items:
-            table, key, value = self._items.pop()
-            if value is None:
-                table.pop(key, None)
-            else:
-                table[key] = value
+        while self._undo:
+            self._undo.pop()()

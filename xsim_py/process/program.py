@@ -1,27 +1,22 @@
-"""The simulated program: found and compiled once, run once in each rank with module globals of its own.
-
-Modules that live under the program's folder are private to each rank, as they are in real processes: the code is
-compiled once and executed in each rank that imports it. Installed packages are shared by all ranks.
-"""
+"""The simulated program: found and compiled once, run once in each rank with module globals of its own."""
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xsim_py.errors import ConfigError
 
-from . import current
 from .rank import Rank
 
-__all__ = ["Program", "PrivateModules"]
+__all__ = ["Program"]
 
 
 class Program:
@@ -47,6 +42,7 @@ class Program:
         self.args = list(args)
         self.folder: Path | None = None
         self.file: str | None = None
+        self.start = os.getcwd()
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
         self.function: Callable[..., Any] | None = None
@@ -61,32 +57,30 @@ class Program:
             source = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{target}: cannot read the program: {error.strerror}") from None
-        self.file = str(path)
+        self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
-        self.code = _compile(source, str(path))
+        self.code = _compile(source, self.file)
 
     def _load_code(self, target: str) -> None:
-        self.name = self.file = "-c"
+        self.name = "-c"
         self.folder = Path.cwd()
         self.code = _compile(target, "<string>")
 
     def _load_module(self, target: str) -> None:
         self.folder = Path.cwd()
-        sys.path.insert(0, str(self.folder))
         try:
-            spec = importlib.util.find_spec(target)
-            if spec is not None and spec.submodule_search_locations is not None:
-                spec = importlib.util.find_spec(f"{target}.__main__")
+            spec = _find_module(target, [str(self.folder), *sys.path])
         except ImportError:
             spec = None
-        finally:
-            sys.path.remove(str(self.folder))
         loader = spec.loader if spec is not None else None
         if spec is None or not hasattr(loader, "get_code"):
             raise ConfigError(f"-m {target}: no module of this name here or among the installed packages")
         self.spec = spec
         self.file = spec.origin
-        self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
+        try:
+            self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
+        except SyntaxError as error:
+            raise ConfigError(_not_python(spec.origin or target, error)) from None
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
         self.function = target
@@ -100,87 +94,45 @@ class Program:
                 rank.private("value", lambda: value)
             return
         main = ModuleType("__main__")
-        main.__dict__.update(__file__=self.file, __spec__=self.spec, __builtins__=__builtins__)
+        main.__dict__.update(__spec__=self.spec, __builtins__=builtins, __package__=None)
+        if self.file is not None:
+            main.__file__ = self.file
+        rank.main = main
+        rank.argv = sys.argv = [self._argv0(), *self.args]
+        rank.path = sys.path = list(sys.path)
+        sys.modules["__main__"] = main
         if self.spec is not None:
             main.__package__ = self.spec.parent
-        else:
-            main.__dict__["__package__"] = None
-        rank.main = main
-        rank.argv = [self.file or self.name, *self.args]
-        sys.modules["__main__"] = main
-        sys.argv = rank.argv
+            if self.spec.parent:
+                importlib.import_module(self.spec.parent)
         assert self.code is not None
         # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
         FunctionType(self.code, main.__dict__)()
+
+    def _argv0(self) -> str:
+        return self.name if self.kind in ("script", "code") or self.file is None else self.file
+
+
+def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
+    """The module that ``python -m`` would run, without importing the packages it is in: that is for the ranks to do."""
+    spec: ModuleSpec | None = None
+    places: Sequence[str] = path
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:count]), places)
+        if spec is None:
+            return importlib.util.find_spec(name)  # it may be frozen, zipped, or found in a way of its own
+        places = spec.submodule_search_locations or []
+    return PathFinder.find_spec(f"{name}.__main__", places) if places else spec
 
 
 def _compile(source: bytes | str, name: str) -> CodeType:
     try:
         return compile(source, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        raise ConfigError(f"{name}{f':{line}' if line else ''}: not a Python program: {error}") from None
+        raise ConfigError(_not_python(name, error)) from None
 
 
-class PrivateModules(MetaPathFinder):
-    """Finds modules under the program's folder and gives each rank its own copy."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
-        self._specs: dict[str, ModuleSpec | None] = {}
-        self._code: dict[str, CodeType | None] = {}
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`; None for everything that is not the program's own."""
-        if current.fiber is None:
-            return None
-        if name not in self._specs:
-            self._specs[name] = self._search(name, path)
-        spec = self._specs[name]
-        if spec is None:
-            return None
-        own = ModuleSpec(name, _PrivateLoader(self._code), origin=spec.origin)
-        own.has_location = spec.has_location
-        own.loader_state = spec
-        if spec.submodule_search_locations is not None:
-            own.submodule_search_locations = list(spec.submodule_search_locations)
-        return own
-
-    def _search(self, name: str, path: Any) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, [self._folder] if path is None else path)
-        if spec is None:
-            return None
-        places = [spec.origin] if spec.origin and spec.has_location else list(spec.submodule_search_locations or ())
-        if not places or not all(self._is_own(place) for place in places):
-            return None
-        if spec.loader is not None and not isinstance(spec.loader, SourceFileLoader):
-            if spec.submodule_search_locations is None:
-                return None
-        return spec
-
-    def _is_own(self, place: str) -> bool:
-        inside = os.path.commonpath([self._folder, os.path.abspath(place)]) == self._folder
-        return inside and f"{os.sep}site-packages{os.sep}" not in place[len(self._folder) :]
-
-
-class _PrivateLoader(Loader):
-    def __init__(self, code: dict[str, CodeType | None]) -> None:
-        self._code = code
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        rank = current.rank()
-        spec: ModuleSpec = module.__spec__.loader_state
-        name = module.__name__
-        if rank.modules is None:
-            rank.modules = {}
-        rank.modules[name] = module
-        if name not in self._code:
-            loader = spec.loader
-            self._code[name] = loader.get_code(name) if isinstance(loader, SourceFileLoader) else None
-        code = self._code[name]
-        if code is not None:
-            exec(code, module.__dict__)
+def _not_python(name: str, error: Exception) -> str:
+    line = getattr(error, "lineno", None)
+    return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"

@@ -44,6 +44,8 @@ class Rank:
         Its own copies of the program's other modules.
     mpi : object or None
         Everything that the floor `mpi` keeps for this rank, made on its first MPI call.
+    own : dict or None
+        What it has changed about its process (see `process.own`).
     extra : dict
         What the isolation keeps for this rank: random generators, atexit functions, partial lines of output.
     """
@@ -62,7 +64,8 @@ class Rank:
         "mpi",
         "nic_free_ps",
         "number",
-        "pairs",
+        "own",
+        "path",
         "shard",
         "waited_ps",
     )
@@ -77,13 +80,14 @@ class Rank:
         self.ended_ps: int | None = None
         self.main: ModuleType | None = None
         self.argv: list[str] | None = None
+        self.path: list[str] | None = None
         self.modules: dict[str, ModuleType] | None = None
         self.mpi: Any = None
+        self.own: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
         self.messages_sent = 0
         self.bytes_sent = 0
         self.waited_ps = 0
-        self.pairs: dict[int, int] | None = None
 
     def private(self, name: str, make: Any) -> Any:
         """The rank's own object called `name`, made by ``make()`` on first use."""

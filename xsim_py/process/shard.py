@@ -12,14 +12,13 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import Kernel
+from xsim_py.engine import Halted, Kernel
 
-from . import current
+from . import context, current
 from .output import Output
 from .rank import Rank
 
-__all__ = ["Control", "Shard", "StopNow"]
-
+__all__ = ["Control", "Shard"]
 
 _SHARED = "shared"
 
@@ -28,30 +27,34 @@ def _time_and_key(entry: tuple[int, int, Any, Any]) -> tuple[int, int]:
     return entry[:2]
 
 
-class StopNow(BaseException):
-    """Thrown into the simulator by a signal handler, to leave the main loop at once."""
-
-
 class Control:
-    """What all shards of this process share: why to stop, and whom to tell how far the run is.
+    """What all shards of this process share: whether to stop, and why.
 
     Attributes
     ----------
     stop_reason : str
-        Empty while the run goes on, else ``"wall limit"`` or ``"interrupted"``.
+        Empty while the run goes on, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
     """
 
     def __init__(self) -> None:
         self.stop_reason = ""
         self.hub = getcurrent()
+        self.kernels: list[Kernel] = []
+        self.looping = False
 
     def stop(self, reason: str) -> None:
-        """Leave the main loop from a signal handler; a rank that is running stays suspended where it is."""
-        if not self.stop_reason:
-            self.stop_reason = reason
-            if getcurrent() is self.hub:
-                raise StopNow
-            self.hub.throw(StopNow)
+        """Leave the main loop. From a signal handler, or from a rank: that stays suspended where it is.
+
+        Call it again if nothing happens: the first signal may have come just before a rank went on.
+        """
+        again = bool(self.stop_reason)
+        self.stop_reason = self.stop_reason or reason
+        if getcurrent() is not self.hub:
+            self.hub.throw(Halted)
+        for kernel in self.kernels:
+            kernel.halt()
+        if again and self.looping:
+            raise Halted  # a native SimPy process does not come to an end
 
 
 class Shard:
@@ -82,6 +85,7 @@ class Shard:
         self.kernel = Kernel(native_origin=total + number)
         self.ranks: list[Rank] = [Rank(rank, self) for rank in self.block]
         self.control = control
+        control.kernels.append(self.kernel)
         self.output = output
         self.abort_delay_ps = abort_delay_ps
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
@@ -143,10 +147,7 @@ class Shard:
     def run_window(self, end_ps: int) -> None:
         """See `engine.windows.Shard`."""
         if not self.control.stop_reason:
-            try:
-                self.kernel.run_window(end_ps)
-            except StopNow:
-                current.fiber = None
+            self._until_halted(self.kernel.run_window, end_ps)
 
     def take_outbox(self) -> list[Any]:
         """See `engine.windows.Shard`."""
@@ -191,14 +192,26 @@ class Shard:
 
     def start(self, body: Callable[[Any], None]) -> None:
         """Start every rank of this shard, in order, each up to its first wait."""
+        self._until_halted(self._start, body)
+
+    def _start(self, body: Callable[[Any], None]) -> None:
+        for rank in self.ranks:
+            if self.control.stop_reason:
+                return
+            rank.fiber.start(body)
+
+    def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
         try:
-            for rank in self.ranks:
-                rank.fiber.start(body)
-        except StopNow:
+            self.control.looping = True
+            function(argument)
+        except Halted:
             current.fiber = None
+        finally:
+            self.control.looping = False
 
     def abandon(self) -> None:
         """Leave every rank that has not ended where it stands; none of its code runs any more."""
         for rank in self.ranks:
+            if rank.exit_status is None:
+                context.release(rank, dead=True)
             rank.fiber.abandon()
-

@@ -1,0 +1,56 @@
+"""Tracebacks of the program, without the frames of the simulator that called it or that it called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from types import TracebackType
+
+from xsim_py.errors import InternalError
+
+__all__ = ["report", "without_simulator"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+# What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
+_OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
+
+
+def report(error: BaseException) -> None:
+    """Print an uncaught exception as Python does."""
+    without_simulator(error)
+    print("".join(traceback.format_exception(error)), end="", file=sys.stderr)
+
+
+def without_simulator(error: BaseException) -> None:
+    """Take the simulator's frames, and those of the import system, out of the tracebacks of `error` and its causes."""
+    todo: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = _cleaned(each)
+            todo += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def _cleaned(error: BaseException) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    tail: list[TracebackType] = []
+    tb = error.__traceback__
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if file.startswith(_PACKAGE):
+            tail.append(tb)
+        elif not file.startswith("<frozen importlib"):
+            kept.append(tb)
+            tail = []
+        tb = tb.tb_next
+    if isinstance(error, _OURS):
+        kept += tail
+    chain: TracebackType | None = None
+    for tb in reversed(kept):
+        tb.tb_next = chain
+        chain = tb
+    return chain

@@ -1,0 +1,130 @@
+"""What a process may change about itself, and few do: standard streams, ``sys.excepthook``, directory, environment.
+
+The first change gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes
+nothing costs nothing. What is only read (``os.environ``) stays shared until it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import current
+
+if TYPE_CHECKING:
+    from .patches import Patches
+    from .rank import Rank
+
+__all__ = ["forget", "install", "put", "take_back"]
+
+_OF_SYS = frozenset(
+    ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
+)
+
+_environ: Any = os.environ
+
+_shared: dict[str, Any] = {}
+"""What ranks that have changed nothing see, for each name that some rank has changed."""
+
+_environment_names: set[str] = set()
+"""What some rank has changed in the environment that C code sees: there is one for all."""
+
+
+def put(entries: dict[str, Any]) -> None:
+    """Put what a rank has changed in its place."""
+    for name, value in entries.items():
+        _set(name, value)
+
+
+def take_back(entries: dict[str, Any]) -> None:
+    """Put what is shared in the place of what a rank has changed."""
+    for name in entries:
+        _set(name, _shared[name])
+
+
+def forget() -> None:
+    """Put everything back as it was before the run."""
+    put(_shared)
+    for name in _environment_names:
+        value = os.environ.get(name)
+        if value is None:
+            os.unsetenv(name)
+        else:
+            os.putenv(name, value)
+    _environment_names.clear()
+    _shared.clear()
+
+
+def _set(name: str, value: Any) -> None:
+    if name == "directory":
+        _real_chdir(value)
+    elif name == "environment":
+        _environ._data = value
+    else:
+        sys.__dict__[name] = value
+
+
+def _change(rank: Rank, name: str, shared: Any, value: Any) -> None:
+    _shared.setdefault(name, shared)
+    if rank.own is None:
+        rank.own = {}
+    rank.own[name] = value
+
+
+class PrivateSys(ModuleType):
+    """The class of `sys` while a run lasts: an assignment in a rank holds for that rank."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fiber = current.here()
+        if fiber is not None and name in _OF_SYS:
+            rank = fiber.rank
+            if rank.main is not None and name in ("argv", "path"):
+                setattr(rank, name, value)
+            else:
+                _change(rank, name, getattr(self, name, None), value)
+        super().__setattr__(name, value)
+
+
+def _chdir(path: Any) -> None:
+    fiber = current.here()
+    if fiber is None:
+        _real_chdir(path)
+        return
+    before = os.getcwd()
+    _real_chdir(path)
+    _change(fiber.rank, "directory", before, os.getcwd())
+
+
+def _own_environment(name: str) -> None:
+    fiber = current.here()
+    if fiber is not None:
+        _environment_names.add(name)
+        if fiber.rank.own is None or "environment" not in fiber.rank.own:
+            shared = _environ._data
+            _environ._data = dict(shared)
+            _change(fiber.rank, "environment", shared, _environ._data)
+
+
+def _set_variable(environ: os._Environ[str], name: str, value: str) -> None:
+    _own_environment(name)
+    _real_set_variable(environ, name, value)
+
+
+def _delete_variable(environ: os._Environ[str], name: str) -> None:
+    _own_environment(name)
+    _real_delete_variable(environ, name)
+
+
+_real_chdir = os.chdir
+_real_set_variable, _real_delete_variable = os._Environ.__setitem__, os._Environ.__delitem__
+
+
+def install(patches: Patches) -> None:
+    """Watch for changes for the duration of a run."""
+    patches.set(sys, "__class__", PrivateSys)
+    patches.set(os, "chdir", _chdir)
+    patches.set(os, "fchdir", _chdir)
+    patches.set(os._Environ, "__setitem__", _set_variable)
+    patches.set(os._Environ, "__delitem__", _delete_variable)

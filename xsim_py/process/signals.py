@@ -1,0 +1,98 @@
+"""Signals of virtual processes: each has handlers of its own, and sends signals to itself only.
+
+The real handlers stay the simulator's: Ctrl-C and the wall limit must work whatever the program does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import current
+
+if TYPE_CHECKING:
+    from .patches import Patches
+    from .rank import Rank
+
+__all__ = ["install"]
+
+_IGNORED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
+_FATAL = (signal.SIGKILL, signal.SIGSTOP)
+
+
+def _default(number: int) -> Any:
+    return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+
+
+def _handlers(rank: Rank) -> dict[int, Any]:
+    handlers: dict[int, Any] = rank.private("signals", dict)
+    return handlers
+
+
+def install(patches: Patches, leave: Callable[[int, str | None], Any]) -> None:
+    """Replace the functions about signals for the duration of a run.
+
+    Parameters
+    ----------
+    leave : callable
+        Ends the running rank with a status and a message.
+    """
+    real_signal, real_get, real_raise, real_kill = signal.signal, signal.getsignal, signal.raise_signal, os.kill
+
+    def set_handler(number: int, handler: Any) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return real_signal(number, handler)
+        if number in _FATAL:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        before = get_handler(number)
+        _handlers(fiber.rank)[signal.Signals(number)] = handler
+        return before
+
+    def get_handler(number: int) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return real_get(number)
+        return _handlers(fiber.rank).get(signal.Signals(number), _default(number))
+
+    def raise_signal(number: int) -> None:
+        fiber = current.here()
+        if fiber is None:
+            real_raise(number)
+            return
+        if number not in set(signal.Signals):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        handler = get_handler(number)
+        if callable(handler):
+            handler(number, None)
+        elif handler != signal.SIG_IGN and number not in _IGNORED:
+            leave(128 + number, f"killed by {signal.Signals(number).name}")
+
+    def kill(pid: int, number: int) -> None:
+        if current.here() is None:
+            real_kill(pid, number)
+        elif pid != os.getpid():
+            message = f"a virtual rank can send signals to itself only, not to process {pid}"
+            raise PermissionError(errno.EPERM, message)
+        elif number != 0:
+            raise_signal(number)
+
+    def no_timer(*_: Any) -> None:
+        raise NotImplementedError("timers that send signals are not simulated")
+
+    patches.set(signal, "signal", set_handler)
+    patches.set(signal, "getsignal", get_handler)
+    patches.set(signal, "raise_signal", raise_signal)
+    patches.set(os, "kill", kill)
+    for name in ("alarm", "setitimer"):
+        patches.set(signal, name, _in_ranks(no_timer, getattr(signal, name)))
+
+
+def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        return (real if current.here() is None else virtual)(*args)
+
+    return function
