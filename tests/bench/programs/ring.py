@@ -1,0 +1,13 @@
+"""Ten rounds of 1 KiB to the next rank, upper case."""
+
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+rank, size = comm.Get_rank(), comm.Get_size()
+send = np.full(1024, rank % 251, np.uint8)
+recv = np.empty(1024, np.uint8)
+for _ in range(10):
+    comm.Sendrecv(send, (rank + 1) % size, 0, recv, (rank - 1) % size, 0)
+    send, recv = recv, send
+assert send[0] == (rank - 10) % size % 251
