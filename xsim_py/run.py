@@ -299,7 +299,6 @@ class _Run:
         patches.set(sys, "stdin", RankInput(sys.stdin))
         if self.program.folder is not None:
             patches.set(sys, "meta_path", [PrivateModules(self.program.folder), *sys.meta_path])
-            patches.set(sys, "path", [str(self.program.folder), *sys.path])
 
     @contextmanager
     def _watched(

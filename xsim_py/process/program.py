@@ -48,6 +48,7 @@ class Program:
         self.function: Callable[..., Any] | None = None
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
+        self.path = [str(self.folder), *sys.path]
 
     def _load_script(self, target: Any) -> None:
         path = Path(target)
@@ -99,7 +100,7 @@ class Program:
             main.__file__ = self.file
         rank.main = main
         rank.argv = sys.argv = [self._argv0(), *self.args]
-        rank.path = sys.path = list(sys.path)
+        rank.path = sys.path = list(self.path)
         sys.modules["__main__"] = main
         if self.spec is not None:
             main.__package__ = self.spec.parent

@@ -1,0 +1,114 @@
+"""Every clock of a rank shows virtual time."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.process.launch import launch
+
+
+def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
+    began = time.perf_counter()
+    done = launch(
+        tmp_path,
+        """
+        import time
+        from time import sleep
+        time.sleep(1000)
+        sleep(0.5 * rank)
+        print(time.perf_counter(), time.monotonic_ns(), time.time() - 1577836800, MPI.Wtime())
+        """,
+        ranks=2,
+    )
+    assert done.lines == ["1000.0 1000000000000 1000.0 1000.0", "1000.5 1000500000000 1000.5 1000.5"]
+    assert done.result.virtual_time_s == 1000.5
+    assert time.perf_counter() - began < 60
+
+
+@pytest.mark.parametrize(
+    "clock", ["time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"]
+)
+def test_every_clock_agrees(tmp_path: Path, clock: str):
+    call = f"time.{clock}({'time.CLOCK_MONOTONIC' if clock == 'clock_gettime' else ''})"
+    done = launch(tmp_path, f"import time; t = {call}; time.sleep(0.25); print({call} - t)")
+    assert done.lines == ["0.25"]
+
+
+def test_dates_are_those_of_the_epoch(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import time
+        time.sleep(86400)
+        print(time.gmtime()[:6], time.strftime("%Y-%m-%d", time.gmtime()), time.localtime().tm_year)
+        print(time.strftime("%Y"), time.ctime()[-4:], time.asctime()[-4:], time.gmtime(0)[:3])
+        """,
+    )
+    assert done.lines == ["(2020, 1, 2, 0, 0, 0) 2020-01-02 2020", "2020 2020 2020 (1970, 1, 1)"]
+
+
+@pytest.mark.parametrize("clock", ["time.time", "time.perf_counter", "MPI.Wtime"])
+@pytest.mark.parametrize("span", [1e-5, 1.0, 3600.0])
+def test_a_spin_on_a_clock_ends_soon_and_not_much_too_late(tmp_path: Path, clock: str, span: float):
+    done = launch(
+        tmp_path,
+        f"""
+        import time
+        until = {clock}() + {span}
+        reads = 0
+        while (now := {clock}()) < until:
+            reads += 1
+        print(reads, now - until)
+        """,
+    )
+    reads, late = done.lines[0].split()
+    assert int(reads) < 10_000
+    assert float(late) <= 0.01 * span + 1e-6
+
+
+def test_a_few_readings_cost_nothing(tmp_path: Path):
+    done = launch(tmp_path, "import time; print(len({time.perf_counter() for _ in range(500)}))")
+    assert done.lines == ["1"]
+
+
+def test_other_ranks_get_on_while_one_spins(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import time
+        if rank == 0:
+            while time.time() < 1577836800 + 1:
+                pass
+            print("spun")
+        else:
+            time.sleep(0.5)
+            print("slept")
+        """,
+        ranks=2,
+    )
+    assert done.lines == ["slept", "spun"]
+
+
+def test_lengths_of_sleep_are_checked_as_usual(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import time, numpy
+        from fractions import Fraction
+        for length in (-1, "1", None, float("nan"), 1.5, numpy.int32(3), numpy.float32(0.5), Fraction(1, 2)):
+            try:
+                time.sleep(length)
+            except (TypeError, ValueError) as error:
+                print(type(error).__name__)
+        print(time.perf_counter(), type(time.perf_counter_ns()))
+        """,
+    )
+    assert done.lines == ["ValueError", "TypeError", "TypeError", "ValueError", "5.5 <class 'int'>"]
+
+
+def test_the_real_clock_is_back_afterwards(tmp_path: Path):
+    before = {name: getattr(time, name) for name in dir(time)}
+    launch(tmp_path, "import time; time.sleep(1)")
+    assert {name: getattr(time, name) for name in dir(time)} == before
+    assert time.time() > 1_700_000_000

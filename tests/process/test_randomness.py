@@ -1,0 +1,94 @@
+"""Random numbers differ between ranks, and are the same in every run with one seed."""
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.process.launch import launch, simulated
+
+SOURCES = {
+    "random": "import random; value = random.random()",
+    "random.Random": "import random; value = random.Random().getrandbits(60)",
+    "random.SystemRandom": "import random; value = random.SystemRandom().random()",
+    "numpy.random": "import numpy; value = numpy.random.rand()",
+    "RandomState": "import numpy; value = numpy.random.RandomState().rand()",
+    "default_rng": "import numpy; value = numpy.random.default_rng().random()",
+    "os.urandom": "import os; value = os.urandom(8)",
+    "secrets": "import secrets; value = secrets.token_hex(8)",
+    "uuid": "import uuid; value = uuid.uuid4()",
+}
+
+
+def drawn(source: str, *, seed: int, shards: int = 1) -> list[str]:
+    code = f"from mpi4py import MPI; {source}; print(value)"
+    return simulated(code, kind="code", ranks=3, seed=seed, shards=shards).lines
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=list(SOURCES))
+def test_entropy_comes_from_the_seed_and_the_rank(source: str):
+    first = drawn(source, seed=1)
+    assert len(set(first)) == 3
+    assert drawn(source, seed=1) == first
+    assert sorted(drawn(source, seed=1, shards=2)) == sorted(first)
+    assert not set(drawn(source, seed=2)) & set(first)
+
+
+def test_seeded_generators_are_as_everywhere(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import random, numpy
+        random.seed(rank)
+        numpy.random.seed(rank)
+        comm.Barrier()
+        print(random.randint(0, 10**9), numpy.random.randint(10**9), random.Random(5).random(),
+              numpy.random.default_rng(7).random())
+        """,
+        ranks=3,
+    )
+    expected = []
+    for rank in range(3):
+        drawn_int = random.Random(rank).randint(0, 10**9)
+        numpy_int = np.random.RandomState(rank).randint(10**9)
+        expected.append(f"{drawn_int} {numpy_int} {random.Random(5).random()} {np.random.default_rng(7).random()}")
+    assert done.lines == expected
+
+
+def test_one_rank_s_drawing_does_not_move_another_s_generator(tmp_path: Path):
+    text = """
+        import random, numpy
+        random.seed(1); numpy.random.seed(1)
+        for _ in range({draws} if rank else 1):
+            random.random(); numpy.random.rand()
+        comm.Barrier()
+        if rank == 0: print(random.random(), numpy.random.rand())
+        """
+    few, many = (launch(tmp_path, text.format(draws=draws), ranks=2).lines for draws in (1, 100))
+    assert few == many
+
+
+def test_state_can_be_saved_and_restored(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import random, numpy
+        state, numpy_state = random.getstate(), numpy.random.get_state()
+        first = random.gauss(0, 1), numpy.random.normal()
+        random.setstate(state); numpy.random.set_state(numpy_state)
+        print(first == (random.gauss(0, 1), numpy.random.normal()))
+        """,
+        ranks=2,
+    )
+    assert done.lines == ["True", "True"]
+
+
+def test_the_caller_s_generators_do_not_notice(tmp_path: Path):
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    before = random.getstate(), np.random.get_state()[1].tolist(), random.random, np.random.rand, os.urandom
+    launch(tmp_path, "import random, numpy; random.seed(9); random.random(); numpy.random.seed(9)", ranks=2)
+    after = random.getstate(), np.random.get_state()[1].tolist(), random.random, np.random.rand, os.urandom
+    assert after == before
