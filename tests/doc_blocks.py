@@ -1,0 +1,184 @@
+"""The fenced blocks of the documentation: which kinds there are, how they run, and how transcripts get into a page.
+
+========================  =============================================================================================
+console                   commands after ``$ ``, run by bash in the page's folder; under each stands what it printed
+python                    run; all of a page share one namespace
+text output               what the Python block above it printed
+yaml                      a whole machine description, which must be good
+python file=NAME          put into the page's folder under that name, for the blocks below; so is any other kind
+anything else             left alone: ``sh`` is for commands that need a network or a while
+========================  =============================================================================================
+
+A page's folder is empty but for ``apps/``; its own path is left out of transcripts. What cannot be the same twice is
+left out of the comparison: see `comparable`.
+
+python -m tests.doc_blocks --write [PAGE ...]     puts what is printed now into the pages
+"""
+
+import argparse
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.real_mpi import MPIEXEC
+from xsim_py.config import load_machine
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_END = "\x1e"
+_TIME_LIMIT_S = 120
+# Each command sees the exit status of the one before, as `echo $?` wants it.
+_RUN = f"""
+run() {{ (exit $status); eval "$1" 2>&1 </dev/null; status=$?; printf '\\n{_END}'; }}
+status=0
+"""
+_VARYING = [
+    (r"\b[0-9a-f]{32}\b", "<digest>"),
+    (r"\b(config|configuration|config_hash\":) \"?[0-9a-f]{16}\b", r"\1 <hash>"),
+    (r"\b(version|xsim_py|version\":) \"?[0-9]+\.[0-9]+\.[0-9]+\w*", r"\1 <version>"),
+    (r"[0-9.e-]+ s CPU, [0-9.e-]+ s wall, [0-9.]+ \w+ memory", "<cost>"),
+    (r"\([0-9.]+ s here\)", "<cost>"),
+    (r"(\"(?:cpu_s|wall_s|peak_rss_bytes)\":) [0-9.e-]+", r"\1 <cost>"),
+    (r" +[0-9.e-]+  (finished|aborted|stalled)$", r" <cost>  \1"),
+    (r"-{3,}|  +", "  "),
+]
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    kind: str
+    body: str
+    span: tuple[int, int]
+    """Where its body stands in the page's text."""
+
+    @property
+    def language(self) -> str:
+        """The first word after the fence."""
+        return self.kind.split()[0] if self.kind.strip() else ""
+
+    @property
+    def file(self) -> str | None:
+        """The name under which the body is to be found in the page's folder."""
+        found = re.search(r"\bfile=(\S+)", self.kind)
+        return found[1] if found else None
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console block; a line that ends in a backslash goes on in the next."""
+        return re.findall(r"^\$ ((?:.*\\\n)*.*)$", self.body, re.MULTILINE)
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    return [Block(match["kind"], match["body"], match.span("body")) for match in _FENCE.finditer(text)]
+
+
+def comparable(text: str) -> list[str]:
+    """Return the lines of a text without what may differ: fingerprints, versions, cost, and the room for these."""
+    for pattern, replacement in _VARYING:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text.splitlines()
+
+
+def rerun(page: Path, folder: Path) -> str:
+    """Return the text of a page with every transcript as it comes out now.
+
+    Parameters
+    ----------
+    page
+        A Markdown file.
+    folder
+        Where to run: an empty folder.
+    """
+    text = page.read_text(encoding="utf-8")
+    environment = _prepare(folder)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    pieces, done = [], 0
+    for block in blocks(text):
+        body = block.body
+        if block.file is not None:
+            (folder / block.file).write_text(body, encoding="utf-8")
+        if block.language == "yaml":
+            _check_yaml(block, folder)
+        elif block.language == "console" and not ("mpiexec" in body and not MPIEXEC.exists()):
+            body = "".join(_transcript(block.commands, folder, environment))
+        elif block.language == "python" and block.file is None:
+            printed = _execute(block, folder, namespace)
+        elif block.kind.strip() == "text output":
+            body = printed
+        pieces += [text[done : block.span[0]], body]
+        done = block.span[1]
+    return "".join([*pieces, text[done:]])
+
+
+def _prepare(folder: Path) -> dict[str, str]:
+    """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them."""
+    shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
+    tools = folder.parent / f"{folder.name}-bin"
+    tools.mkdir()
+    for name, command in {"xsim": "-m xsim_py ", "python": ""}.items():
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
+        (tools / name).chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(tools), str(MPIEXEC.parent), os.environ.get("PATH", "")]),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",  # the order of a terminal, where lines of both streams come as they are written
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def _transcript(commands: list[str], folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Run commands in one shell, and give each with what it printed."""
+    done = subprocess.run(
+        ["bash", "-c", _RUN + "\n".join(f"run {shlex.quote(command)}" for command in commands)],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_TIME_LIMIT_S,
+    )  # fmt: skip
+    everything = done.stdout.decode().replace(f"{folder.resolve()}/", "")
+    for command, printed in zip(commands, everything.split(_END), strict=False):
+        shown = printed.removesuffix("\n")
+        yield f"$ {command}\n{shown}" if not shown or shown.endswith("\n") else f"$ {command}\n{shown}\n"
+
+
+def _execute(block: Block, folder: Path, namespace: dict[str, Any]) -> str:
+    printed = io.StringIO()
+    with chdir(folder), redirect_stdout(printed), redirect_stderr(printed):
+        exec(compile(block.body, "block", "exec", dont_inherit=True), namespace)
+    return printed.getvalue()
+
+
+def _check_yaml(block: Block, folder: Path) -> None:
+    path = folder / (block.file or "block.yaml")
+    path.write_text(block.body, encoding="utf-8")
+    load_machine(path)
+
+
+def main() -> None:
+    """Rewrite pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: all")
+    parser.add_argument("--write", action="store_true", required=True)
+    for page in parser.parse_args().pages or PAGES:
+        with tempfile.TemporaryDirectory() as name:
+            (folder := Path(name) / "page").mkdir()
+            new = rerun(page, folder)
+        if comparable(new) != comparable(page.read_text(encoding="utf-8")):
+            page.write_text(new, encoding="utf-8")
+            print(f"wrote {page}")
+
+
+if __name__ == "__main__":
+    main()

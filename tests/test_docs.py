@@ -1,0 +1,154 @@
+"""The documentation is true: blocks run and print what stands there, links lead somewhere, tables are complete."""
+
+import argparse
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
+from xsim_py import simulate
+from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.models import add_models_parser
+from xsim_py.cli.run import add_run_parser
+from xsim_py.config.schema import markdown_table
+from xsim_py.report import Result
+from xsim_py.report.result import ENDINGS, SUMMARY
+
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
+
+
+def prose(page: Path) -> str:
+    """Return a page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what the headings of a page are called in links, by GitHub's rule."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """Return where the relative links of a page lead: a file, and a heading in it or nothing."""
+    for target in LINK.findall(prose(page)):
+        if not target.startswith(("https://", "http://")):
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path if path else page), anchor
+
+
+def rows(page: Path, heading: str) -> list[list[str]]:
+    """Return the cells of the tables under a heading of a page, without their heads."""
+    section = prose(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines if "---" not in line]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))], ids=named)
+def test_a_page_shows_what_happens(page: Path, tmp_path: Path):
+    assert comparable(rerun(page, tmp_path)) == comparable(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_file_of_a_page_is_used_below_it(page: Path):
+    found = blocks(page.read_text(encoding="utf-8"))
+    unused = [block.file for at, block in enumerate(found) if block.file and not _is_used(block.file, found[at + 1 :])]
+    assert not unused
+
+
+def _is_used(name: str, later: list) -> bool:
+    return any(name in block.body for block in later)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=named)
+def test_every_link_leads_somewhere(page: Path):
+    lost = [
+        f"{path}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and anchor not in anchors(path))
+    ]
+    assert not lost
+
+
+def test_every_page_can_be_found_from_the_first():
+    found, todo = set(), [DOCS / "index.md"]
+    while todo:
+        page = todo.pop().resolve()
+        if page not in found and page.suffix == ".md":
+            found.add(page)
+            todo += [path for path, _ in links(page)]
+    assert set(DOCS.rglob("*.md")) <= found
+
+
+def options_of(add_parser: object) -> set[str]:
+    """Return the options of a command, those of its sub-commands too."""
+    parsers = [add_to(add_parser)]
+    names: set[str] = set()
+    while parsers:
+        parser = parsers.pop()
+        for action in parser._actions:
+            names.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+    return names
+
+
+def add_to(add_parser) -> argparse.ArgumentParser:
+    commands = argparse.ArgumentParser().add_subparsers()
+    add_parser(commands)
+    (parser,) = commands.choices.values()
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("command", "add_parser"), [("run", add_run_parser), ("compare", add_compare_parser), ("models", add_models_parser)]
+)
+def test_the_reference_has_every_option_and_no_other(command: str, add_parser):
+    cells = [cell for row in rows(DOCS / "reference" / "cli.md", f"xsim {command}") for cell in row]
+    written = {
+        word for cell in cells for code in re.findall(r"`([^`]*)`", cell) for word in re.findall(r"^-[\w-]+", code)
+    }
+    assert written | {"-h", "--help"} == options_of(add_parser)
+
+
+def test_the_table_of_keys_is_the_generated_one():
+    page = (DOCS / "reference" / "yaml.md").read_text(encoding="utf-8")
+    assert page.split("<!-- table -->\n")[1].split("<!-- end of table -->")[0] == markdown_table() + "\n"
+
+
+def test_the_reference_has_every_entry_of_the_summary_and_every_ending():
+    table = rows(DOCS / "reference" / "result.md", "Summary")[1:]
+    assert [row[0].strip("`") for row in table] == list(SUMMARY)
+    assert tuple(re.findall(r"`([^`]+)`", table[-1][2])) == ENDINGS
+
+
+def test_the_reference_has_every_column_with_its_unit():
+    result: Result = simulate("pass", kind="code", ranks=1)
+    for table in result.tables.values():
+        units = {
+            name: row[1]
+            for row in rows(DOCS / "reference" / "result.md", f"Table `{table.name}`")[1:]
+            for name in re.findall(r"`([^`]+)`", row[0])
+        }
+        assert units == {name: table.units.get(name, "") for name in table.columns}
+
+
+def test_every_test_that_the_verification_names_is_there():
+    text, lost = "", []
+    for path, name in re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)|`(test_\w+)`", prose(DOCS / "verification.md")):
+        if path:
+            text = (ROOT / path).read_text(encoding="utf-8")
+        elif f"def {name}(" not in text:
+            lost.append(name)
+    assert not lost
+
+
+def test_pictures_are_small():
+    assert not [path for path in DOCS.rglob("*.png") if os.path.getsize(path) > 150_000]
