@@ -1,6 +1,5 @@
 """Folds of packed bytes against numpy, one element and many."""
 
-import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.construct import contiguous, duplicate
 from xsim_py.mpi.errors import Exception as MPIException
 from xsim_py.mpi.op import PREDEFINED as OPS
-from xsim_py.mpi.op import ArrayFold, ObjectFold, Operation, ScalarFold, make_fold
+from xsim_py.mpi.op import ArrayFold, Operation, ScalarFold, make_fold
 from xsim_py.mpi.predefined import PREDEFINED as TYPES
 
 UFUNCS = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
@@ -87,9 +86,3 @@ def test_what_an_operation_does_not_take_is_an_error(operation, datatype):
 def test_folds_of_predefined_operations_are_made_once():
     assert make_fold(OPS["SUM"], TYPES["DOUBLE"]) is make_fold(OPS["SUM"], TYPES["DOUBLE"])
     assert type(make_fold(OPS["SUM"], TYPES["C_DOUBLE_COMPLEX"])) is ArrayFold
-
-
-def test_objects_are_folded_with_any_callable():
-    fold = ObjectFold(lambda x, y: [*x, *y], dumps=pickle.dumps, loads=pickle.loads)
-    assert pickle.loads(fold(pickle.dumps([1]), pickle.dumps(["a"]))) == [1, "a"]
-    assert not fold.commutative

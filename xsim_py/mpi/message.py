@@ -150,25 +150,34 @@ class Operation:
 
 
 class Receive(Operation):
-    """A receive: posted, or matched and waiting for its data."""
+    """A receive: posted, or matched and waiting for its data.
+
+    Attributes
+    ----------
+    post_ps : int
+        When it was posted.
+    serial : int
+        Which of the rank's posted receives came first.
+    message : Message or None
+        What it got.
+    cancelled : bool
+        Whether it was taken back.
+    detached : callable or None
+        Takes the message, where nobody waits for it any more (MPI_Request_free).
+    """
 
     __slots__ = ("cancelled", "comm", "detached", "message", "name", "note", "post_ps", "serial", "source", "tag")
 
-    def __init__(self, comm: Communicator, source: int, tag: int, post_ps: int, name: str) -> None:
-        self.done = False
-        self.time_ps = 0
-        self.overhead_ps = 0
-        self.waiter = None
+    def __init__(self, comm: Communicator, source: int, tag: int, post_ps: int, name: str, note: Any = None) -> None:
+        self.done = self.cancelled = False
+        self.time_ps = self.overhead_ps = self.serial = 0
+        self.waiter = self.message = self.detached = None  # type: ignore[assignment]
         self.comm = comm
         self.source = source
         self.tag = tag
         self.post_ps = post_ps
         self.name = name
-        self.message: Message | None = None
-        self.cancelled = False
-        self.detached: Any = None
-        self.note: Any = None
-        self.serial = 0
+        self.note = note
 
     def describe(self) -> str:
         """One line for the roll-call."""

@@ -27,7 +27,7 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import predefine
 
-__all__ = ["OP_NULL", "PREDEFINED", "ObjectFold", "Operation", "make_fold"]
+__all__ = ["OP_NULL", "PREDEFINED", "Operation", "make_fold"]
 
 _frombuffer = np.frombuffer
 
@@ -152,33 +152,6 @@ class UserFold:
             sides.append(side)
         self.function(sides[0][-low:], sides[1][-low:], datatype)
         return datatype.pack(sides[1], -low, count)
-
-
-class ObjectFold:
-    """An operation on Python objects, for the lower-case calls: folds pickles, which must not be cut.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(x, y)``: an `MPI.Op` or anything else.
-    dumps, loads : callable
-        To and from bytes.
-    """
-
-    __slots__ = ("commutative", "dumps", "function", "loads", "unit_bytes")
-
-    def __init__(
-        self, function: Callable[[Any, Any], Any], *, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]
-    ) -> None:
-        self.function = function
-        self.dumps = dumps
-        self.loads = loads
-        self.commutative = False  # nobody knows what a callable does, so ranks stay in order
-        self.unit_bytes = 0
-
-    def __call__(self, left: bytes, right: bytes) -> bytes:
-        """Fold two pickles."""
-        return self.dumps(self.function(self.loads(left), self.loads(right)))
 
 
 def make_fold(operation: Operation, datatype: Type) -> Fold:

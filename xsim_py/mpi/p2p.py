@@ -96,6 +96,7 @@ class Fabric:
         self.preference = settings.collectives
         self.pairs = settings.pairs
         self.contexts: WeakValueDictionary[tuple[int, int], Context] = WeakValueDictionary()
+        self.digest = 0
         self.calls: dict[tuple[str, str], list[int]] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
@@ -160,7 +161,7 @@ class Fabric:
     def _deliver(self, message: Message) -> None:
         """An envelope has arrived: match it or keep it."""
         rank = self.ranks[message.to - self.first]
-        self.shard.digest += hash(
+        self.digest += hash(
             (message.arrival_ps, message.to, message.source, message.tag, message.size_bytes, message.check)
         )
         box: Mailbox = rank.mpi or self.open(rank)
@@ -291,8 +292,7 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
-    operation = Receive(comm, source, tag, fiber.clock_ps, name)
-    operation.note = note
+    operation = Receive(comm, source, tag, fiber.clock_ps, name, note)
     message = box.take(cid, source, tag)
     if message is None:
         box.post(cid, operation)
@@ -320,8 +320,7 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
         if message is not None and message.kind == EAGER:
             fiber.clock_ps += message.overhead_ps
             return message
-    operation = Receive(comm, source, tag, fiber.clock_ps, name)
-    operation.note = note
+    operation = Receive(comm, source, tag, fiber.clock_ps, name, note)
     if message is not None:
         comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
     elif key in box.posted or source == ANY_SOURCE:

@@ -60,6 +60,14 @@ class Network:
             self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
         else:  # no figures of its own: as between neighbours
             self._same = self._make(self._least_hops)
+        equally_far = spec.topology.type == "switch" or (spec.network is not None and spec.network.per_hop_ps == 0)
+        if isinstance(places.node_of, range) and spec.network is not None and equally_far:
+            # Hot path: one rank a node, and any two nodes cost the same.
+            self._only = self._make(self._least_hops)
+            self.link = self._uniform_link  # type: ignore[method-assign]
+
+    def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
+        return self._same if src_rank == dst_rank else self._only
 
     def link(self, src_rank: int, dst_rank: int) -> Link:
         """The costs from one rank to another; the same object for all pairs that are equally far apart."""

@@ -211,4 +211,6 @@ def _reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
         result: bytes = broadcast(ch, reduction(ch, data, fold, 0), 0, len(data))
         return result
 
+    # What it is made of, as a `partial` shows it.
+    vars(nonoverlapping).update(func=allreduce.nonoverlapping, keywords={"reduce": reduction, "bcast": broadcast})
     return nonoverlapping
