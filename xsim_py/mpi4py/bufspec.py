@@ -20,7 +20,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi4py.datatype import INSTANCES, TYPE_DICT, Datatype, core_of
+from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import at_address, exported, flat_view, is_bottom, is_in_place
 
@@ -38,11 +38,9 @@ __all__ = [
 ]
 
 _ndarray = np.ndarray
-_BYTE = INSTANCES["BYTE"]._impl
 _index = operator.index
 
-_FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bhiqlHIQLefdgFDG"}
-_FAST[np.dtype("B")] = _BYTE
+_FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 
 
 class Message:
@@ -357,8 +355,6 @@ def _type_of(datatype: Any) -> Type:
 
 
 def _type_of_format(form: str) -> Type:
-    if form == "B":
-        return _BYTE
     order = form[0]
     if order in "<>" and (order == "<") is not (np.little_endian):
         raise BufferError(f"format string {form!r} with non-native byte order")
