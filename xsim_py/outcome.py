@@ -1,4 +1,4 @@
-"""From what the shards are left with to the `Result`: totals, tables, warnings, and the roll-call of a run that stalled."""
+"""From what the shards are left with to the `Result`: totals, tables, warnings, the roll-call of a stalled run."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ def _virtual_time_ps(parts: Sequence[Part]) -> int:
     stopped = [part.stopped_ps for part in parts if part.stopped_ps is not None]
     if stopped:
         return max(stopped)
+    if any(part.stop_reason for part in parts):
+        return max(part.now_ps for part in parts)
     times = [time_ps for part in parts for time_ps in part.ended_ps if time_ps is not None]
     times += [waiting.clock_ps for part in parts for waiting in part.waiting]
     return max(times, default=0)
@@ -77,17 +79,20 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     total = sum(len(part.ended_ps) for part in parts)
     if reasons:
         said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
+        said = f"{said} at {format_time(_virtual_time_ps(parts), digits=None)}"
         return reasons[0], 4 if reasons[0] == "wall limit" else 130, _roll_call(said, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
         rank, time_ps, status, message = abort
-        text = f"rank {rank} ended the job at {format_time(time_ps, digits=None)}: {message}"
+        when = format_time(time_ps, digits=None)
+        place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         if message.startswith(MISMATCH):
-            return "stalled", 3, _roll_call(f"{message} (at {format_time(time_ps, digits=None)})", waiting, total, parts)
-        return "aborted", status, text
+            return "stalled", 3, _roll_call(f"{message}, at {when}{place}", waiting, total, parts)
+        return "aborted", status, f"rank {rank} ended the job at {when}: {message}{place}"
     if waiting:
-        now = format_time(max(part.now_ps for part in parts), digits=None)
-        return "stalled", 3, _roll_call(f"stalled at {now}: nothing can happen any more", waiting, total, parts)
+        now = format_time(_virtual_time_ps(parts), digits=None)
+        said = f"stalled at {now}: nothing can happen any more"
+        return "stalled", 3, _roll_call(said, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
@@ -121,80 +126,93 @@ def _unread(parts: Sequence[Part]) -> tuple[str, int]:
 # ---------------------------------------------------------------------------------------------- the roll-call
 
 
-def _roll_call(headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part]) -> str:
-    lines = [headline, f"{total - len(waiting):,} of {total:,} ranks have ended; of the others:"]
-    groups: dict[tuple[str, str], list[Waiting]] = {}
+def _roll_call(
+    headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part], *, stalled: bool = False
+) -> str:
+    ended = total - len(waiting)
+    counted = f"{ended:,} of {total:,} ranks {'has' if ended == 1 else 'have'} ended"
+    lines = [headline, f"{counted}; the others:" if waiting else counted]
+    groups: dict[str, list[Waiting]] = {}
     for entry in waiting:
-        groups.setdefault((entry.kind, entry.place), []).append(entry)
-    for (kind, place), members in groups.items():
-        ranks = spans([entry.rank for entry in members])
-        plural = "ranks" if len(members) > 1 else "rank"
-        lines.append(f"  {plural} {ranks}: {kind}{f', {place}' if place else ''}")
+        groups.setdefault(entry.place, []).append(entry)
+    for place, members in groups.items():
+        lines.append(f"  {_ranks(entry.rank for entry in members)}{place and ', '}{place}")
         lines += [f"      {text}" for text in _particulars(members)]
     lines += _mismatches(waiting)
-    cycle = _cycle({entry.rank: entry.peer for entry in waiting if entry.peer is not None})
-    if cycle:
-        lines.append(f"cycle: {' waits for '.join(f'rank {rank}' for rank in cycle)}")
+    cycle = _cycle({entry.rank: entry.peers for entry in waiting})
+    if cycle and stalled:  # otherwise what they wait for may be on its way
+        shown = [f"rank {rank}" for rank in cycle]
+        if len(shown) > 2 * _MOST_LISTED:
+            shown = [*shown[:_MOST_LISTED], f"... {len(shown) - _MOST_LISTED - 2:,} more ...", *shown[-2:]]
+        lines.append(f"cycle: {' waits for '.join(shown)}")
     lines += _dead_ends(waiting, parts)
-    unread, collectives = _unread(parts)
-    if collectives > 1:  # one alone may be complete but for the ranks that wait elsewhere
-        lines.append(unread)
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers:
         lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     return "\n".join(lines)
 
 
+def _ranks(numbers: Iterable[int]) -> str:
+    known = list(numbers)
+    return f"rank{'s' if len(known) > 1 else ''} {spans(known)}"
+
+
 def _particulars(members: list[Waiting]) -> list[str]:
-    shown = [
-        f"rank {entry.rank} at {format_time(entry.clock_ps, digits=None)}: {entry.reason or 'not in an MPI call'}"
-        for entry in members[:_MOST_LISTED]
-    ]
-    if len(members) > _MOST_LISTED:
-        shown.append(f"... and {len(members) - _MOST_LISTED:,} more")
-    return shown
+    """What ranks that stand at one line wait for."""
+    groups: dict[str, list[Waiting]] = {}
+    for entry in members:
+        groups.setdefault(entry.reason, []).append(entry)
+    shown = []
+    for reason, alike in list(groups.items())[:_MOST_LISTED]:
+        first, last = (format_time(f(entry.clock_ps for entry in alike), digits=None) for f in (min, max))
+        when = first if first == last else f"{first} to {last}"
+        shown.append(f"{_ranks(entry.rank for entry in alike)} at {when}: {reason}")
+    rest = sum(len(alike) for alike in list(groups.values())[_MOST_LISTED:])
+    return [*shown, f"... and {rest:,} more"] if rest else shown
 
 
 def _mismatches(waiting: list[Waiting]) -> list[str]:
     """Ranks that are in different collectives on one communicator."""
     places: dict[tuple[str, int], dict[str, list[int]]] = {}
     for entry in waiting:
-        if entry.collective is not None:
-            label, number, note = entry.collective
+        for label, number, note in entry.collectives:
             places.setdefault((label, number), {}).setdefault(note, []).append(entry.rank)
     lines = []
     for (label, number), notes in places.items():
         if len(notes) > 1:
-            said = "; ".join(f"ranks {spans(ranks)} in {note}" for note, ranks in notes.items())
+            said = "; ".join(f"{_ranks(ranks)} in {note}" for note, ranks in notes.items())
             lines.append(f"{MISMATCH} on {label}, collective number {number}: {said}")
     return lines
 
 
 def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
-    awaited = sorted({entry.peer for entry in waiting if entry.peer is not None and entry.peer in ended})
+    awaited = sorted({peer for entry in waiting for peer in entry.peers if peer in ended})
     if not awaited:
         return []
-    first = awaited[0]
-    return [
-        f"waited for, but ended already: rank{'s' if len(awaited) > 1 else ''} {spans(awaited)}"
-        f" (rank {first} at {format_time(ended[first], digits=None)})"
-    ]
+    first = f"rank {awaited[0]} " if len(awaited) > 1 else ""
+    when = format_time(ended[awaited[0]], digits=None)
+    return [f"waited for, but ended already: {_ranks(awaited)} ({first}at {when})"]
 
 
-def _cycle(edges: dict[int, int | None]) -> list[int]:
+def _cycle(edges: dict[int, list[int]]) -> list[int]:
     """A cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
     done: set[int] = set()
     for start in sorted(edges):
-        path: dict[int, None] = {}
-        at: int | None = start
-        while at is not None and at in edges and at not in done and at not in path:
-            path[at] = None
-            at = edges[at]
-        if at is not None and at in path:
-            walk = list(path)
-            return [*walk[walk.index(at) :], at]
-        done.update(path)
+        path: dict[int, None] = {}  # in order
+        choices = [iter((start,))]
+        while choices:
+            at = next(choices[-1], None)
+            if at is None:
+                choices.pop()
+                if path:
+                    done.add(path.popitem()[0])
+            elif at in path:
+                walk = list(path)
+                return [*walk[walk.index(at) :], at]
+            elif at not in done:
+                path[at] = None
+                choices.append(iter(edges.get(at, ())))
     return []
 
 

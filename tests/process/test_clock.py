@@ -26,9 +26,7 @@ def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
     assert time.perf_counter() - began < 60
 
 
-@pytest.mark.parametrize(
-    "clock", ["time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"]
-)
+@pytest.mark.parametrize("clock", ["time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"])
 def test_every_clock_agrees(tmp_path: Path, clock: str):
     call = f"time.{clock}({'time.CLOCK_MONOTONIC' if clock == 'clock_gettime' else ''})"
     done = launch(tmp_path, f"import time; t = {call}; time.sleep(0.25); print({call} - t)")

@@ -28,7 +28,9 @@ def test_returning_is_status_zero_after_atexit_last_first(tmp_path: Path):
         """,
         ranks=2,
     )
-    assert done.lines == [f"{word} {rank}" for rank in (0, 1) for word in ("body", "third", "second", "registered late")]
+    assert done.lines == [
+        f"{word} {rank}" for rank in (0, 1) for word in ("body", "third", "second", "registered late")
+    ]
     assert (done.result.ended, done.result.exit_status) == ("finished", 0)
 
 

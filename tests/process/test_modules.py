@@ -286,7 +286,9 @@ def test_objects_of_own_classes_travel(tmp_path: Path, shards: int):
         """,
         ranks=2,
         shards=shards,
-        files={"shapes.py": "class Circle:\n    def __init__(self, r): self.r = r\n    def area(self): return 3 * self.r**2"},
+        files={
+            "shapes.py": "class Circle:\n    def __init__(self, r): self.r = r\n    def area(self): return 3 * self.r**2"
+        },
     )
     assert done.lines == ["True True True 12"]
 
@@ -336,6 +338,7 @@ def test_code_has_no_file_and_finds_what_is_here(tmp_path: Path, monkeypatch: py
 
 
 def test_relative_paths_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write(tmp_path, {"sub/prog.py": "import near, sys; print(near.x, sys.argv[0], __file__)", "sub/near.py": "x = 5"})
+    text = "import near, sys; print(near.x, sys.argv[0], __file__)"
+    write(tmp_path, {"sub/prog.py": text, "sub/near.py": "x = 5"})
     monkeypatch.chdir(tmp_path)
     assert simulated("sub/prog.py", ranks=1).lines == [f"5 sub/prog.py {tmp_path / 'sub' / 'prog.py'}"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process.fiber import Fiber
-from xsim_py.process.output import Line
+from xsim_py.process.modules import is_installed
+from xsim_py.process.output import Line, finish_lines
 
 from .calls import AllOf, Background
 from .comm import WORLD_CID
 from .message import Receive, Send
+from .state import Probe
 
 if TYPE_CHECKING:
     from xsim_py.process.program import Program
@@ -33,26 +35,23 @@ class Waiting:
     Attributes
     ----------
     rank, clock_ps : int
-        Who, and at what virtual time.
+        Who, and at what virtual time: since when it waits, or until when it sleeps.
     reason : str
-        What it waits for; empty if it was running.
-    kind : str
-        The same without the particulars, to group ranks by.
+        What it waits for, if for anything.
     place : str
-        File and line of the program.
-    peer : int or None
-        The one rank that it waits for, if it is one.
-    collective : (str, int, str) or None
-        Communicator, number and note of the collective that it is in.
+        File, line and text of the program.
+    peers : list of int
+        The ranks in the whole run all of which it waits for; empty where one of several would do.
+    collectives : list of (str, int, str)
+        Communicator, number and note of each collective that it is in.
     """
 
     rank: int
     clock_ps: int
     reason: str
-    kind: str
     place: str
-    peer: int | None
-    collective: tuple[str, int, str] | None
+    peers: list[int]
+    collectives: list[tuple[str, int, str]]
 
 
 @dataclass(slots=True)
@@ -79,6 +78,7 @@ class Part:
     now_ps: int
     stopped_ps: int | None
     abort: tuple[int, int, int, str] | None
+    abort_place: str
     stop_reason: str
     ended_ps: list[int | None]
     exit_status: list[int | None]
@@ -98,14 +98,18 @@ class Part:
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     """Collect what shard and ranks know, before their memory is given up."""
     ranks = shard.ranks
+    if shard.abort is None:
+        for rank in ranks:
+            finish_lines(rank, rank.fiber.clock_ps)
     part = Part(
         first=shard.first,
         lines=[] if shard.number == 0 else shard.output.take(),
-        digest=shard.digest,
+        digest=fabric.digest,
         events=shard.kernel.events,
         now_ps=shard.kernel.now_ps,
         stopped_ps=shard.stopped_ps,
         abort=shard.abort,
+        abort_place=_abort_place(shard, program),
         stop_reason=shard.control.stop_reason,
         ended_ps=[rank.ended_ps for rank in ranks],
         exit_status=[rank.exit_status for rank in ranks],
@@ -146,48 +150,67 @@ def _pairs(ranks: list[Rank]) -> list[tuple[int, int, int, int]]:
 def _waiting(rank: Rank, program: Program) -> Waiting:
     fiber = rank.fiber
     reason = fiber.waiting
-    inner = reason
-    if isinstance(reason, Background) and reason.fiber is not None and reason.fiber.waiting is not None:
-        inner = reason.fiber.waiting
-    if isinstance(inner, AllOf):
-        inner = inner.first
-    note = getattr(inner, "note", None)
-    collective = None
-    peer = None
-    if isinstance(inner, Receive | Send):
-        comm = inner.comm
-        if note is not None:
-            collective = (comm.label(), comm.collectives, str(note))
-        other = inner.source if isinstance(inner, Receive) else inner.dest
-        peer = comm.remote[other] if other >= 0 else None
-    name = getattr(inner, "name", type(reason).__name__)
+    waiting = Waiting(rank.number, fiber.clock_ps, "", _place(fiber.greenlet, program), [], [])
     if reason is None:
-        kind = "running"
+        waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
+        return waiting
+    leaves = _leaves(reason)
+    noted = [leaf for leaf in leaves if getattr(leaf, "note", None) is not None]
+    waiting.collectives = sorted({(leaf.comm.label(), leaf.comm.collectives, str(leaf.note)) for leaf in noted})
+    if len(noted) == len(leaves) and len(waiting.collectives) == 1:
+        # Whom a rank waits for inside a collective is up to the algorithm, and would tear apart what belongs together.
+        label, _, note = waiting.collectives[0]
+        waiting.reason = f"{note} on {label}"
     else:
-        kind = f"in {note.name}" if note is not None else f"in {name}" if inner is not reason or peer else str(name)
-    return Waiting(
-        rank=rank.number,
-        clock_ps=fiber.clock_ps,
-        reason=reason.describe() if reason is not None else "",
-        kind=kind,
-        place=_place(fiber, program),
-        peer=peer,
-        collective=collective,
-    )
+        waiting.reason = reason.describe()
+    if len(leaves) == 1 or isinstance(reason, AllOf):
+        waiting.peers = sorted({peer for leaf in leaves if (peer := _peer(leaf)) is not None})
+    return waiting
 
 
-def _place(fiber: Fiber, program: Program) -> str:
-    """Where in the user's own code a parked fiber stands: the innermost frame under the program's folder."""
-    greenlet = fiber.greenlet
+def _leaves(reason: Any) -> list[Any]:
+    """The single operations behind a reason: those of several requests, and what a progress thread waits for."""
+    if isinstance(reason, Background):
+        inner = reason.fiber.waiting if reason.fiber is not None else None
+        return [reason] if inner is None else _leaves(inner)
+    operations = getattr(reason, "operations", None)
+    if operations is None:
+        return [reason]
+    return [leaf for operation in operations if not operation.done for leaf in _leaves(operation)]
+
+
+def _peer(leaf: Any) -> int | None:
+    """The rank in the whole run whose doing completes an operation, if it is a single one."""
+    if isinstance(leaf, Send):
+        return leaf.to
+    if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
+        return leaf.comm.remote[leaf.source]
+    return None
+
+
+def _abort_place(shard: Shard, program: Program) -> str:
+    """Where the rank stood that ended the job, if it stood somewhere and is one of this shard's."""
+    if shard.abort is None or not shard.local(shard.abort[0]):
+        return ""
+    return _place((shard.rank(shard.abort[0]).extra or {}).get("left"), program)
+
+
+def _place(greenlet: Any, program: Program) -> str:
+    """Where in the user's own code a parked fiber stands: the innermost frame of a file that is not installed."""
     frame = greenlet.gr_frame if greenlet is not None else None
-    first = ""
-    folder = str(program.folder) + os.sep if program.folder is not None else None
+    second_best = ""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not os.path.abspath(file).startswith(_PACKAGE) and not file.startswith("<frozen"):
-            place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
-            if folder is None or file == program.file or os.path.abspath(file).startswith(folder):
+        file = os.path.join(program.start, frame.f_code.co_filename)
+        if not file.startswith(_PACKAGE) and not frame.f_code.co_filename.startswith("<frozen"):
+            code = linecache.getline(file, frame.f_lineno).strip()
+            place = f"{_shown(frame.f_code.co_filename, program)}:{frame.f_lineno} in {frame.f_code.co_name}"
+            place = f"{place}: {code}" if code else place
+            if not is_installed(file):
                 return place
-            first = first or place
+            second_best = second_best or place
         frame = frame.f_back
-    return first
+    return second_best
+
+
+def _shown(file: str, program: Program) -> str:
+    return file.removeprefix(program.start.rstrip(os.sep) + os.sep)

@@ -135,6 +135,7 @@ def leave(status: int, message: str | None) -> NoReturn:
     rank.fiber.clock_ps = fiber.clock_ps
     _ended(rank, status)
     context.release(rank, dead=True)
+    rank.private("left", lambda: fiber.greenlet)
     hub: Any = fiber.greenlet.parent
     for each in {fiber, rank.fiber}:  # the running one may be that of a non-blocking collective
         each.abandon()

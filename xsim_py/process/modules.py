@@ -21,7 +21,7 @@ from typing import Any
 
 from . import current
 
-__all__ = ["PrivateModules"]
+__all__ = ["PrivateModules", "is_installed"]
 
 
 class PrivateModules(MetaPathFinder):
@@ -74,7 +74,7 @@ class PrivateModules(MetaPathFinder):
 
     def _is_ours(self, place: str) -> bool:
         place = os.path.abspath(place)
-        if _INSTALLED.search(place) or place.startswith(_NOT_OURS):
+        if is_installed(place):
             return False
         roots = [self._folder, *(entry for entry in map(os.path.abspath, sys.path) if entry not in self._installed)]
         return any(place.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
@@ -86,6 +86,11 @@ _NOT_OURS = (
     sysconfig.get_path("stdlib") + os.sep,
     sysconfig.get_path("platstdlib") + os.sep,
 )
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to Python, to an installed package, or to the simulator."""
+    return _INSTALLED.search(file) is not None or file.startswith(_NOT_OURS)
 
 
 def _with_loader(spec: ModuleSpec, loader: Loader) -> ModuleSpec:

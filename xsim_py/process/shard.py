@@ -91,7 +91,6 @@ class Shard:
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
-        self.digest = 0
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = len(blocks) == 1
