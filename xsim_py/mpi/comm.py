@@ -61,9 +61,7 @@ class Context:
         return self._index[number]
 
 
-def shared_context(
-    fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None
-) -> Context:
+def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
     """The context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
     key = (cid, ranks[0] if remote is not None and ranks else -1)
     context = fabric.contexts.get(key)

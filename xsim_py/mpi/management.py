@@ -130,9 +130,7 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
     return taken
 
 
-def _make_inter(
-    comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]
-) -> Communicator:
+def _make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
     fabric, box = comm.fabric, comm.box
     local = Communicator(shared_context(fabric, derive_cid(cid, "local", ranks[0]), ranks), box)
     return Communicator(shared_context(fabric, cid, ranks, remote), box, local=local)

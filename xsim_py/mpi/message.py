@@ -45,6 +45,8 @@ class Message:
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
         What a collective says about itself, to find out that ranks are in different ones.
+    serial, taken : int, bool
+        Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """
 
     __slots__ = (
@@ -64,6 +66,9 @@ class Message:
         "ticket",
         "to",
     )
+
+    serial: int
+    taken: bool
 
     def __init__(
         self,
@@ -171,7 +176,9 @@ class Receive(Operation):
     def __init__(self, comm: Communicator, source: int, tag: int, post_ps: int, name: str, note: Any = None) -> None:
         self.done = self.cancelled = False
         self.time_ps = self.overhead_ps = self.serial = 0
-        self.waiter = self.message = self.detached = None  # type: ignore[assignment]
+        self.waiter = None
+        self.message: Message | None = None
+        self.detached: Any = None
         self.comm = comm
         self.source = source
         self.tag = tag

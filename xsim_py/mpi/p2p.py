@@ -34,7 +34,17 @@ if TYPE_CHECKING:
 
     from .comm import Communicator, Context
 
-__all__ = ["BUFFERED_MODE", "STANDARD_MODE", "SYNC_MODE", "Fabric", "Settings", "receive", "start_receive", "start_send", "wait"]
+__all__ = [
+    "BUFFERED_MODE",
+    "STANDARD_MODE",
+    "SYNC_MODE",
+    "Fabric",
+    "Settings",
+    "receive",
+    "start_receive",
+    "start_send",
+    "wait",
+]
 
 STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 """Send modes; a ready send is a standard one."""
@@ -236,7 +246,16 @@ class Fabric:
 
 
 def start_send(
-    comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, *, check: bool, note: Any = None
+    comm: Communicator,
+    dest: int,
+    tag: int,
+    data: bytes,
+    cid: int,
+    mode: int,
+    name: str,
+    *,
+    check: bool,
+    note: Any = None,
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
@@ -353,5 +372,3 @@ def wait(operation: Operation) -> None:
         fiber.rank.waited_ps += operation.time_ps - fiber.clock_ps
         fiber.clock_ps = operation.time_ps
     fiber.clock_ps += operation.overhead_ps
-
-

@@ -136,15 +136,11 @@ class Mailbox:
             return self._match_with_wildcards(message, key)
         if entry is None:
             return None
-        if type(entry) is Receive:
-            if entry.tag == message.tag or entry.tag == ANY_TAG:
-                del self.posted[key]
-                return entry
-            return None
-        for operation in entry:
+        for operation in _entries(entry):
             if operation.tag in (message.tag, ANY_TAG):
                 _remove(self.posted, key, operation)
-                return operation  # type: ignore[no-any-return]
+                found: Receive = operation
+                return found
         return None
 
     def _match_with_wildcards(self, message: Message, key: tuple[int, int]) -> Receive | None:
@@ -156,7 +152,7 @@ class Mailbox:
         ]
         if not fitting:
             return None
-        first = min(fitting, key=lambda operation: operation.serial)
+        first: Receive = min(fitting, key=lambda operation: operation.serial)
         self.unpost(message.cid, first)
         return first
 

@@ -10,26 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from . import collective_calls as calls
 from .collective_calls import run, start
-from .handle import Handle
+from .commhandle import CommHandle
 from .op import INSTANCES, Op
 from .request import Request
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.comm import Communicator
+    pass
 
 __all__ = ["Collectives", "Scans"]
 
 SUM = INSTANCES["SUM"]
 
 
-class Collectives(Handle):
+class Collectives(CommHandle):
     """The part of `Comm` that all its members call together."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _comm(self) -> Communicator: ...
 
     def Barrier(self) -> None:
         run(self._comm(), calls.barrier, "Comm.Barrier")
@@ -73,9 +69,7 @@ class Collectives(Handle):
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         run(self._comm(), calls.reduce_scatter_block, "Comm.Reduce_scatter_block", sendbuf, recvbuf, op)
 
-    def Reduce_scatter(
-        self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM
-    ) -> None:
+    def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int] | None = None, op: Op = SUM) -> None:
         run(self._comm(), calls.reduce_scatter, "Comm.Reduce_scatter", sendbuf, recvbuf, recvcounts, op)
 
     # ------------------------------------------------------------------------------------------- non-blocking
@@ -128,14 +122,10 @@ class Collectives(Handle):
         return start(self._comm(), calls.reduce_scatter, "Comm.Ireduce_scatter", sendbuf, recvbuf, recvcounts, op)
 
 
-class Scans(Handle):
+class Scans(CommHandle):
     """The reductions that only an `Intracomm` has."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _comm(self) -> Communicator: ...
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
         run(self._comm(), calls.scan, "Intracomm.Scan", "scan", sendbuf, recvbuf, op)

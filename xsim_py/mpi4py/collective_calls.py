@@ -417,9 +417,7 @@ def _check_counts(comm: Communicator, counts: list[int], source: Message | None,
         raise ValueError(f"mismatch in receive count {target.count} and counts[{comm.me}] {counts[comm.me]}")
 
 
-def _reduce_scatter(
-    comm: Communicator, name: str, operation: str, parts: list[bytes], target: Message, op: Op
-) -> Plan:
+def _reduce_scatter(comm: Communicator, name: str, operation: str, parts: list[bytes], target: Message, op: Op) -> Plan:
     fold = fold_of(op, target.datatype)
     size_bytes = sum(map(len, parts))
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))

@@ -9,12 +9,13 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.group import Members
 
 from .collective import Collectives, Scans
+from .commhandle import SELF, WORLD
 from .group import Group
 from .handle import Null
 from .management import Management
 from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
-from .p2p import SELF, WORLD, PointToPoint
+from .p2p import PointToPoint
 from .topologies import Topologies
 
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intracomm"]
@@ -56,18 +57,14 @@ class Intracomm(Comm, Scans, ObjectScans, Topologies):
         made: Intracomm = self._new(manage.create_from_members(comm, self._members(group), tag), Intracomm)
         return made
 
-    def Create_intercomm(
-        self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0
-    ) -> Intercomm:
+    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         comm = self._comm()
         if not 0 <= local_leader < len(comm.ranks):
             comm.fail(c.ERR_RANK, f"local leader {local_leader} is not in 0..{len(comm.ranks) - 1}")
         peer = peer_comm._comm() if comm.me == local_leader else None
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
-        made: Intercomm = self._new(
-            manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm
-        )
+        made: Intercomm = self._new(manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm)
         return made
 
 

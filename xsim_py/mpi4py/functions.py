@@ -20,6 +20,7 @@ from xsim_py.process.compute import declare
 
 from . import attached
 from .comm import Comm, Intercomm, Intracomm
+from .commhandle import mailbox
 from .datatype import _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
@@ -27,7 +28,6 @@ from .info import INFO_NULL, Info
 from .management import _room
 from .memory import BottomType, buffer, exported
 from .missing import stub
-from .p2p import mailbox
 from .request import Request, Task
 
 __all__ = [
@@ -312,5 +312,3 @@ def _addressof(arg: Any) -> int:
 def _handleof(arg: Any) -> int:
     handle: int = arg.handle
     return handle
-
-

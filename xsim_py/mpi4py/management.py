@@ -9,21 +9,20 @@ from typing import Any, NoReturn, Self
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import errors
 from xsim_py.mpi import errhandler as handlers
+from xsim_py.mpi import errors
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin
-from xsim_py.mpi.comm import Communicator, self_comm
+from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.group import Members
 from xsim_py.process.life import abort_job
 
 from . import attached
+from .commhandle import SELF, WORLD, CommHandle
 from .errhandler import Errhandler
 from .group import Group
-from .handle import Handle
 from .info import INFO_NULL, Info
 from .memory import BUFFER_AUTOMATIC, BufferAutomaticType, buffer
-from .p2p import SELF, WORLD, mailbox
 from .request import Request, Task
 
 __all__ = ["Management"]
@@ -62,15 +61,10 @@ class BoundHandler:
         return True
 
 
-class Management(Handle):
+class Management(CommHandle):
     """What all communicators have besides communication."""
 
     __slots__ = ()
-
-    def _special(self) -> Communicator:
-        if self._impl is SELF:
-            return self_comm(mailbox())
-        return self._live()  # type: ignore[no-any-return]
 
     def _is_predefined(self) -> bool:
         return self._impl is WORLD or self._impl is SELF
@@ -351,5 +345,3 @@ def _predefined_attribute(comm: Communicator, keyval: int) -> Any:
     if keyval == c.APPNUM:
         return 0
     return errors.table().last_used
-
-

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xsim_py.mpi.calls import CollectiveChannel, channel, note, pick
 from xsim_py.mpi.comm import Communicator
 
 from . import collective_calls as calls
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
-from .handle import Handle
+from .commhandle import CommHandle
 from .op import INSTANCES
 from .pickling import dump, load
 
@@ -232,14 +232,10 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
 # ------------------------------------------------------------------------------------------------------ the classes
 
 
-class ObjectCollectives(Handle):
+class ObjectCollectives(CommHandle):
     """The part of `Comm` that moves objects between all its members."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _comm(self) -> Communicator: ...
 
     def barrier(self) -> None:
         run(self._comm(), calls.barrier, "Comm.Barrier")
@@ -269,14 +265,10 @@ class ObjectCollectives(Handle):
         return run(self._comm(), allreduce, "Comm.allreduce", sendobj, op)
 
 
-class ObjectScans(Handle):
+class ObjectScans(CommHandle):
     """The reductions of objects that only an `Intracomm` has."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _comm(self) -> Communicator: ...
 
     def scan(self, sendobj: Any, op: Operator = SUM) -> Any:
         return run(self._comm(), scan, "Intracomm.scan", False, sendobj, op)

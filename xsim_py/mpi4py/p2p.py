@@ -13,66 +13,32 @@ from typing import Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
-from xsim_py.mpi.comm import Communicator, world
+from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import EAGER, Operation, Receive
 from xsim_py.mpi.message import Message as Envelope
 from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
-from xsim_py.mpi.state import Mailbox, Probe
+from xsim_py.mpi.state import Probe
 from xsim_py.process import current
 
 from .attached import charge_buffer
 from .bufspec import Message as Target
 from .bufspec import packed, receiver
+from .commhandle import CommHandle
 from .handle import Handle, Null
 from .pickling import pickle
 from .request import Prequest, Request, Task
 from .status import Status
 
-__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message", "PointToPoint", "WORLD"]
+__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message", "PointToPoint"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
 TAG_LIMIT = 2**31 - 1
 
 
-class _World:
-    """What ``COMM_WORLD`` and ``COMM_SELF`` name: the rank's own, whichever rank asks."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-WORLD = _World("COMM_WORLD")
-SELF = _World("COMM_SELF")
-
-
-def mailbox() -> Mailbox:
-    """The running rank's MPI state."""
-    rank = current.rank()
-    box: Mailbox = rank.mpi or rank.shard.fabric.open(rank)
-    return box
-
-
-class PointToPoint(Handle):
+class PointToPoint(CommHandle):
     """The part of `Comm` that sends and receives."""
 
     __slots__ = ()
-
-    def _comm(self) -> Communicator:
-        """This rank's communicator; raises ERR_COMM for a null one."""
-        impl = self._impl
-        if type(impl) is Communicator:
-            return impl
-        if impl is WORLD:
-            box = current.fiber.rank.mpi if current.fiber is not None else mailbox()
-            if box is None:
-                box = mailbox()
-            return box.world or world(box, box.fabric.settings.ranks)
-        return self._special()
-
-    def _special(self) -> Communicator:
-        raise NotImplementedError
 
     # -------------------------------------------------------------------------------------------- upper case
 
@@ -226,9 +192,7 @@ class PointToPoint(Handle):
         charge_buffer(comm, dest, len(data))
         return _isend(comm, data, dest, tag, BUFFERED_MODE, "Comm.ibsend", False)
 
-    def recv(
-        self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Any:
+    def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         comm = self._comm()
         if not _valid_source(comm, source, tag):
             if status is not None:
@@ -569,4 +533,3 @@ class Message(Handle):
 _NO_PROC = Null("MESSAGE_NO_PROC")
 MESSAGE_NULL: Message = Message()
 MESSAGE_NO_PROC: Message = Message._make(_NO_PROC)
-

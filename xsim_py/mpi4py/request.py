@@ -454,9 +454,7 @@ def _earliest(requests: Sequence[Request], active: list[int]) -> int:
     return min(done)[1] if done else -1
 
 
-def _some(
-    requests: Sequence[Request], active: list[int], statuses: list[Status] | None
-) -> tuple[list[int], list[Any]]:
+def _some(requests: Sequence[Request], active: list[int], statuses: list[Status] | None) -> tuple[list[int], list[Any]]:
     done = [index for index in active if requests[index]._task().is_done()]
     wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
     return done, _collect(requests, done, _room(statuses, len(done)))

@@ -11,7 +11,8 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.topology import Cartesian, DistGraph, Graph, check_edges, gather_edges, weights_of
 
 from .collective_calls import handled
-from .handle import Handle, int_list
+from .commhandle import CommHandle
+from .handle import int_list
 from .info import INFO_NULL, Info
 
 if TYPE_CHECKING:
@@ -46,14 +47,12 @@ def _graph(index: Sequence[int], edges: Sequence[int]) -> Graph:
     return graph
 
 
-class Topologies(Handle):
+class Topologies(CommHandle):
     """The part of `Intracomm` that knows of topologies."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-
-        def _comm(self) -> Communicator: ...
 
         def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any: ...
 

@@ -15,8 +15,9 @@ from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, cut
 __all__ = ["bruck", "linear", "neighbor", "recursive_doubling", "ring"]
 
 
-def linear(ch: Channel, data: bytes, sizes: Sequence[int], gather: Gather = gathers.linear,
-           bcast: Bcast = bcasts.linear) -> list[bytes]:
+def linear(
+    ch: Channel, data: bytes, sizes: Sequence[int], gather: Gather = gathers.linear, bcast: Bcast = bcasts.linear
+) -> list[bytes]:
     """Gather to rank 0, then broadcast: 2 l (p > 1), 2 (p-1) messages if both are linear. Open MPI 1.
 
     `choose` puts in the gather and the broadcast that it would choose by themselves.
@@ -49,11 +50,11 @@ def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
     sizes = [*sizes[rank:], *sizes[:rank]]  # of rank, rank+1, ...
     distance = 1
     while distance < size:
-        run = data if 2 * distance <= size else data[:sum(sizes[:size - distance])]
+        run = data if 2 * distance <= size else data[: sum(sizes[: size - distance])]
         data += ch.sendrecv((rank - distance) % size, run, (rank + distance) % size)
         distance <<= 1
     blocks = cut(data, sizes)
-    return blocks[size - rank:] + blocks[:size - rank]
+    return blocks[size - rank :] + blocks[: size - rank]
 
 
 def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
@@ -91,5 +92,5 @@ def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
         coming[side] = (coming[side] + (2 if odd == side else -2)) % size
         theirs = ch.sendrecv(peers[side], blocks[pair] + blocks[pair + 1], peers[side])
         pair = coming[side]
-        blocks[pair], blocks[pair + 1] = theirs[:sizes[pair]], theirs[sizes[pair]:]
+        blocks[pair], blocks[pair + 1] = theirs[: sizes[pair]], theirs[sizes[pair] :]
     return blocks

@@ -20,8 +20,9 @@ __all__ = ["linear", "nonoverlapping", "rabenseifner", "recursive_doubling", "ri
 RING_SEGMENT_BYTES = 1 << 20
 
 
-def nonoverlapping(ch: Channel, data: bytes, fold: Fold, reduce: Reduce = reduces.binomial,
-                   bcast: Bcast = bcasts.binomial) -> bytes:
+def nonoverlapping(
+    ch: Channel, data: bytes, fold: Fold, reduce: Reduce = reduces.binomial, bcast: Bcast = bcasts.binomial
+) -> bytes:
     """Reduce to rank 0, then broadcast: the sum of their times and messages (binomial: 2 k l, 2 (p-1)). Open MPI 2.
 
     `choose` puts in the reduction and the broadcast that it would choose by themselves.

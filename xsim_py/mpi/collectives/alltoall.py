@@ -17,8 +17,9 @@ __all__ = ["bruck", "linear", "linear_sync", "pairwise"]
 BATCH_RANKS = 32
 
 
-def _exchange(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None, steps: range,
-              blocks: list[bytes]) -> None:
+def _exchange(
+    ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None, steps: range, blocks: list[bytes]
+) -> None:
     """Receive from rank+step and send to rank-step for all `steps` at once, into `blocks`."""
     rank, size = ch.rank, ch.size
     sources = [(rank + step) % size for step in steps]
@@ -44,8 +45,9 @@ def linear(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = No
     return blocks
 
 
-def linear_sync(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = None,
-                batch_ranks: int = BATCH_RANKS) -> list[bytes]:
+def linear_sync(
+    ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = None, batch_ranks: int = BATCH_RANKS
+) -> list[bytes]:
     """Exchange with `batch_ranks` ranks at a time: ceil((p-1) / batch) l, p (p-1) messages.
 
     MPICH's ``scattered`` alltoall, which bounds the requests outstanding.
@@ -82,8 +84,9 @@ def bruck(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = Non
     distance = 1
     while distance < size:
         moved = [index for index in range(size) if index & distance]
-        theirs = ch.sendrecv((rank + distance) % size, b"".join([blocks[index] for index in moved]),
-                             (rank - distance) % size)
+        theirs = ch.sendrecv(
+            (rank + distance) % size, b"".join([blocks[index] for index in moved]), (rank - distance) % size
+        )
         for index, block in zip(moved, cut(theirs, [block_bytes] * len(moved)), strict=True):
             blocks[index] = block
         distance <<= 1

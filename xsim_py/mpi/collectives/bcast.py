@@ -12,8 +12,18 @@ from __future__ import annotations
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Bytes, Channel, send_all
 
-__all__ = ["binary_tree", "binomial", "chain", "knomial", "linear", "pipeline", "scatter_allgather",
-           "scatter_allgather_ring", "split_binary_tree", "stranded_peers"]
+__all__ = [
+    "binary_tree",
+    "binomial",
+    "chain",
+    "knomial",
+    "linear",
+    "pipeline",
+    "scatter_allgather",
+    "scatter_allgather_ring",
+    "split_binary_tree",
+    "stranded_peers",
+]
 
 PIPELINE_SEGMENT_BYTES = 1 << 16
 
@@ -42,8 +52,9 @@ def chain(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
     return _down(ch, data, trees.chain(ch.rank, ch.size, root))
 
 
-def pipeline(ch: Channel, data: Bytes, root: int, size_bytes: int,
-             segment_bytes: int = PIPELINE_SEGMENT_BYTES) -> bytes:
+def pipeline(
+    ch: Channel, data: Bytes, root: int, size_bytes: int, segment_bytes: int = PIPELINE_SEGMENT_BYTES
+) -> bytes:
     """The chain in s segments, sent on while the next arrives: (p-1) l, s (p-1) messages. Open MPI 3.
 
     s = max(1, ceil(size_bytes / segment_bytes)). With bandwidth it takes (p-1+s-1) steps of one segment each.
@@ -53,7 +64,7 @@ def pipeline(ch: Channel, data: Bytes, root: int, size_bytes: int,
     if parent < 0:
         assert data is not None
         for start in starts:
-            send_all(ch, children, data[start:start + segment_bytes])
+            send_all(ch, children, data[start : start + segment_bytes])
         return data
     segments = []
     coming = ch.irecv(parent)

@@ -14,8 +14,18 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
-__all__ = ["Bytes", "Channel", "Fold", "Handle", "block_sizes", "cut", "floor_power", "log2_floor", "receive_all",
-           "send_all"]
+__all__ = [
+    "Bytes",
+    "Channel",
+    "Fold",
+    "Handle",
+    "block_sizes",
+    "cut",
+    "floor_power",
+    "log2_floor",
+    "receive_all",
+    "send_all",
+]
 
 Bytes: TypeAlias = "bytes | None"
 Handle: TypeAlias = Any  # whatever the channel's isend/irecv return; only the channel looks inside

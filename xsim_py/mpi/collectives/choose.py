@@ -31,7 +31,6 @@ from xsim_py.mpi.collectives import (
     scan,
     scatter,
 )
-
 from xsim_py.mpi.collectives.channel import Channel, Fold
 
 __all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name"]
@@ -136,8 +135,9 @@ def _first_row(rows: list[Any], value: int) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def choose_name(operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True,
-                preference: str = TUNED) -> str:
+def choose_name(
+    operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True, preference: str = TUNED
+) -> str:
     """Name the algorithm for one collective call; parameters and errors as for `choose`."""
     names = REGISTRY[operation]
     if preference == TUNED:
@@ -158,8 +158,9 @@ def choose_name(operation: str, comm_size: int, size_bytes: int = 0, commutative
 
 
 @lru_cache(maxsize=4096)
-def choose(operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True,
-           preference: str = TUNED) -> Algorithm:
+def choose(
+    operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True, preference: str = TUNED
+) -> Algorithm:
     """Choose the function that runs one collective call.
 
     All ranks of a call must pass the same arguments, else they run different algorithms.
@@ -187,17 +188,23 @@ def choose(operation: str, comm_size: int, size_bytes: int = 0, commutative: boo
     name = choose_name(operation, comm_size, size_bytes, commutative, preference)
     algorithm = REGISTRY[operation][name]
     if algorithm is allreduce.nonoverlapping:
-        return _reduce_then_bcast(choose("reduce", comm_size, size_bytes, commutative),
-                                  choose("bcast", comm_size, size_bytes))
+        return _reduce_then_bcast(
+            choose("reduce", comm_size, size_bytes, commutative), choose("bcast", comm_size, size_bytes)
+        )
     if algorithm is reduce_scatter.nonoverlapping:
         block = operation == "reduce_scatter_block"
         whole_bytes = size_bytes * comm_size if block else size_bytes
-        return partial(algorithm, reduce=choose("reduce", comm_size, whole_bytes, commutative),
-                       scatter=choose("scatter", comm_size, size_bytes) if block else scatter.linear)
+        return partial(
+            algorithm,
+            reduce=choose("reduce", comm_size, whole_bytes, commutative),
+            scatter=choose("scatter", comm_size, size_bytes) if block else scatter.linear,
+        )
     if algorithm is allgather.linear:
-        return partial(algorithm,
-                       gather=choose("gather", comm_size, size_bytes) if operation == "allgather" else gather.linear,
-                       bcast=choose("bcast", comm_size, size_bytes * comm_size))
+        return partial(
+            algorithm,
+            gather=choose("gather", comm_size, size_bytes) if operation == "allgather" else gather.linear,
+            bcast=choose("bcast", comm_size, size_bytes * comm_size),
+        )
     return algorithm
 
 

@@ -30,7 +30,7 @@ def binomial(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
         ch.send(parent, run)
         return None
     blocks = cut(run, [len(data)] * size)
-    return blocks[size - root:] + blocks[:size - root]
+    return blocks[size - root :] + blocks[: size - root]
 
 
 def linear_sync(ch: Channel, data: bytes, root: int) -> list[bytes] | None:

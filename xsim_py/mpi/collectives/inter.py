@@ -18,8 +18,19 @@ from typing import Literal, Protocol, TypeAlias, cast
 from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold, cut
 from xsim_py.mpi.collectives.choose import choose
 
-__all__ = ["InterChannel", "Role", "allgather", "allreduce", "alltoall", "barrier", "bcast", "gather", "reduce",
-           "reduce_scatter", "scatter"]
+__all__ = [
+    "InterChannel",
+    "Role",
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "barrier",
+    "bcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+]
 
 Role: TypeAlias = Literal["root", "idle", "member"]
 
@@ -126,4 +137,4 @@ def alltoall(ch: InterChannel, parts: Sequence[bytes]) -> list[bytes]:
     """Everyone sends a block, of any size, to every rank of the other group, all at once."""
     handles = [ch.irecv(rank) for rank in range(ch.remote_size)]
     handles += [ch.isend(rank, part) for rank, part in enumerate(parts)]
-    return cast("list[bytes]", ch.wait(handles)[:ch.remote_size])
+    return cast("list[bytes]", ch.wait(handles)[: ch.remote_size])

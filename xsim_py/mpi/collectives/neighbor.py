@@ -22,8 +22,13 @@ def grid_order(edges: int) -> list[int]:
     return [edge ^ 1 for edge in range(edges)]
 
 
-def alltoall(ch: Channel, parts: Sequence[bytes], sources: Sequence[int | None], dests: Sequence[int | None],
-             order: Iterable[int] | None = None) -> list[bytes | None]:
+def alltoall(
+    ch: Channel,
+    parts: Sequence[bytes],
+    sources: Sequence[int | None],
+    dests: Sequence[int | None],
+    order: Iterable[int] | None = None,
+) -> list[bytes | None]:
     """Send ``parts[i]`` to ``dests[i]``, receive a block from each of `sources`: l, one message an edge.
 
     Parameters
@@ -41,7 +46,8 @@ def alltoall(ch: Channel, parts: Sequence[bytes], sources: Sequence[int | None],
     return [None if source is None else next(blocks) for source in sources]
 
 
-def allgather(ch: Channel, data: bytes, sources: Sequence[int | None],
-              dests: Sequence[int | None]) -> list[bytes | None]:
+def allgather(
+    ch: Channel, data: bytes, sources: Sequence[int | None], dests: Sequence[int | None]
+) -> list[bytes | None]:
     """Send `data` to all of `dests`, receive a block from each of `sources`: l, one message an edge."""
     return alltoall(ch, [data] * len(dests), sources, dests)

@@ -20,8 +20,13 @@ from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut,
 __all__ = ["butterfly", "nonoverlapping", "recursive_doubling", "recursive_halving", "ring", "ring_from"]
 
 
-def nonoverlapping(ch: Channel, parts: Sequence[bytes], fold: Fold, reduce: Reduce = reduces.binomial,
-                   scatter: Scatter = scatters.linear) -> bytes:
+def nonoverlapping(
+    ch: Channel,
+    parts: Sequence[bytes],
+    fold: Fold,
+    reduce: Reduce = reduces.binomial,
+    scatter: Scatter = scatters.linear,
+) -> bytes:
     """Reduce to rank 0, then scatter: the sum of their times and messages (as given: (k+1) l, 2 (p-1)). Open MPI 1.
 
     `choose` puts in the reduction and the scatter that it would choose by themselves.
@@ -64,7 +69,7 @@ def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> lis
             parts = cut(fold(ch.recv(rank - 1), whole), map(len, parts))
         else:
             ch.send(rank + 1, whole)
-    return [parts[2 * pair] + parts[2 * pair + 1] for pair in range(extra)] + list(parts[2 * extra:])
+    return [parts[2 * pair] + parts[2 * pair + 1] for pair in range(extra)] + list(parts[2 * extra :])
 
 
 def _real(virtual: int, extra: int) -> int:
@@ -152,16 +157,16 @@ def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes
         mine, other = rank & -mask, peer & -mask  # first ranks of the two subtrees
         theirs = None
         if peer < size:
-            theirs = ch.sendrecv(peer, b"".join(parts[:mine] + parts[mine + mask:]), peer)
+            theirs = ch.sendrecv(peer, b"".join(parts[:mine] + parts[mine + mask :]), peer)
         for sends, stranded in stranded_peers(rank, mask, size):
             if not sends:
                 theirs = ch.recv(stranded)
             elif theirs is not None:
                 ch.send(stranded, theirs)
         if theirs is not None:
-            kept = parts[:other] + parts[other + mask:]
+            kept = parts[:other] + parts[other + mask :]
             own = b"".join(kept)
             folded = cut(fold(own, theirs) if mine < other else fold(theirs, own), map(len, kept))
-            parts = folded[:other] + parts[other:other + mask] + folded[other:]
+            parts = folded[:other] + parts[other : other + mask] + folded[other:]
         mask <<= 1
     return parts[rank]

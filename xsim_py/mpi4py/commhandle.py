@@ -1,0 +1,54 @@
+"""What every part of `MPI.Comm` starts from: which communicator of the running rank a handle names."""
+
+from __future__ import annotations
+
+from xsim_py.mpi.comm import Communicator, self_comm, world
+from xsim_py.mpi.state import Mailbox
+from xsim_py.process import current
+
+from .handle import Handle
+
+__all__ = ["SELF", "WORLD", "CommHandle", "mailbox"]
+
+
+class _World:
+    """What ``COMM_WORLD`` and ``COMM_SELF`` name: the rank's own, whichever rank asks."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+WORLD = _World("COMM_WORLD")
+SELF = _World("COMM_SELF")
+
+
+def mailbox() -> Mailbox:
+    """The running rank's MPI state."""
+    rank = current.rank()
+    box: Mailbox = rank.mpi or rank.shard.fabric.open(rank)
+    return box
+
+
+class CommHandle(Handle):
+    """A handle of a communicator. ``COMM_WORLD`` and ``COMM_SELF`` are one object each, whichever rank asks."""
+
+    __slots__ = ()
+
+    def _comm(self) -> Communicator:
+        """This rank's communicator; raises ERR_COMM for a null one."""
+        impl = self._impl
+        if type(impl) is Communicator:
+            return impl
+        if impl is WORLD:
+            box = current.fiber.rank.mpi if current.fiber is not None else mailbox()
+            if box is None:
+                box = mailbox()
+            return box.world or world(box, box.fabric.settings.ranks)
+        return self._special()
+
+    def _special(self) -> Communicator:
+        if self._impl is SELF:
+            return self_comm(mailbox())
+        return self._live()  # type: ignore[no-any-return]
