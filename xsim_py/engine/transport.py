@@ -64,8 +64,9 @@ class Mpi:
         while horizon < INFINITY_PS and not stop:
             shard.run_window(horizon + lookahead_ps)
             self._exchange(shard)
-            # The earliest event anywhere is known only after the exchange: a message may be the earliest.
-            summary = self._comm.allgather((shard.next_ps(), shard.window_done(horizon)))
+            # The earliest event anywhere is known only now: it may be a message, or what `window_done` makes of one.
+            done = shard.window_done(horizon)
+            summary = self._comm.allgather((shard.next_ps(), done))
             horizon = min(entry[0] for entry in summary)
             stop = any(entry[1] for entry in summary)
 
