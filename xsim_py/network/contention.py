@@ -51,6 +51,7 @@ class LinkContention:
         head_ps = time_ps
         for link in route:
             start_ps = max(head_ps, free_ps.get(link, 0))
-            free_ps[link] = start_ps + wire_ps
+            if wire_ps:  # no bytes hold nothing, not even for a message that comes sooner
+                free_ps[link] = start_ps + wire_ps
             head_ps = start_ps + self._per_hop_ps
         return head_ps + latency_ps + wire_ps
