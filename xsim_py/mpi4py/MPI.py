@@ -5,12 +5,37 @@ beside this one (one for each class) and, below them, in `xsim_py.mpi`. Names th
 underscore.
 """
 
+# ruff: noqa: F401  the names are for programs
+
 from __future__ import annotations
 
 from xsim_py.mpi import constants as _constants
+from xsim_py.mpi.errors import Exception
 from xsim_py.mpi4py import datatype as _datatype
 from xsim_py.mpi4py import functions as _functions
 from xsim_py.mpi4py import op as _op
+from xsim_py.mpi4py.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
+from xsim_py.mpi4py.datatype import Datatype
+from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
+from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
+from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
+from xsim_py.mpi4py.memory import (
+    BOTTOM,
+    BUFFER_AUTOMATIC,
+    IN_PLACE,
+    BottomType,
+    BufferAutomaticType,
+    InPlaceType,
+    buffer,
+    memory,
+)
+from xsim_py.mpi4py.missing import FILE_NULL, SESSION_NULL, WIN_NULL, File, Session, Win
+from xsim_py.mpi4py.op import Op
+from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
+from xsim_py.mpi4py.pickling import Pickle, pickle
+from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
+from xsim_py.mpi4py.status import Status
+from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
 
 __pyx_capi__: dict[str, object] = {}  # what the real one offers to compiled code; there is nothing to offer here
 _typedict = _datatype.TYPE_DICT

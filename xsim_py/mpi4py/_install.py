@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -10,15 +11,18 @@ from xsim_py.mpi import private
 from xsim_py.process import current
 from xsim_py.process.patches import Patches
 
+from . import MPI
+
 __all__ = ["install_face"]
 
 
 def install_face(patches: Patches) -> None:
     """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end."""
+    face = import_module("xsim_py.mpi4py.MPI")
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
-    sys.modules["mpi4py"] = sys.modules["xsim_py.mpi4py"]
-    sys.modules["mpi4py.MPI"] = sys.modules["xsim_py.mpi4py.MPI"]
+    sys.modules["mpi4py"] = sys.modules[__package__]
+    sys.modules["mpi4py.MPI"] = MPI
     patches.set(private, "_lookup", _own)
 
 
