@@ -287,7 +287,11 @@ def test_objects_of_own_classes_travel(tmp_path: Path, shards: int):
         ranks=2,
         shards=shards,
         files={
-            "shapes.py": "class Circle:\n    def __init__(self, r): self.r = r\n    def area(self): return 3 * self.r**2"
+            "shapes.py": """
+            class Circle:
+                def __init__(self, r): self.r = r
+                def area(self): return 3 * self.r**2
+            """
         },
     )
     assert done.lines == ["True True True 12"]

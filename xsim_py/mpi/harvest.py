@@ -200,10 +200,10 @@ def _place(greenlet: Any, program: Program) -> str:
     frame = greenlet.gr_frame if greenlet is not None else None
     second_best = ""
     while frame is not None:
-        file = os.path.join(program.start, frame.f_code.co_filename)
-        if not file.startswith(_PACKAGE) and not frame.f_code.co_filename.startswith("<frozen"):
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE):
             code = linecache.getline(file, frame.f_lineno).strip()
-            place = f"{_shown(frame.f_code.co_filename, program)}:{frame.f_lineno} in {frame.f_code.co_name}"
+            place = f"{_shown(file, program)}:{frame.f_lineno} in {frame.f_code.co_name}"
             place = f"{place}: {code}" if code else place
             if not is_installed(file):
                 return place

@@ -9,12 +9,17 @@ from types import TracebackType
 
 from xsim_py.errors import InternalError
 
-__all__ = ["report", "without_simulator"]
+__all__ = ["is_simulator", "report", "without_simulator"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 # What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
 _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
+
+
+def is_simulator(file: str) -> bool:
+    """Whether a frame's file is part of the simulator."""
+    return file.startswith(_PACKAGE)
 
 
 def report(error: BaseException) -> None:
@@ -41,7 +46,7 @@ def _cleaned(error: BaseException) -> TracebackType | None:
     tb = error.__traceback__
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
-        if file.startswith(_PACKAGE):
+        if is_simulator(file):
             tail.append(tb)
         elif not file.startswith("<frozen importlib"):
             kept.append(tb)

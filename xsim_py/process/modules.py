@@ -82,6 +82,7 @@ class PrivateModules(MetaPathFinder):
 
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _NOT_OURS = (
+    "<frozen ",
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,  # this package, if it is run where it is made
     sysconfig.get_path("stdlib") + os.sep,
     sysconfig.get_path("platstdlib") + os.sep,

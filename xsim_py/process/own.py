@@ -1,6 +1,6 @@
-"""What a process may change about itself, and few do: standard streams, ``sys.excepthook``, directory, environment.
+"""What a process may change about itself, and few do.
 
-The first change gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes
+Standard streams, ``sys.excepthook``, the directory, the environment, a debugger's trace function: the first change gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes
 nothing costs nothing. What is only read (``os.environ``) stays shared until it is written.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["forget", "install", "put", "take_back"]
+__all__ = ["change", "forget", "install", "put", "take_back"]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
@@ -62,11 +62,14 @@ def _set(name: str, value: Any) -> None:
         _real_chdir(value)
     elif name == "environment":
         _environ._data = value
+    elif name == "trace":
+        _real_settrace(value)
     else:
         sys.__dict__[name] = value
 
 
-def _change(rank: Rank, name: str, shared: Any, value: Any) -> None:
+def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
+    """Note what `rank` has just put in the place of `shared`."""
     _shared.setdefault(name, shared)
     if rank.own is None:
         rank.own = {}
@@ -83,7 +86,7 @@ class PrivateSys(ModuleType):
             if rank.main is not None and name in ("argv", "path"):
                 setattr(rank, name, value)
             else:
-                _change(rank, name, getattr(self, name, None), value)
+                change(rank, name, getattr(self, name, None), value)
         super().__setattr__(name, value)
 
 
@@ -94,7 +97,7 @@ def _chdir(path: Any) -> None:
         return
     before = os.getcwd()
     _real_chdir(path)
-    _change(fiber.rank, "directory", before, os.getcwd())
+    change(fiber.rank, "directory", before, os.getcwd())
 
 
 def _own_environment(name: str) -> None:
@@ -104,7 +107,7 @@ def _own_environment(name: str) -> None:
         if fiber.rank.own is None or "environment" not in fiber.rank.own:
             shared = _environ._data
             _environ._data = dict(shared)
-            _change(fiber.rank, "environment", shared, _environ._data)
+            change(fiber.rank, "environment", shared, _environ._data)
 
 
 def _set_variable(environ: os._Environ[str], name: str, value: str) -> None:
@@ -117,7 +120,7 @@ def _delete_variable(environ: os._Environ[str], name: str) -> None:
     _real_delete_variable(environ, name)
 
 
-_real_chdir = os.chdir
+_real_chdir, _real_settrace = os.chdir, sys.settrace
 _real_set_variable, _real_delete_variable = os._Environ.__setitem__, os._Environ.__delitem__
 
 
