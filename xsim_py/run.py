@@ -258,9 +258,10 @@ class _Run:
         return complete
 
     def _make_shards(self, background: Sequence[Callable[[Any], Any]]) -> None:
+        algorithms = self.spec.mpi.collectives
         settings = Settings(
             ranks=self.ranks,
-            collectives=self.spec.mpi.collectives,
+            collectives=algorithms if isinstance(algorithms, Mapping) else {},  # the word "tuned" is the default
             poll_ps=self.spec.mpi.poll_time_ps,
             pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,

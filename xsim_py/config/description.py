@@ -204,7 +204,7 @@ class MpiSpec:
         default=100_000,
         shown="100ns",
     )
-    collectives: Mapping[str, str] = option(
+    collectives: str | Mapping[str, str] = option(
         "collectives",
         OneOf(
             Choice(("tuned",)),
