@@ -97,7 +97,7 @@ def test_each_algorithm_takes_its_closed_form(operation: str, name: str) -> None
         assert (max(ends), messages) == (US * sum(part[0] for part in parts), sum(part[1] for part in parts)), p
 
 
-@pytest.mark.parametrize(("operation", "name"), [pair for pair in [*CLOSED_FORMS, *BY_ITSELF] if pair[0] in REGISTRY])
+@pytest.mark.parametrize(("operation", "name"), [*CLOSED_FORMS, *sorted(BY_ITSELF)])
 def test_each_rank_ends_when_it_does_on_the_toy_network(operation: str, name: str) -> None:
     for p in (1, 2, 3, 7, 8, 12, 21):
         if parts_of(operation, name, p) != [(operation, name)]:

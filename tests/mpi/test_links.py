@@ -1,0 +1,192 @@
+"""Whole programs on a torus whose links are shared: messages that meet wait for each other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.real_mpi import MPIEXEC, mpiexec
+from xsim_py import simulate
+from xsim_py.machine.torus import Torus
+
+US, NS = 10**6, 10**3
+SIZES = [0, 1, 1000, 4096, 4097, 100_000]
+THRESHOLD = 4096
+
+
+def torus(*dims: int, contention: str = "links") -> dict[str, Any]:
+    """1 us and 100 ns a hop, 1 ns a byte."""
+    return {
+        "topology": {"type": "torus", "dims": [*dims]},
+        "network": {
+            "latency": "1us", "per_hop": "100ns", "bandwidth": "8Gbps", "eager_threshold": f"{THRESHOLD}B",
+            "contention": contention,
+        },
+    }  # fmt: skip
+
+
+def run(program: Any, *args: Any, ranks: int, machine: dict[str, Any], shards: int = 1) -> Any:
+    result = simulate(program, ranks=ranks, machine=machine, args=args, shards=shards)
+    assert (result.ended, result.exit_status, result.warnings) == ("finished", 0, []), result.report
+    return result
+
+
+def ends_ps(result: Any) -> list[int]:
+    return [round(value * 10**12) for value in result.values]
+
+
+def send_all(messages: list[tuple[int, int, int]]) -> float:
+    """Each message is (from, to, bytes); all are sent at once. The time when a rank has got its own."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    expected = [(source, size) for source, to, size in messages if to == comm.rank]
+    receives = [comm.Irecv(np.zeros(size, "u1"), source) for source, size in expected]
+    sends = [comm.Isend(np.zeros(size, "u1"), to) for source, to, size in messages if source == comm.rank]
+    MPI.Request.Waitall(receives)
+    end_s = MPI.Wtime()
+    MPI.Request.Waitall(sends)
+    return end_s
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_message_alone_takes_the_closed_form(size: int) -> None:
+    machine, distance = torus(4, 4), Torus([4, 4]).hops
+    for to in range(1, 16):
+        way = US + distance(0, to) * 100 * NS
+        end = ends_ps(run(send_all, [(0, to, size)], ranks=16, machine=machine))[to]
+        assert end == way * (3 if size > THRESHOLD else 1) + size * NS
+
+
+def test_messages_that_share_a_link_wait_for_each_other() -> None:
+    """On a ring of 8, from 0 to 2 by way of 1, and from 1 to 2."""
+    ends = ends_ps(run(send_all, [(0, 2, 1000), (1, 2, 2000)], ranks=8, machine=torus(8)))
+    first = 1000 * NS + US + 200 * NS
+    # The second gets the link from 1 to 2 when the first, whose head came after one hop, is through.
+    assert ends[2] == 100 * NS + 1000 * NS + 2000 * NS + US + 100 * NS
+    assert ends_ps(run(send_all, [(0, 2, 1000), (1, 3, 0)], ranks=8, machine=torus(8)))[2:4] == [
+        first,
+        100 * NS + 1000 * NS + US + 200 * NS,
+    ]
+
+
+def test_messages_that_share_no_link_do_not_wait() -> None:
+    apart = [(0, 2, 1000), (2, 0, 1000), (4, 6, 1000), (3, 2, 1000)]  # opposite directions are two links
+    assert ends_ps(run(send_all, apart, ranks=8, machine=torus(8)))[:7:2] == [2200 * NS, 2200 * NS, 0, 2200 * NS]
+
+
+def test_ranks_of_one_node_do_not_use_links() -> None:
+    machine = {**torus(8), "machine": {"cores_per_node": 2}, "same_node": {"latency": "500ns"}}
+    assert ends_ps(run(send_all, [(0, 1, 1000), (2, 3, 10)], ranks=4, machine=machine)) == [0, 500 * NS, 0, 500 * NS]
+
+
+def in_order() -> list[int]:
+    """Rank 0 sends messages below and above the threshold; the tags say in which order they came."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    sizes = [100_000, 0, 5000, 10, 4096, 4097, 1] * 2
+    if comm.rank == 0:
+        MPI.Request.Waitall([comm.Isend(np.full(size, tag, "u1"), 2, tag) for tag, size in enumerate(sizes)])
+    elif comm.rank == 1:  # what else is under way between 1 and 2
+        MPI.Request.Waitall([comm.Isend(np.zeros(9000, "u1"), 3) for _ in range(9)])
+    elif comm.rank == 2:
+        status, tags = MPI.Status(), []
+        for _ in sizes:
+            buffer = np.zeros(100_000, "u1")
+            comm.Recv(buffer, 0, MPI.ANY_TAG, status)
+            tags.append(status.tag)
+            assert status.Get_count() == sizes[status.tag]
+            assert (buffer[: sizes[status.tag]] == status.tag).all()
+        return tags
+    elif comm.rank == 3:
+        for _ in range(9):
+            comm.Recv(np.zeros(9000, "u1"), 1)
+    return []
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_messages_of_a_pair_do_not_overtake(shards: int) -> None:
+    assert run(in_order, ranks=8, machine=torus(8), shards=shards).values[2] == [*range(14)]
+
+
+def everyone_to_everyone(size: int) -> float:
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    for _ in range(2):
+        target = np.zeros((comm.size, size), "u1")
+        comm.Alltoall(np.full((comm.size, size), comm.rank, "u1"), target)
+        assert (target == np.arange(comm.size)[:, None]).all()
+    return MPI.Wtime()
+
+
+@pytest.mark.parametrize("size", [0, 64, 2000, 10_000])
+def test_sharing_links_never_helps(size: int) -> None:
+    shared = ends_ps(run(everyone_to_everyone, size, ranks=16, machine=torus(4, 4)))
+    alone = ends_ps(run(everyone_to_everyone, size, ranks=16, machine=torus(4, 4, contention="none")))
+    assert all(a >= b for a, b in zip(shared, alone, strict=True))
+    assert (max(shared) > max(alone)) == (size > 0)
+
+
+MIXED = """
+import random, time
+import numpy as np
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+me, size = comm.rank, comm.size
+for _ in range(3):
+    time.sleep(random.random() * 1e-5)
+    comm.Sendrecv(np.zeros(6000, "u1"), (me + 3) % size, recvbuf=np.zeros(6000, "u1"), source=(me - 3) % size)
+    comm.Alltoall(np.zeros(100 * size, "u1"), np.zeros(100 * size, "u1"))
+    request = comm.Iallreduce(np.ones(1000), np.zeros(1000))
+    for _ in range(2):
+        comm.isend(me, (me * 5 + 1) % size, 4).wait()
+    senders = [other for other in range(size) if (other * 5 + 1) % size == me]
+    got = sorted(comm.recv(source=MPI.ANY_SOURCE, tag=4) for _ in 2 * senders)
+    assert got == sorted(2 * senders)
+    request.Wait()
+    comm.Barrier()
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    program, machine = tmp_path / "mixed.py", tmp_path / "torus.yaml"
+    program.write_text(MIXED)
+    machine.write_text(json.dumps(torus(4, 4)))  # JSON is YAML
+    return program, machine
+
+
+def test_the_digest_does_not_depend_on_the_shards(files: tuple[Path, Path]) -> None:
+    program, machine = files
+    results = [simulate(program, ranks=16, machine=machine, shards=shards) for shards in (1, 2, 3, 7)]
+    assert {result.ended for result in results} == {"finished"}
+    assert len({(result.digest, result.virtual_time_s, result.messages) for result in results}) == 1
+    assert results[0].digest != simulate(program, ranks=16, machine=torus(4, 4, contention="none")).digest
+
+
+if MPIEXEC.exists():
+
+    def test_two_real_mpi_ranks_give_the_same_digest(files: tuple[Path, Path]) -> None:
+        program, machine = files
+        done = mpiexec(2, "-m", "xsim_py", "run", "-n", "16", "--machine", machine, "--json", "-", program)
+        assert done.returncode == 0, done.stderr
+        alone = simulate(program, ranks=16, machine=machine)
+        summary = json.loads(done.stdout)
+        assert (summary["digest"], summary["events"]) == (alone.digest, alone.events)
+        assert (summary["shards"], summary["virtual_time_s"]) == (2, alone.virtual_time_s)
+
+    def test_a_window_that_ends_with_all_messages_on_the_links_is_not_the_end(tmp_path: Path) -> None:
+        program, machine = tmp_path / "one.py", tmp_path / "torus.yaml"
+        program.write_text(
+            "from mpi4py import MPI\n"
+            "c = MPI.COMM_WORLD\n"
+            "c.send('x', 1) if c.rank == 0 else c.rank == 1 and print(c.recv())\n"
+        )
+        machine.write_text(json.dumps(torus(4)))
+        done = mpiexec(2, "-m", "xsim_py", "run", "-n", "4", "--machine", machine, program)
+        assert (done.returncode, done.stdout) == (0, "x\n"), done.stderr
