@@ -28,6 +28,7 @@ from . import context, current, signals
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
+from .modules import is_installed
 from .output import finish_lines
 from .patches import Patches
 
@@ -171,7 +172,8 @@ def _getpid() -> int:
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     fiber = current.here()
-    if fiber is None:
+    if fiber is None or is_installed(sys._getframe(1).f_code.co_filename):
+        # An installed package that a rank is the first to import is there for all of them, and after them.
         return _real_register(function, *args, **kwargs)
     fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function
