@@ -247,6 +247,7 @@ class Background(Operation):
             self.error = error
         self.time_ps = fiber.clock_ps
         rank = fiber.rank
+        rank.mpi.background -= 1
         rank.key += 1
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
@@ -262,6 +263,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     operation = Background(name, body)
     rank = fiber.rank
     operation.fiber = Fiber(rank, fiber.clock_ps)
+    rank.mpi.background += 1
     rank.key += 1
     kernel = rank.shard.kernel
     kernel.post(kernel.now_ps, rank.key, operation.launch, operation.fiber)
