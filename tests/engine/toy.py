@@ -5,6 +5,7 @@ least latency that makes it arrive.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from xsim_py.engine import Kernel, first_key
@@ -77,4 +78,4 @@ class ToyShard:
 def blocks_of(ranks: int, shards: int) -> list[range]:
     """Blocks of nearly equal size; some are empty where there are more shards than ranks."""
     cuts = [ranks * number // shards for number in range(shards + 1)]
-    return [range(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
+    return [range(low, high) for low, high in pairwise(cuts)]
