@@ -275,3 +275,33 @@ def test_a_collective_in_the_background_has_the_interface_while_the_processor_be
 
     overrides = {"mpi.collectives.allreduce": "recursive_doubling", "network.bandwidth": "unlimited"}
     assert ends_ps(program, ranks=4, machine=SLOW, overrides=overrides) == [20 * US, *[4 * US] * 3]
+
+
+def test_a_receive_whose_message_is_here_cannot_be_cancelled() -> None:
+    """The message of rank 1 is here after 2 us, the one of rank 2 later than the call to cancel, at 10 us."""
+
+    def program() -> list[bool]:
+        import time
+
+        from mpi4py import MPI
+
+        comm, status = MPI.COMM_WORLD, MPI.Status()
+        if comm.rank:
+            time.sleep(comm.rank // 2 * 1e-5)
+            comm.Send(np.zeros(1), 0)
+            return []
+        requests = [comm.Irecv(np.zeros(1), source) for source in (1, 2)]
+        for _ in range(10):
+            comm.Send(b"", 0)
+        cancelled = []
+        for request in requests:
+            request.Cancel()
+            request.Wait(status)
+            cancelled.append(status.Is_cancelled())
+        for source in (0,) * 10 + (2,):
+            comm.Recv(bytearray(8), source)
+        return cancelled
+
+    for shards in (1, 3):
+        result = simulate(program, ranks=3, machine=SLOW, shards=shards)
+        assert (result.values[0], result.warnings) == ([False, True], [])
