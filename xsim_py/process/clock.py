@@ -2,7 +2,8 @@
 
 A program may spin until a clock reaches some value. Reading a clock costs nothing here, so such a loop would never end;
 therefore a clock that is read very often while nothing else happens begins to tick: first by 0.1 us a reading, then by
-one part in 128 of the time spent so far, so that a spin of an hour costs some thousand readings, and ends within 1 %.
+one part in 128 of the time spent so far, up to 1 s, so that a spin of an hour costs some thousand readings, and ends
+within 1 %.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ EPOCH_S = 1_577_836_800
 
 _PATIENT_READS = 1000
 _TICK_PS = 100_000
+_LONGEST_TICK_PS = 10**12
+_LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
 
 
 class _Reads:
@@ -43,7 +46,7 @@ def read_ps() -> int:
         reads.count = 0
     reads.count += 1
     if reads.count > _PATIENT_READS:
-        fiber.sleep(max(_TICK_PS, (fiber.clock_ps - reads.since_ps) >> 7))
+        fiber.sleep(min(max(_TICK_PS, (fiber.clock_ps - reads.since_ps) >> 7), _LONGEST_TICK_PS))
         reads.clock_ps = fiber.clock_ps
     return fiber.clock_ps
 
@@ -56,6 +59,8 @@ def sleep(seconds: float) -> None:
         return
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
+    if seconds >= _LONGEST_SLEEP_S:
+        raise OverflowError("timestamp too large to convert to C PyTime_t")
     fiber.sleep(round(float(seconds) * 10**12))
 
 

@@ -1,0 +1,321 @@
+"""Nothing hangs: a program that cannot go on, or does not end, gives a roll-call and its exit status."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from tests.cases import ROOT
+from tests.process.launch import PRELUDE, Launched, launch, write
+from tests.real_mpi import ENVIRONMENT, MPIEXEC
+
+SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
+
+
+def stall(tmp_path: Path, text: str, *, ranks: int = 2, shards: int = 1) -> str:
+    """The report of a program that stalls: the text is the body of a function of its own."""
+    done = launch(
+        tmp_path, "def work():\n" + indent(dedent(text).strip(), "    ") + "\nwork()", ranks=ranks, shards=shards
+    )
+    assert (done.result.ended, done.result.exit_status) == ("stalled", 3)
+    assert done.err == ""
+    return re.sub(re.escape(str(tmp_path)) + "/", "", done.result.report)
+
+
+HEAD = "stalled at 0 s: nothing can happen any more\n0 of 2 ranks have ended; the others:\n"
+
+
+@SHARDS
+def test_a_cycle_of_receives_is_shown(tmp_path: Path, shards: int):
+    report = stall(tmp_path, "comm.recv(source=(rank + 1) % 3, tag=5)", ranks=3, shards=shards)
+    assert report == (
+        "stalled at 0 s: nothing can happen any more\n"
+        "0 of 3 ranks have ended; the others:\n"
+        "  ranks 0-2, prog.py:5 in work: comm.recv(source=(rank + 1) % 3, tag=5)\n"
+        "      rank 0 at 0 s: Comm.recv on MPI_COMM_WORLD: a message from rank 1, tag 5\n"
+        "      rank 1 at 0 s: Comm.recv on MPI_COMM_WORLD: a message from rank 2, tag 5\n"
+        "      rank 2 at 0 s: Comm.recv on MPI_COMM_WORLD: a message from rank 0, tag 5\n"
+        "cycle: rank 0 waits for rank 1 waits for rank 2 waits for rank 0"
+    )
+
+
+@SHARDS
+def test_receiving_from_a_rank_that_has_ended(tmp_path: Path, shards: int):
+    report = stall(
+        tmp_path,
+        """
+        import time
+        if rank == 1:
+            time.sleep(2)
+        else:
+            comm.recv(source=1)
+        """,
+        ranks=3,
+        shards=shards,
+    )
+    assert "1 of 3 ranks has ended" in report
+    assert "ranks 0, 2, prog.py:9 in work: comm.recv(source=1)" in report
+    assert report.endswith("waited for, but ended already: rank 1 (at 2 s)")
+
+
+@SHARDS
+def test_large_sends_without_a_receive(tmp_path: Path, shards: int):
+    report = stall(
+        tmp_path,
+        """
+        import numpy
+        comm.Send(numpy.zeros(10**6, "b"), dest=1 - rank, tag=4)
+        """,
+        shards=shards,
+    )
+    assert "rank 0 at 0 s: Comm.Send on MPI_COMM_WORLD: rank 1 to receive 1000000 bytes, tag 4" in report
+    assert "cycle: rank 0 waits for rank 1 waits for rank 0" in report
+    assert "2 messages were sent but never received" in report
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("comm.ssend('x', dest=1 - rank)", "Comm.ssend on MPI_COMM_WORLD: rank 1 to receive 16 bytes, tag 0"),
+        ("comm.recv()", "Comm.recv on MPI_COMM_WORLD: a message from any source, any tag"),
+        ("comm.probe(source=1 - rank)", "Comm.Probe on MPI_COMM_WORLD: a message from rank 1"),
+        ("comm.mprobe()", "Comm.Mprobe on MPI_COMM_WORLD: a message from any source"),
+        ("comm.irecv(source=1 - rank).wait()", "Comm.irecv on MPI_COMM_WORLD: a message from rank 1, any tag"),
+        (
+            "MPI.Request.waitany([comm.irecv(tag=7), comm.irecv(tag=8)])",
+            "one of 2 requests; the first: Comm.irecv on MPI_COMM_WORLD: a message from any source, tag 7",
+        ),
+        (
+            "MPI.Request.waitall([comm.irecv(source=1 - rank, tag=tag) for tag in range(3)])",
+            "Comm.irecv on MPI_COMM_WORLD: a message from rank 1, tag 0, and 2 more requests",
+        ),
+        (
+            "comm.sendrecv(1, dest=1 - rank, source=1 - rank, sendtag=rank, recvtag=rank)",
+            "Comm.sendrecv on MPI_COMM_WORLD: a message from rank 1, tag 0",
+        ),
+        ("MPI.Grequest.Start().wait()", "a generalized request, for this rank to call Grequest.Complete"),
+    ],
+)
+def test_every_way_to_wait_says_for_what(tmp_path: Path, text: str, reason: str):
+    report = stall(tmp_path, text)
+    assert report.startswith(f"{HEAD}  ranks 0-1, prog.py:5 in work: {text}\n")
+    assert f" at 0 s: {reason}" in report
+
+
+def test_a_cycle_goes_through_several_requests(tmp_path: Path):
+    report = stall(
+        tmp_path,
+        """
+        if rank == 0:
+            MPI.Request.waitall([comm.irecv(source=1), comm.irecv(source=2)])
+        elif rank == 1:
+            comm.send(None, dest=0)
+            comm.recv(source=3)
+        elif rank == 2:
+            comm.probe(source=0)
+        """,
+        ranks=4,
+    )
+    assert "cycle: rank 0 waits for rank 2 waits for rank 0\n" in report
+    assert "waited for, but ended already: rank 3 (at 0 s)" in report
+
+
+def test_ranks_that_wait_for_the_same_are_one_line(tmp_path: Path):
+    report = stall(tmp_path, "if rank: comm.recv(source=0, tag=9)", ranks=200)
+    assert "  ranks 1-199, prog.py:5 in work" in report
+    assert "      ranks 1-199 at 0 s: Comm.recv on MPI_COMM_WORLD: a message from rank 0, tag 9\n" in report
+    assert len(report.splitlines()) == 5
+
+
+def test_many_different_ones_are_cut_short(tmp_path: Path):
+    report = stall(tmp_path, "comm.recv(source=(rank + 1) % 200)", ranks=200)
+    lines = report.splitlines()
+    assert lines[-2] == "      ... and 192 more"
+    assert lines[-1].startswith("cycle: rank 0 waits for rank 1 waits for ")
+    assert lines[-1].endswith(" waits for rank 199 waits for rank 0")
+    assert len(lines[-1]) < 300
+
+
+def test_a_collective_is_one_line_whatever_its_messages(tmp_path: Path):
+    report = stall(tmp_path, "if rank != 3: comm.Barrier()", ranks=16)
+    assert re.search("\n      ranks 0-2, 4-15 at 0 s to .*: Comm.Barrier\\(\\) on MPI_COMM_WORLD\n", report)
+    assert "waited for, but ended already: rank 3 (at 0 s)" in report
+
+
+def test_communicators_are_named_and_their_ranks_translated(tmp_path: Path):
+    report = stall(
+        tmp_path,
+        """
+        part = comm.Split(rank % 2)
+        part.Set_name("halves")
+        if rank == 3: part.recv(source=0)
+        """,
+        ranks=4,
+    )
+    assert "Comm.recv on halves: a message from rank 0, any tag; it is rank 1 of MPI_COMM_WORLD" in report
+
+
+def test_a_message_with_another_tag_is_named(tmp_path: Path):
+    report = stall(tmp_path, "comm.send(b'', dest=0, tag=4) if rank else comm.recv(source=1, tag=3)")
+    assert report.endswith("\n1 message was sent but never received: rank 1 to rank 0, tag 4, 15 bytes")
+
+
+@SHARDS
+def test_different_collectives_are_named(tmp_path: Path, shards: int):
+    report = stall(tmp_path, "comm.reduce(1) if rank == 2 else comm.bcast(1)", ranks=3, shards=shards)
+    assert "collective mismatch on MPI_COMM_WORLD" in report
+    assert "Comm.bcast(root=0)" in report
+    assert "Comm.reduce(root=0)" in report
+
+
+@SHARDS
+def test_different_roots_are_named_with_all_ranks_where_they_are(tmp_path: Path, shards: int):
+    text = "import numpy\ncomm.Reduce(numpy.zeros(4), numpy.zeros(4), root=rank // 3)\ncomm.Barrier()"
+    report = stall(tmp_path, text, ranks=4, shards=shards)
+    assert report.startswith("collective mismatch on MPI_COMM_WORLD: rank ")
+    assert "is in Comm.Reduce(root=0, 32 bytes, SUM), rank 3 is in Comm.Reduce(root=1, 32 bytes, SUM)" in report
+    assert "0 of 4 ranks have ended; the others:" in report
+    assert "prog.py:6 in work: comm.Reduce(numpy.zeros(4), numpy.zeros(4), root=rank // 3)" in report
+
+
+def test_messages_left_at_the_end_are_a_warning(tmp_path: Path):
+    done = launch(tmp_path, "for tag in range(5 + 5 * rank): comm.send(None, dest=1 - rank, tag=tag)", ranks=2)
+    (warning,) = done.result.warnings
+    assert warning.startswith("15 messages were sent but never received: rank 1 to rank 0, tag 0, 4 bytes; ")
+    assert warning.endswith("; and 7 more")
+    assert (done.result.ended, done.result.exit_status) == ("finished", 0)
+
+
+def test_background_traffic_does_not_keep_a_stalled_program_alive(tmp_path: Path):
+    def traffic(env):
+        while True:
+            yield env.timeout(10**9)
+
+    done = launch(tmp_path, "comm.recv(source=0)", background=[traffic])
+    assert done.result.ended == "stalled"
+    assert done.result.virtual_time_s == 0
+
+
+def test_inside_a_library_the_program_s_line_is_shown(tmp_path: Path):
+    files = {"venv/lib/site-packages/library.py": "def receive(comm): return comm.recv(source=0)"}
+    text = "sys.path.append(__file__[:-7] + 'venv/lib/site-packages'); import library\nlibrary.receive(comm)"
+    done = launch(tmp_path, f"import sys; {text}", files=files)
+    assert "prog.py:5 in <module>: library.receive(comm)" in done.result.report
+
+
+# ---------------------------------------------------------------------------------------- the wall limit, and Ctrl-C
+
+ENDLESS = """
+def spin():
+    while True:
+        pass
+if rank == 1:
+    spin()
+comm.Barrier()
+"""
+
+
+def endless(tmp_path: Path, shards: int, text: str = ENDLESS, **told: object) -> Launched:
+    return launch(tmp_path, text, ranks=3, shards=shards, wall_limit_s=0.05, **told)
+
+
+@SHARDS
+def test_an_endless_loop_is_ended_and_its_line_shown(tmp_path: Path, shards: int):
+    done = endless(tmp_path, shards)
+    assert (done.result.ended, done.result.exit_status) == ("wall limit", 4)
+    report = done.result.report
+    assert report.startswith("the wall limit was reached at 0 s\n0 of 3 ranks have ended; the others:\n")
+    assert re.search(
+        r"rank 1, .*prog.py:[67] in spin: (while True:|pass)\n      rank 1 at 0 s: running, in no MPI call", report
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True: comm.sendrecv(1, dest=1 - rank, source=1 - rank)",
+        "while True: comm.Iprobe()",
+        "import time\nwhile True: time.sleep(1)",
+        "import time\nwhile True: time.time()",
+        "while True: print('x')",
+        "while True:\n    try:\n        raise ValueError\n    except BaseException:\n        pass",
+    ],
+    ids=["messages", "polling", "sleeping", "clock", "printing", "catching"],
+)
+def test_every_endless_loop_is_ended(tmp_path: Path, text: str):
+    done = launch(tmp_path, text, ranks=2, wall_limit_s=0.05)
+    assert (done.result.ended, done.result.exit_status) == ("wall limit", 4)
+
+
+def test_an_endless_background_process_is_ended(tmp_path: Path):
+    def endless(env):
+        yield env.timeout(1)
+        while True:
+            pass
+
+    def at_once(env):
+        while True:
+            yield env.timeout(0)
+
+    for process in (endless, at_once):
+        done = launch(tmp_path, "import time; time.sleep(1)", background=[process], wall_limit_s=0.05)
+        assert done.result.ended == "wall limit"
+
+
+def test_a_limit_that_is_not_reached_is_not_noticed(tmp_path: Path):
+    timers = signal.getitimer(signal.ITIMER_REAL), signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGINT)
+    done = launch(tmp_path, "comm.Barrier()", ranks=2, wall_limit_s=60)
+    assert done.result.ended == "finished"
+    assert timers == (
+        signal.getitimer(signal.ITIMER_REAL),
+        signal.getsignal(signal.SIGALRM),
+        signal.getsignal(signal.SIGINT),
+    )
+
+
+def command(tmp_path: Path, *options: str, ranks: int = 3) -> list[str]:
+    return [sys.executable, "-m", "xsim_py", "run", "-n", str(ranks), "--quiet", *options, str(tmp_path / "prog.py")]
+
+
+@pytest.mark.parametrize(
+    "loop", ["while True: pass", "while True: comm.Iprobe()", "import time\nwhile True: time.sleep(1)"]
+)
+def test_control_c_ends_a_run_with_a_report(tmp_path: Path, loop: str):
+    text = PRELUDE + "if rank == 2: open(__file__ + '.started', 'w').close()\n" + loop
+    started = tmp_path / "prog.py.started"
+    write(tmp_path, {"prog.py": text.replace(loop, f"comm.Barrier()\n{loop}")})
+    process = subprocess.Popen(command(tmp_path), cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while not started.exists() and process.poll() is None:
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.startswith("interrupted at ")
+    assert "prog.py:" in err
+    assert "Traceback" not in err
+
+
+if MPIEXEC.exists():
+    REAL = {
+        "cycle": ("comm.recv(source=(rank + 1) % 4)", 3, "cycle: rank 0 waits for rank 1 waits for rank 2 waits for"),
+        "ended": ("if rank: comm.recv(source=0)", 3, "waited for, but ended already: rank 0 (at 0 s)"),
+        "endless": ("if rank == 3:\n    while True: pass\ncomm.Barrier()", 4, "the wall limit was reached at "),
+        "abort": ("if rank == 3: comm.Abort(9)\ncomm.Barrier()", 9, "rank 3 ended the job at 0 s"),
+        "raise": ("if rank == 3: 1 / 0\ncomm.Barrier()", 1, "ZeroDivisionError: division by zero"),
+        "mismatch": ("comm.Barrier() if rank else comm.bcast(1)", 3, "collective mismatch on MPI_COMM_WORLD"),
+    }
+
+    @pytest.mark.parametrize(("text", "status", "said"), REAL.values(), ids=list(REAL))
+    def test_nothing_hangs_on_real_mpi_ranks(tmp_path: Path, text: str, status: int, said: str):
+        write(tmp_path, {"prog.py": PRELUDE + text})
+        line = [MPIEXEC, "-n", "2", *command(tmp_path, "--wall-limit", "1s", ranks=4)]
+        done = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        assert done.returncode == status
+        assert done.stderr.count(said) in (1, 2)
+        assert "xsim_py/" not in done.stderr
