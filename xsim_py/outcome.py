@@ -85,9 +85,9 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     if abort is not None:
         rank, time_ps, status, message = abort
         when = format_time(time_ps, digits=None)
-        place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         if message.startswith(MISMATCH):
-            return "stalled", 3, _roll_call(f"{message}, at {when}{place}", waiting, total, parts)
+            return "stalled", 3, _roll_call(f"{message}, at {when}", waiting, total, parts)
+        place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         return "aborted", status, f"rank {rank} ended the job at {when}: {message}{place}"
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
@@ -145,7 +145,8 @@ def _roll_call(
         if len(shown) > 2 * _MOST_LISTED:
             shown = [*shown[:_MOST_LISTED], f"... {len(shown) - _MOST_LISTED - 2:,} more ...", *shown[-2:]]
         lines.append(f"cycle: {' waits for '.join(shown)}")
-    lines += _dead_ends(waiting, parts)
+    if stalled:
+        lines += _dead_ends(waiting, parts)
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers:
         lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))

@@ -25,7 +25,7 @@ from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.network import Network
 from xsim_py.outcome import assemble
-from xsim_py.process import clock, compute, context, current, debugger, life, own, randomness
+from xsim_py.process import clock, compute, context, current, debugger, life, logs, own, randomness
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
@@ -296,6 +296,7 @@ class _Run:
         life.install(patches)
         own.install(patches)
         debugger.install(patches)
+        logs.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))

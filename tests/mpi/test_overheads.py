@@ -229,3 +229,79 @@ def test_overhead_of_each_byte_is_the_processors() -> None:
         first + O + 10_000,
         max(first + L + O + 2_000_000, first + O + 10_000 + L) + O + 20_000,
     ]
+
+
+SLOW = {"network": {"latency": "1us", "send_overhead": "1us", "bandwidth": "8Gbps", "eager_threshold": "1000B"}}
+
+
+def test_a_rendezvous_has_the_interface_while_the_processor_begins_other_sends() -> None:
+    def program() -> float:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 0:
+            request = comm.Isend(np.zeros(5000, "u1"), 1)
+            for _ in range(20):
+                comm.Send(np.zeros(1, "u1"), 2)
+            request.Wait()
+        elif comm.rank == 1:
+            comm.Recv(np.zeros(5000, "u1"), 0)
+        else:
+            for _ in range(20):
+                comm.Recv(np.zeros(1, "u1"), 0)
+        return MPI.Wtime()
+
+    # The first two leave before the answer to the first message is back, at 3 us; the 20th is begun at 21 us.
+    answered, byte = 3 * US, 1000
+    last = 21 * US + byte
+    assert ends_ps(program, ranks=3, machine=SLOW) == [21 * US, answered + byte + 6 * US, last + US]
+
+
+def test_a_collective_in_the_background_has_the_interface_while_the_processor_begins_sends() -> None:
+    def program() -> float:
+        from mpi4py import MPI
+
+        comm, total = MPI.COMM_WORLD, np.zeros(1)
+        request = comm.Iallreduce(np.ones(1), total)
+        if comm.rank == 0:
+            for _ in range(20):
+                comm.Send(np.zeros(1, "u1"), 2)
+        request.Wait()
+        end_s = MPI.Wtime()
+        if comm.rank == 2:
+            for _ in range(20):
+                comm.Recv(np.zeros(1, "u1"), 0)
+        return end_s
+
+    overrides = {"mpi.collectives.allreduce": "recursive_doubling", "network.bandwidth": "unlimited"}
+    assert ends_ps(program, ranks=4, machine=SLOW, overrides=overrides) == [20 * US, *[4 * US] * 3]
+
+
+def test_a_receive_whose_message_is_here_cannot_be_cancelled() -> None:
+    """The message of rank 1 is here after 2 us, the one of rank 2 later than the call to cancel, at 10 us."""
+
+    def program() -> list[bool]:
+        import time
+
+        from mpi4py import MPI
+
+        comm, status = MPI.COMM_WORLD, MPI.Status()
+        if comm.rank:
+            time.sleep(comm.rank // 2 * 1e-5)
+            comm.Send(np.zeros(1), 0)
+            return []
+        requests = [comm.Irecv(np.zeros(1), source) for source in (1, 2)]
+        for _ in range(10):
+            comm.Send(b"", 0)
+        cancelled = []
+        for request in requests:
+            request.Cancel()
+            request.Wait(status)
+            cancelled.append(status.Is_cancelled())
+        for source in (0,) * 10 + (2,):
+            comm.Recv(bytearray(8), source)
+        return cancelled
+
+    for shards in (1, 3):
+        result = simulate(program, ranks=3, machine=SLOW, shards=shards)
+        assert (result.values[0], result.warnings) == ([False, True], [])

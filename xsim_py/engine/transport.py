@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ __all__ = ["Mpi", "launched_by_mpiexec", "make_transport"]
 
 # What the launchers put into the environment of each process: MPICH's Hydra, PMIx (Open MPI 5), older Open MPI, Slurm.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+
+# A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
+_FORWARDING_S = 0.2
 
 
 def launched_by_mpiexec() -> bool:
@@ -51,8 +55,9 @@ class Mpi:
         try:
             yield
         except BaseException:
-            traceback.print_exc()
+            sys.stderr.write(traceback.format_exc())
             sys.stderr.flush()
+            time.sleep(_FORWARDING_S)
             self._comm.Abort(70)
 
     def run(self, shards: list[Shard], lookahead_ps: int) -> None:

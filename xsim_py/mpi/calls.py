@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
-from xsim_py.process.life import leave
+from xsim_py.process.life import stop_job
 
 from .collectives.choose import REGISTRY, TUNED, choose
 from .message import Operation, Receive
@@ -146,7 +146,11 @@ class CollectiveChannel:
 
     def _mismatch(self, source: int, other: Note) -> NoReturn:
         mine = f"rank {self.comm.me} is in {self.note}"
-        leave(3, f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}")
+        stop_job(3, f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}", self)
+
+    def describe(self) -> str:
+        """One line for the roll-call, of a rank that is kept here because of a mismatch."""
+        return f"{self.note} on {self.comm.label()}"
 
 
 class AllOf:
@@ -248,6 +252,7 @@ class Background(Operation):
             self.error = error
         self.time_ps = fiber.clock_ps
         rank = fiber.rank
+        rank.mpi.background -= 1
         rank.key += 1
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
@@ -263,6 +268,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     operation = Background(name, body)
     rank = fiber.rank
     operation.fiber = Fiber(rank, fiber.clock_ps)
+    rank.mpi.background += 1
     rank.key += 1
     kernel = rank.shard.kernel
     kernel.post(kernel.now_ps, rank.key, operation.launch, operation.fiber)

@@ -155,6 +155,8 @@ def _waiting(rank: Rank, program: Program) -> Waiting:
         waiting.reason = reason.describe()
     if len(leaves) == 1 or isinstance(reason, AllOf):
         waiting.peers = sorted({peer for leaf in leaves if (peer := _peer(leaf)) is not None})
+    if len(waiting.peers) == 1 and not waiting.collectives and waiting.peers[0] != _named(leaves[0]):
+        waiting.reason += f"; it is rank {waiting.peers[0]} of MPI_COMM_WORLD"
     return waiting
 
 
@@ -176,6 +178,12 @@ def _peer(leaf: Any) -> int | None:
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
         return leaf.comm.remote[leaf.source]
     return None
+
+
+def _named(leaf: Any) -> int:
+    """The rank that an operation names, in its communicator."""
+    named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
+    return named
 
 
 def _abort_place(shard: Shard, program: Program) -> str:

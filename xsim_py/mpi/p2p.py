@@ -278,6 +278,9 @@ def start_send(
     link = fabric.link(rank.number, to)
     send_ps, wire_ps, busy_ps, latency_ps, receive_ps, eager = link.cache.get(size) or link.times(size)
     fiber.clock_ps = start = fiber.clock_ps + send_ps
+    box = comm.box
+    if box.sends or box.background:
+        fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
     if rank.nic_free_ps > start:
         start = rank.nic_free_ps
     log = fabric.tally.log
@@ -300,7 +303,7 @@ def start_send(
     send = Send(comm, dest, tag, data, name)
     send.note = note
     send.buffered = mode == BUFFERED_MODE
-    comm.box.register(send)
+    box.register(send)
     if eager:
         rank.nic_free_ps = start + busy_ps
         kind = SYNCHRONOUS

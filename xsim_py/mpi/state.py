@@ -65,11 +65,14 @@ class Mailbox:
         Sends that wait for an answer, by ticket.
     world, self_comm : Communicator or None
         This rank's side of COMM_WORLD and COMM_SELF.
+    background : int
+        How many fibers run beside the program's own.
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
 
     __slots__ = (
+        "background",
         "fabric",
         "lone",
         "place",
@@ -102,6 +105,7 @@ class Mailbox:
         self.ticket = 0
         self.world: Communicator | None = None
         self.self_comm: Communicator | None = None
+        self.background = 0
         self.private: dict[str, Any] | None = None
 
     def own(self, name: str, make: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +17,6 @@ __all__ = ["install_face"]
 
 def install_face(patches: Patches) -> None:
     """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end."""
-    face = import_module("xsim_py.mpi4py.MPI")
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
     sys.modules["mpi4py"] = sys.modules[__package__]

@@ -276,6 +276,7 @@ class Request(Handle):
     def Cancel(self) -> None:
         task: Task = self._live()
         operation = task.operation
+        _look()
         if isinstance(operation, Receive) and not operation.done:
             if operation.comm.box.unpost(operation):
                 operation.cancelled = operation.done = True

@@ -28,13 +28,14 @@ from . import context, current, signals
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
+from .modules import is_installed
 from .output import finish_lines
 from .patches import Patches
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["abort_job", "body", "install", "leave"]
+__all__ = ["abort_job", "body", "install", "leave", "stop_job"]
 
 _FIRST_PID = 10_000
 
@@ -135,13 +136,28 @@ def leave(status: int, message: str | None) -> NoReturn:
     rank.fiber.clock_ps = fiber.clock_ps
     _ended(rank, status)
     context.release(rank, dead=True)
-    rank.private("left", lambda: fiber.greenlet)
+    rank.private("left", lambda: rank.fiber.greenlet)
     hub: Any = fiber.greenlet.parent
     for each in {fiber, rank.fiber}:  # the running one may be that of a non-blocking collective
         each.abandon()
         each.greenlet = GRAVE
     hub.switch()
     raise AssertionError("a rank that has ended was resumed")
+
+
+def stop_job(status: int, message: str, reason: Any) -> NoReturn:
+    """Have the launcher end the job, and keep the running rank where it is until then: the fault is not its own.
+
+    Parameters
+    ----------
+    reason : object
+        What the roll-call says of the rank: anything with ``describe()``.
+    """
+    fiber = current.fiber
+    assert fiber is not None
+    _announce(fiber.rank, status, message)
+    fiber.park(reason)
+    raise AssertionError("a rank that is kept was resumed")
 
 
 def abort_job(status: int, message: str) -> NoReturn:
@@ -171,7 +187,8 @@ def _getpid() -> int:
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     fiber = current.here()
-    if fiber is None:
+    if fiber is None or is_installed(sys._getframe(1).f_code.co_filename):
+        # An installed package that a rank is the first to import is there for all of them, and after them.
         return _real_register(function, *args, **kwargs)
     fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function

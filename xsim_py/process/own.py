@@ -1,7 +1,8 @@
 """What a process may change about itself, and few do.
 
-Standard streams, ``sys.excepthook``, the directory, the environment, a debugger's trace function: the first change gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes
-nothing costs nothing. What is only read (``os.environ``) stays shared until it is written.
+Standard streams, ``sys.excepthook``, the directory, the environment, a debugger's trace function: the first change
+gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes nothing costs
+nothing. What is only read (``os.environ``) stays shared until it is written.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ class Patches:
         self._undo.append(partial(setattr, owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 
+    def add(self, owner: type, name: str, value: Any) -> None:
+        """Give a class an attribute that it does not have."""
+        self._undo.append(partial(delattr, owner, name))
+        setattr(owner, name, value)
+
     def at_end(self, function: Callable[[], object]) -> None:
         """Have ``function()`` called at the end."""
         self._undo.append(function)

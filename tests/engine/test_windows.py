@@ -1,0 +1,118 @@
+"""Windows: any number of shards gives the same events, none before its time."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cases import ROOT
+from tests.engine.toy import LOOKAHEAD_PS, Arrival, Rule, ToyShard, blocks_of
+from tests.real_mpi import MPIEXEC, mpiexec
+from xsim_py.engine import Loopback
+
+RANKS = 5
+tables = st.dictionaries(
+    st.tuples(st.integers(0, RANKS - 1), st.integers(0, 4)),
+    st.lists(st.tuples(st.integers(0, RANKS - 1), st.integers(0, 12)), max_size=3),
+    max_size=20,
+)
+
+
+def rule_of(table: dict[tuple[int, int], list[tuple[int, int]]]) -> Rule:
+    return lambda rank, count: table.get((rank, count), [])
+
+
+def run(rule: Rule, shards: int, *, lookahead_ps: int = LOOKAHEAD_PS, stop_at: int | None = None) -> list[ToyShard]:
+    blocks = blocks_of(RANKS, shards)
+    made = [ToyShard(number, blocks, rule, limit=6) for number in range(shards)]
+    for shard in made:
+        shard.stop_at = stop_at
+        shard.begin()
+    Loopback(shards).run(made, lookahead_ps)
+    return made
+
+
+def arrivals(shards: list[ToyShard]) -> dict[int, list[Arrival]]:
+    return {rank: seen for shard in shards for rank, seen in shard.arrivals.items()}
+
+
+@given(tables)
+def test_every_number_of_shards_gives_the_events_of_one(table: dict[tuple[int, int], list[tuple[int, int]]]):
+    rule = rule_of(table)
+    expected = arrivals(run(rule, 1, lookahead_ps=1 << 90))
+    assert all(times == sorted(times) for times in ([entry[0] for entry in seen] for seen in expected.values()))
+    for shards in (2, 3, 7):
+        assert arrivals(run(rule, shards)) == expected
+    assert arrivals(run(rule, 3, lookahead_ps=1)) == expected
+
+
+@given(tables)
+def test_windows_follow_one_another(table: dict[tuple[int, int], list[tuple[int, int]]]):
+    for shard in run(rule_of(table), 3):
+        assert shard.horizons == sorted(set(shard.horizons))
+
+
+def ring(rank: int, count: int) -> list[tuple[int, int]]:
+    return [((rank + 1) % RANKS, 0)]
+
+
+def test_what_was_sent_before_the_first_window_arrives():
+    """Every rank waits for a message from another shard: no event is in any queue yet."""
+    made = run(lambda rank, count: [((rank + 1) % RANKS, 3)] if count == 0 else [], RANKS)
+    assert arrivals(made) == {rank: [(13, (rank - 1) % RANKS, 1)] for rank in range(RANKS)}
+
+
+def test_one_shard_needs_one_window():
+    (shard,) = run(ring, 1, lookahead_ps=1 << 90)
+    assert shard.horizons == [LOOKAHEAD_PS]
+
+
+def test_no_events_no_windows():
+    assert [shard.horizons for shard in run(lambda rank, count: [], 3)] == [[], [], []]
+
+
+def test_one_shard_that_asks_stops_all():
+    made = run(ring, 3, stop_at=30)
+    assert [shard.horizons[-1] for shard in made] == [30] * 3
+
+
+def test_gathering_and_telling_are_trivial_in_one_process():
+    transport = Loopback(3)
+    assert (transport.size, transport.local) == (3, range(3))
+    assert transport.gather(["a", "b", "c"]) == ["a", "b", "c"]
+    assert transport.broadcast("x") == "x"
+    with transport.together(), pytest.raises(KeyError):
+        raise KeyError
+
+
+REAL = """
+import json, sys
+from tests.engine.test_windows import arrivals, blocks_of, ring, RANKS, LOOKAHEAD_PS, ToyShard
+from xsim_py.engine import make_transport
+transport = make_transport(1)
+shard = ToyShard(transport.local[0], blocks_of(RANKS, transport.size), ring, limit=6)
+shard.begin()
+transport.run([shard], LOOKAHEAD_PS)
+parts = transport.gather([arrivals([shard])])
+joined = transport.broadcast(parts and [{k: v for part in parts for k, v in part.items()}, transport.size])
+if parts: print(json.dumps(joined))
+"""
+
+if MPIEXEC.exists():
+
+    def test_real_mpi_ranks_give_the_same(monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(ROOT)
+        done = mpiexec(3, "-c", REAL)
+        assert done.returncode == 0, done.stderr
+        found, size = json.loads(done.stdout)
+        assert size == 3
+        expected = arrivals(run(ring, 1, lookahead_ps=1 << 90))
+        assert found == {str(rank): [list(arrival) for arrival in seen] for rank, seen in expected.items()}
+
+    def test_an_exception_in_one_process_ends_all(monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(ROOT)
+        broken = REAL.replace("shard.begin()", "shard.begin()\nif shard.number == 1: shard.rule = None")
+        done = mpiexec(3, "-c", broken.replace("transport.run(", "\nwith transport.together(): transport.run("))
+        assert done.returncode != 0
+        assert "TypeError: 'NoneType' object is not callable" in done.stderr
