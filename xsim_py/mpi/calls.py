@@ -198,7 +198,8 @@ def wait_all(operations: list[Operation]) -> None:
         operations = sorted(operations, key=_time)
     for operation in operations:
         if operation.time_ps > clock:
-            fiber.rank.waited_ps += operation.time_ps - clock
+            box = fiber.rank.mpi
+            box.fabric.tally.waited_ps[box.place] += operation.time_ps - clock
             clock = operation.time_ps
         clock += operation.overhead_ps
     fiber.clock_ps = clock

@@ -84,7 +84,7 @@ class Part:
     exit_status: list[int | None]
     messages: list[int]
     sent_bytes: list[int]
-    waited_ps: list[int]
+    waited_ps: list[float]
     nodes: list[int]
     pairs: list[tuple[int, int, int, int]]
     collectives: dict[tuple[str, str], tuple[int, int, int, int]]
@@ -113,11 +113,11 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         stop_reason=shard.control.stop_reason,
         ended_ps=[rank.ended_ps for rank in ranks],
         exit_status=[rank.exit_status for rank in ranks],
-        messages=[rank.messages_sent for rank in ranks],
-        sent_bytes=[rank.bytes_sent for rank in ranks],
-        waited_ps=[rank.waited_ps for rank in ranks],
+        messages=fabric.tally.messages(),
+        sent_bytes=fabric.tally.sent_bytes(),
+        waited_ps=fabric.tally.waited_ps.tolist(),
         nodes=[fabric.settings.machine.node_of[rank.number] for rank in ranks],
-        pairs=_pairs(ranks),
+        pairs=fabric.tally.pairs(),
         collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},
     )
     part.waiting = [_waiting(rank, program) for rank in ranks if rank.exit_status is None]
@@ -135,16 +135,6 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
     return part
-
-
-def _pairs(ranks: list[Rank]) -> list[tuple[int, int, int, int]]:
-    """(source, destination, size class, messages); a size class k holds the sizes of k bits: 2**(k-1) to 2**k - 1."""
-    return [
-        (rank.number, slot >> 6, slot & 63, count)
-        for rank in ranks
-        if rank.mpi is not None
-        for slot, count in sorted(rank.mpi.pairs.items())
-    ]
 
 
 def _waiting(rank: Rank, program: Program) -> Waiting:

@@ -159,6 +159,8 @@ class Receive(Operation):
 
     Attributes
     ----------
+    cid : int
+        The context that it receives on.
     post_ps : int
         When it was posted.
     serial : int
@@ -171,15 +173,30 @@ class Receive(Operation):
         Takes the message, where nobody waits for it any more (MPI_Request_free).
     """
 
-    __slots__ = ("cancelled", "comm", "detached", "message", "name", "note", "post_ps", "serial", "source", "tag")
+    __slots__ = (
+        "cancelled",
+        "cid",
+        "comm",
+        "detached",
+        "message",
+        "name",
+        "note",
+        "post_ps",
+        "serial",
+        "source",
+        "tag",
+    )
 
-    def __init__(self, comm: Communicator, source: int, tag: int, post_ps: int, name: str, note: Any = None) -> None:
+    def __init__(
+        self, comm: Communicator, cid: int, source: int, tag: int, post_ps: int, name: str, note: Any = None
+    ) -> None:
         self.done = self.cancelled = False
         self.time_ps = self.overhead_ps = self.serial = 0
         self.waiter = None
         self.message: Message | None = None
         self.detached: Any = None
         self.comm = comm
+        self.cid = cid
         self.source = source
         self.tag = tag
         self.post_ps = post_ps

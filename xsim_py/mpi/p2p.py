@@ -27,6 +27,7 @@ from xsim_py.process import current
 from .constants import ANY_SOURCE, ANY_TAG
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 from .state import Mailbox
+from .tally import Tally
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -48,6 +49,8 @@ __all__ = [
 
 STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 """Send modes; a ready send is a standard one."""
+
+_LOG_FULL = 1 << 20
 
 
 class Settings(NamedTuple):
@@ -104,9 +107,10 @@ class Fabric:
         self.links = links
         self.settings = settings
         self.preference = settings.collectives
-        self.pairs = settings.pairs
+        self.tally = Tally(shard.block, pairs=settings.pairs)
         self.contexts: WeakValueDictionary[tuple[int, int], Context] = WeakValueDictionary()
         self.digest = 0
+        self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
         self.calls: dict[tuple[str, str], list[int]] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
@@ -179,11 +183,15 @@ class Fabric:
         if cid == 0:
             self._rendezvous_data(box, message)
             return
-        key = (cid, message.source)
-        operation = box.posted.get(key)
-        if type(operation) is Receive and box.posted_any is None and operation.tag in (message.tag, ANY_TAG):
-            # Hot path: what `match` does where one receive is posted and there are no wildcards.
-            del box.posted[key]
+        operation = box.lone
+        if (
+            operation is not None
+            and operation.cid == cid
+            and operation.source == message.source
+            and operation.tag in (message.tag, ANY_TAG)
+        ):
+            # Hot path: what `match` does where this is the only receive that is posted.
+            box.lone = None
         else:
             operation = box.match(message)
         if operation is None:
@@ -275,12 +283,11 @@ def start_send(
         fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
     if rank.nic_free_ps > start:
         start = rank.nic_free_ps
-    rank.messages_sent += 1
-    rank.bytes_sent += size
-    if fabric.pairs:
-        pairs = box.pairs
-        slot = (to << 6) | size.bit_length()
-        pairs[slot] = pairs.get(slot, 0) + 1
+    log = fabric.tally.log
+    log.append(rank.number << 32 | to)
+    log.append(size)
+    if len(log) >= _LOG_FULL:
+        fabric.tally.add_up()
     crc = crc32(data) if check else 0
     if eager and mode != SYNC_MODE:
         rank.nic_free_ps = start + busy_ps
@@ -314,10 +321,10 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
-    operation = Receive(comm, source, tag, fiber.clock_ps, name, note)
+    operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
     message = box.take(cid, source, tag)
     if message is None:
-        box.post(cid, operation)
+        box.post(operation)
     elif message.kind == EAGER:
         operation.message = message
         operation.done = True
@@ -335,30 +342,24 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
-    key = (cid, source)
     message = None
-    if key in box.unexpected or source == ANY_SOURCE:
+    if box.unexpected:
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
             fiber.clock_ps += message.overhead_ps
             return message
-    operation = Receive(comm, source, tag, fiber.clock_ps, name, note)
+    operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
     if message is not None:
         comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
-    elif key in box.posted or source == ANY_SOURCE:
-        box.post(cid, operation)
     else:
-        # Hot path: what `post` does where there is nothing yet under this key.
-        box.serial += 1
-        operation.serial = box.serial
-        box.posted[key] = operation
+        box.post(operation)
     if not operation.done:
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
     assert message is not None
     if message.arrival_ps > fiber.clock_ps:
-        fiber.rank.waited_ps += message.arrival_ps - fiber.clock_ps
+        comm.fabric.tally.waited_ps[comm.box.place] += message.arrival_ps - fiber.clock_ps
         fiber.clock_ps = message.arrival_ps
     fiber.clock_ps += message.overhead_ps
     return message
@@ -372,6 +373,7 @@ def wait(operation: Operation) -> None:
         operation.waiter = fiber
         fiber.park(operation)
     if operation.time_ps > fiber.clock_ps:
-        fiber.rank.waited_ps += operation.time_ps - fiber.clock_ps
+        box = fiber.rank.mpi
+        box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps
         fiber.clock_ps = operation.time_ps
     fiber.clock_ps += operation.overhead_ps

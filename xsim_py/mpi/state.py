@@ -49,7 +49,8 @@ class Probe:
 class Mailbox:
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
-    Both are kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives
+    The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
+    Otherwise both are kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives
     from any source have lists of their own; messages get a list in order of arrival once the rank has used a wildcard.
 
     Attributes
@@ -58,6 +59,8 @@ class Mailbox:
         Carries this rank's messages.
     tickets : dict
         Receives that wait for the data of a rendezvous, by (sender, the sender's ticket).
+    place : int
+        Of this rank in its shard.
     sends : dict
         Sends that wait for an answer, by ticket.
     world, self_comm : Communicator or None
@@ -71,7 +74,8 @@ class Mailbox:
     __slots__ = (
         "background",
         "fabric",
-        "pairs",
+        "lone",
+        "place",
         "posted",
         "posted_any",
         "private",
@@ -79,7 +83,6 @@ class Mailbox:
         "rank",
         "self_comm",
         "sends",
-        "serial",
         "ticket",
         "tickets",
         "unexpected",
@@ -90,6 +93,7 @@ class Mailbox:
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank
         self.fabric = fabric
+        self.lone: Receive | None = None
         self.posted: dict[tuple[int, int], Any] = {}
         self.posted_any: dict[int, deque[Receive]] | None = None
         self.unexpected: dict[tuple[int, int], Any] = {}
@@ -97,12 +101,11 @@ class Mailbox:
         self.probes: list[Probe] | None = None
         self.tickets: dict[tuple[int, int], Receive] = {}
         self.sends: dict[int, Send] = {}
-        self.serial = 0
+        self.place = rank.number - fabric.first
         self.ticket = 0
         self.world: Communicator | None = None
         self.self_comm: Communicator | None = None
         self.background = 0
-        self.pairs: dict[int, int] = {}
         self.private: dict[str, Any] | None = None
 
     def own(self, name: str, make: Any) -> Any:
@@ -121,26 +124,38 @@ class Mailbox:
 
     # ---------------------------------------------------------------------------------------- posted receives
 
-    def post(self, cid: int, operation: Receive) -> None:
+    def post(self, operation: Receive) -> None:
         """Let a receive wait for its message."""
-        self.serial += 1
-        operation.serial = self.serial
+        fabric = self.fabric
+        fabric.serial = operation.serial = fabric.serial + 1
         if operation.source == ANY_SOURCE:
             if self.posted_any is None:
                 self.posted_any = {}
-            self.posted_any.setdefault(cid, deque()).append(operation)
+            self.posted_any.setdefault(operation.cid, deque()).append(operation)
+        elif self.lone is None and not self.posted and self.posted_any is None:
+            self.lone = operation
+            return
         else:
-            _append(self.posted, (cid, operation.source), operation)
+            _append(self.posted, (operation.cid, operation.source), operation)
+        self._not_alone()
+
+    def _not_alone(self) -> None:
+        """Move the lone receive to the others, in front of those that were posted after it."""
+        lone = self.lone
+        if lone is None:
+            return
+        self.lone = None
+        key = (lone.cid, lone.source)
+        later = self.posted.pop(key, None)
+        self.posted[key] = lone if later is None else deque((lone, *_entries(later)))
 
     def match(self, message: Message) -> Receive | None:
         """The receive that takes an arriving message: of those that fit, the one posted first."""
+        self._not_alone()
         key = (message.cid, message.source)
-        entry = self.posted.get(key)
         if self.posted_any is not None and message.cid in self.posted_any:
             return self._match_with_wildcards(message, key)
-        if entry is None:
-            return None
-        for operation in _entries(entry):
+        for operation in _entries(self.posted.get(key)):
             if operation.tag in (message.tag, ANY_TAG):
                 _remove(self.posted, key, operation)
                 found: Receive = operation
@@ -157,21 +172,23 @@ class Mailbox:
         if not fitting:
             return None
         first: Receive = min(fitting, key=lambda operation: operation.serial)
-        self.unpost(message.cid, first)
+        self.unpost(first)
         return first
 
-    def unpost(self, cid: int, operation: Receive) -> bool:
+    def unpost(self, operation: Receive) -> bool:
         """Take a receive back, if it still waits; True if it did."""
+        self._not_alone()
         if operation.source == ANY_SOURCE:
-            queue = (self.posted_any or {}).get(cid)
+            queue = (self.posted_any or {}).get(operation.cid)
             if queue is None or operation not in queue:
                 return False
             queue.remove(operation)
             if not queue:
                 assert self.posted_any is not None
-                del self.posted_any[cid]
+                del self.posted_any[operation.cid]
+                self.posted_any = self.posted_any or None
             return True
-        key = (cid, operation.source)
+        key = (operation.cid, operation.source)
         if operation not in _entries(self.posted.get(key)):
             return False
         _remove(self.posted, key, operation)
@@ -181,8 +198,8 @@ class Mailbox:
 
     def keep(self, message: Message) -> None:
         """Keep an arrived message that nobody has asked for yet, or give it to a probe that waits for it."""
-        self.serial += 1
-        message.serial = self.serial
+        fabric = self.fabric
+        fabric.serial = message.serial = fabric.serial + 1
         message.taken = False
         _append(self.unexpected, (message.cid, message.source), message)
         if self.wild is not None and message.cid in self.wild:

@@ -507,7 +507,7 @@ class Message(Handle):
         fiber = current.fiber
         assert fiber is not None
         comm = self._communicator
-        operation = Receive(comm, envelope.source, envelope.tag, fiber.clock_ps, name)
+        operation = Receive(comm, comm.cid, envelope.source, envelope.tag, fiber.clock_ps, name)
         if envelope.kind == EAGER:
             operation.message = envelope
             operation.time_ps = envelope.arrival_ps

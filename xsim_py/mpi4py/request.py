@@ -278,8 +278,7 @@ class Request(Handle):
         operation = task.operation
         _look()
         if isinstance(operation, Receive) and not operation.done:
-            cid = operation.comm.cid
-            if operation.comm.box.unpost(cid, operation):
+            if operation.comm.box.unpost(operation):
                 operation.cancelled = operation.done = True
                 fiber = current.fiber
                 assert fiber is not None

@@ -52,14 +52,12 @@ class Rank:
 
     __slots__ = (
         "argv",
-        "bytes_sent",
         "ended_ps",
         "exit_status",
         "extra",
         "fiber",
         "key",
         "main",
-        "messages_sent",
         "modules",
         "mpi",
         "nic_free_ps",
@@ -67,7 +65,6 @@ class Rank:
         "own",
         "path",
         "shard",
-        "waited_ps",
     )
 
     def __init__(self, number: int, shard: Shard) -> None:
@@ -85,9 +82,6 @@ class Rank:
         self.mpi: Any = None
         self.own: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
-        self.messages_sent = 0
-        self.bytes_sent = 0
-        self.waited_ps = 0
 
     def private(self, name: str, make: Any) -> Any:
         """The rank's own object called `name`, made by ``make()`` on first use."""

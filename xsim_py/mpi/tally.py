@@ -1,0 +1,87 @@
+"""How many messages and bytes each rank sent, and to whom.
+
+Counting in an attribute of each rank costs a few cache misses a message when there are many ranks, for every count is
+an object somewhere in memory. So a send is written to a log, two numbers at the end of an array, and the log is added
+up by numpy when it is full.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Tally"]
+
+_CLASS_BITS = 6
+
+
+class Tally:
+    """The sends of a block of ranks.
+
+    Parameters
+    ----------
+    block : range
+        The ranks that send, by their numbers in the whole run.
+    pairs : bool
+        Whether to count for each pair of ranks and size class too.
+
+    Attributes
+    ----------
+    log : array
+        For each send ``origin << 32 | destination``, then its size in bytes; call `add_up` when it gets long.
+    waited_ps : array
+        How long each rank has waited for messages; floats, as a sum of integers could outgrow 64 bits.
+    """
+
+    def __init__(self, block: range, *, pairs: bool) -> None:
+        self.log = array("q")
+        self.waited_ps = array("d", bytes(8 * len(block)))
+        self._block = block
+        self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
+        self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
+        self._pairs: dict[int, int] | None = {} if pairs else None
+
+    def add_up(self) -> None:
+        """Empty the log into the totals."""
+        if not self.log:
+            return
+        entries = np.array(self.log, np.int64).reshape(-1, 2)
+        del self.log[:]
+        ends, sizes = entries[:, 0], entries[:, 1]
+        origins = (ends >> 32) - self._block.start
+        self._messages += np.bincount(origins, minlength=len(self._block))
+        np.add.at(self._bytes, origins, sizes)
+        if self._pairs is not None:
+            # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
+            classes = np.frexp(sizes.astype(float))[1].astype(np.int64)
+            for slot, count in zip(
+                *map(_listed, np.unique(ends << _CLASS_BITS | classes, return_counts=True)), strict=True
+            ):
+                self._pairs[slot] = self._pairs.get(slot, 0) + count
+
+    def messages(self) -> list[int]:
+        """Messages that each rank of the block sent."""
+        self.add_up()
+        return _listed(self._messages)
+
+    def sent_bytes(self) -> list[int]:
+        """Bytes that each rank of the block sent."""
+        self.add_up()
+        return _listed(self._bytes)
+
+    def pairs(self) -> list[tuple[int, int, int, int]]:
+        """(source, destination, size class, messages); class k holds the sizes of k bits: 2**(k-1) to 2**k - 1."""
+        self.add_up()
+        mask = (1 << _CLASS_BITS) - 1
+        return [
+            (slot >> 32 + _CLASS_BITS, slot >> _CLASS_BITS & 0xFFFFFFFF, slot & mask, count)
+            for slot, count in sorted((self._pairs or {}).items())
+        ]
+
+
+def _listed(numbers: NDArray[Any]) -> list[int]:
+    listed: list[int] = numbers.tolist()
+    return listed
