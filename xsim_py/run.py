@@ -288,7 +288,7 @@ class _Run:
 
     def _isolate(self, patches: Patches) -> None:
         """Put virtual things in the place of the real ones for the duration of the run."""
-        install_face(patches)
+        install_face(patches, self.program.namespace)
         clock.install(patches)
         randomness.install(patches, self.seed)
         if self.compute == "measured":

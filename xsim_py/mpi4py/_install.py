@@ -15,10 +15,19 @@ from . import MPI
 __all__ = ["install_face"]
 
 
-def install_face(patches: Patches) -> None:
-    """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end."""
+def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
+    """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end.
+
+    Parameters
+    ----------
+    namespace : dict or None
+        The globals of a function that is to be simulated: what they hold of the real mpi4py is replaced, too, for in a
+        notebook the import is in a cell of its own.
+    """
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
+    if namespace is not None and "mpi4py.MPI" in real:
+        _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = sys.modules[__package__]
     sys.modules["mpi4py.MPI"] = MPI
     patches.set(private, "_lookup", _own)
@@ -27,6 +36,17 @@ def install_face(patches: Patches) -> None:
 def _take_out() -> dict[str, ModuleType]:
     names = [name for name in sys.modules if name == "mpi4py" or name.startswith("mpi4py.")]
     return {name: sys.modules.pop(name) for name in names}
+
+
+def _substitute(patches: Patches, namespace: dict[str, Any], real: dict[str, ModuleType]) -> None:
+    twins = {id(value): getattr(MPI, name) for name, value in vars(real["mpi4py.MPI"]).items() if hasattr(MPI, name)}
+    for name, value in list(namespace.items()):
+        if value is real["mpi4py.MPI"]:
+            patches.put(namespace, name, MPI)
+        elif value is real["mpi4py"]:
+            patches.put(namespace, name, sys.modules[__package__])
+        elif "mpi4py.MPI" in (type(value).__module__, getattr(value, "__module__", None)) and id(value) in twins:
+            patches.put(namespace, name, twins[id(value)])
 
 
 def _own(name: str, make: Any) -> Any:

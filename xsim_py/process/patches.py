@@ -31,6 +31,11 @@ class Patches:
         self._undo.append(partial(delattr, owner, name))
         setattr(owner, name, value)
 
+    def put(self, table: dict[str, Any], key: str, value: Any) -> None:
+        """Replace ``table[key]``."""
+        self._undo.append(partial(table.__setitem__, key, table[key]))
+        table[key] = value
+
     def at_end(self, function: Callable[[], object]) -> None:
         """Have ``function()`` called at the end."""
         self._undo.append(function)

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -109,6 +110,18 @@ class Program:
         assert self.code is not None
         # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
         FunctionType(self.code, main.__dict__)()
+
+    @property
+    def namespace(self) -> dict[str, Any] | None:
+        """The globals of the function, if the program is one."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = function.func
+        function = getattr(function, "__wrapped__", function)
+        if function is not None and not hasattr(function, "__globals__"):
+            function = type(function).__call__
+        found: dict[str, Any] | None = getattr(function, "__globals__", None)
+        return found
 
     def _argv0(self) -> str:
         return self.name if self.kind in ("script", "code") or self.file is None else self.file

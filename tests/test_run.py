@@ -1,0 +1,362 @@
+"""`simulate` from Python: what it takes, what it gives, and what it leaves behind."""
+
+import gc
+import io
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import simpy
+
+from tests.cases import ROOT
+from tests.process.launch import launch, simulated, write
+from tests.real_mpi import MPIEXEC, mpiexec
+from xsim_py import simulate
+from xsim_py.errors import ConfigError, XsimError
+
+
+def shifted(step: int, *, scale: int = 1) -> int:
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    return scale * comm.sendrecv(comm.rank, dest=(comm.rank + step) % comm.size, source=(comm.rank - step) % comm.size)
+
+
+# ------------------------------------------------------------------------------------------------------- callables
+
+
+def test_a_function_gets_arguments_and_its_values_come_back():
+    result = simulate(shifted, ranks=4, args=[1])
+    assert result.values == [3, 0, 1, 2]
+    assert (result.ended, result.exit_status, result.ranks) == ("finished", 0, 4)
+    assert result.program == "shifted"
+    assert result.tables["ranks"].columns["messages"] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shards", [2, 3, 7])
+def test_values_are_the_same_from_every_number_of_shards(shards: int):
+    one, several = (simulate(shifted, ranks=5, args=[2], shards=number) for number in (1, shards))
+    assert several.values == one.values
+    assert several.digest == one.digest
+    assert (several.messages, several.bytes, several.virtual_time_s) == (one.messages, one.bytes, one.virtual_time_s)
+
+
+def test_values_may_be_anything_and_none_is_none():
+    values = simulate(lambda: None, ranks=2).values
+    assert values == [None, None]
+    values = simulate(lambda: lambda: 5, ranks=1).values
+    assert values[0]() == 5
+
+
+def test_lambdas_methods_and_closures_do():
+    class Model:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def run(self, *args: str) -> None:
+            self.seen += args
+
+    model = Model()
+    simulate(model.run, ranks=2, args=["a"])
+    assert model.seen == ["a", "a"]
+
+
+def test_an_exception_of_a_function_is_the_rank_s(capsys: pytest.CaptureFixture[str]):
+    result = simulate(lambda: 1 / 0, ranks=2)
+    assert (result.ended, result.exit_status) == ("aborted", 1)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------- what is left behind
+
+
+def test_calls_can_be_repeated_and_give_the_same(tmp_path: Path):
+    text = "import helper, random; helper.calls.append(rank); print(random.random(), helper.calls, comm.allreduce(1))"
+    runs = [launch(tmp_path, text, ranks=3, files={"helper.py": "calls = []"}) for _ in range(3)]
+    assert len({run.out for run in runs}) == 1
+    assert len({run.result.digest for run in runs}) == 1
+    assert "[2] 3" in runs[0].out
+
+
+def test_a_failed_run_does_not_disturb_the_next(tmp_path: Path):
+    good = launch(tmp_path, "print(comm.allreduce(rank))", ranks=3)
+    for text in ("1 / 0", "comm.recv(source=0)", "import os; os._exit(3)", "comm.Abort()", "comm.bcast(1, root=rank)"):
+        launch(tmp_path, text, ranks=3)
+        again = launch(tmp_path, "print(comm.allreduce(rank))", ranks=3)
+        assert (again.out, again.result.digest) == (good.out, good.result.digest)
+
+
+def test_interpreter_and_clocks_are_the_caller_s_again():
+    names = ("time", "sleep", "perf_counter_ns", "strftime")
+    before = [getattr(time, name) for name in names], sys.stdout, sys.argv, random.random, np.random.__dict__["rand"]
+    simulate(shifted, ranks=2, args=[1])
+    after = [getattr(time, name) for name in names], sys.stdout, sys.argv, random.random, np.random.__dict__["rand"]
+    assert after == before
+
+
+def test_the_real_mpi4py_is_found_afterwards():
+    code = (
+        "import sys; from xsim_py import simulate\n"
+        "def f():\n"
+        "    import mpi4py.util.pkl5\n"
+        "    from mpi4py import MPI\n"
+        "    return MPI.Get_library_version()\n"
+        "assert 'xsim' in simulate(f, ranks=1).values[0]\n"
+        "assert not [name for name in sys.modules if name.startswith('mpi4py')]\n"
+        "import mpi4py\n"
+        "assert 'xsim' not in mpi4py.__file__\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_memory_does_not_grow_from_run_to_run(tmp_path: Path):
+    def objects() -> int:
+        gc.collect()
+        return len(gc.get_objects())
+
+    text = "import helper, numpy; helper.data = numpy.zeros(1000); comm.allreduce(rank); comm.Barrier()"
+    for _ in range(2):
+        launch(tmp_path, text, ranks=20, files={"helper.py": ""})
+    before = objects()
+    for _ in range(5):
+        launch(tmp_path, text, ranks=20)
+    assert objects() - before < 500
+
+
+# ------------------------------------------------------------------------------------------------ threads and misuse
+
+
+def test_simulate_works_in_a_thread_and_leaves_the_others_alone(capsys: pytest.CaptureFixture[str]):
+    running, finish = threading.Event(), threading.Event()
+    clocks: list[float] = []
+
+    def program() -> float:
+        running.set()
+        assert finish.wait(60)
+        return time.time()
+
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(simulate(program, ranks=2, stdout=io.StringIO())))
+    thread.start()
+    assert running.wait(60)
+    clocks.append(time.time())
+    print("from the main thread", random.Random().random() >= 0)
+    with pytest.raises(ConfigError, match="another thread"):
+        simulate(program, ranks=1)
+    finish.set()
+    thread.join(60)
+    assert results[0].values == [1577836800.0] * 2
+    assert clocks[0] > 1_700_000_000
+    assert capsys.readouterr().out == "from the main thread True\n"
+
+
+def test_a_wall_limit_needs_the_main_thread():
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            simulate(shifted, ranks=1, args=[0], wall_limit_s=1)
+        except ConfigError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(errors[0])
+
+
+def test_a_simulated_program_cannot_simulate(tmp_path: Path):
+    done = launch(tmp_path, "from xsim_py import simulate; simulate(print, ranks=1)")
+    assert (done.result.ended, done.result.exit_status) == ("aborted", 1)
+    assert "ConfigError: simulate() was called by a program that is being simulated itself" in done.err
+    assert simulate(lambda: 5, ranks=1).values == [5]
+
+
+def test_mpi_outside_of_a_simulation_says_so():
+    from xsim_py.mpi4py import MPI
+
+    for call in (MPI.COMM_WORLD.Get_rank, lambda: MPI.COMM_WORLD.send(1, dest=0), MPI.Wtime, MPI.COMM_WORLD.Barrier):
+        with pytest.raises(XsimError, match="inside a simulated program"):
+            call()
+
+
+def test_a_function_may_use_what_a_notebook_has_imported_before():
+    code = """
+import functools, mpi4py
+from mpi4py import MPI
+from mpi4py.MPI import COMM_WORLD as world, SUM, Status
+from xsim_py import simulate
+
+real = (MPI, world, SUM, Status, mpi4py)
+
+def helper():
+    return world.allreduce(world.rank, op=SUM)
+
+class Model:
+    def __call__(self):
+        return isinstance(Status(), MPI.Status), mpi4py.MPI is MPI
+
+def f(x):
+    assert MPI.COMM_WORLD is not real[1]
+    return MPI.COMM_WORLD.size, helper(), x
+
+print(simulate(functools.partial(f, 5), ranks=3).values, simulate(Model(), ranks=1).values)
+assert real == (MPI, world, SUM, Status, mpi4py)
+assert all(now is then for now, then in zip(real, (MPI, world, SUM, Status, mpi4py)))
+assert world.size == 1
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[(3, 3, 5), (3, 3, 5), (3, 3, 5)] [(True, True)]\n", "")
+
+
+BAD = [
+    ({"ranks": 0}, "ranks: 0 is not a number of ranks"),
+    ({"ranks": -3}, "ranks: -3"),
+    ({"ranks": 2.5}, "ranks: 2.5"),
+    ({"ranks": "4"}, "ranks: '4'"),
+    ({"ranks": 1 << 30}, "are more than the"),
+    ({"shards": 0}, "shards: 0 is not a number of shards"),
+    ({"kind": "binary"}, "kind: 'binary' is not one of"),
+    ({"compute": "guessed"}, "compute: 'guessed' is not one of"),
+    ({"machine": "gigi"}, "gige"),
+    ({"overrides": {"network.latency": "-5us"}}, "negative"),
+    ({"overrides": {"machine.nodes": "2"}, "ranks": 8}, "8 ranks"),
+]
+
+
+@pytest.mark.parametrize(("told", "said"), BAD, ids=[str(told) for told, _ in BAD])
+def test_bad_input_is_a_config_error_and_nothing_is_run(told: dict[str, Any], said: str):
+    with pytest.raises(ConfigError, match=said):
+        simulate(print, **{"ranks": 1, **told})
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "said"),
+    [
+        ("script", "no/such/file.py", "no/such/file.py: cannot read the program: No such file"),
+        ("script", "tests", "cannot read the program"),
+        ("module", "no_such_module", "-m no_such_module: no module of this name"),
+        ("module", "no_such.sub.module", "-m no_such.sub.module: no module of this name"),
+        ("module", "json", "-m json: no module of this name"),
+        ("code", "1 +", "<string>:1: not a Python program: invalid syntax"),
+    ],
+)
+def test_a_program_that_is_not_there_is_a_config_error(kind: str, target: str, said: str):
+    with pytest.raises(ConfigError, match=said):
+        simulate(target, kind=kind, ranks=1)
+
+
+def test_a_program_that_is_not_python_is_told_with_its_line(tmp_path: Path):
+    write(tmp_path, {"prog.py": "x = 1\nif x\n", "package/__init__.py": "", "package/broken.py": "def f(:\n"})
+    with pytest.raises(ConfigError, match=r"prog.py:2: not a Python program: expected ':'"):
+        simulate(tmp_path / "prog.py", ranks=1)
+    (tmp_path / "data.py").write_bytes(b"\x00\x01")
+    with pytest.raises(ConfigError, match=r"data.py.*: not a Python program"):
+        simulate(tmp_path / "data.py", ranks=1)
+
+
+# --------------------------------------------------------------------------------------------------- SimPy beside it
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_simpy_processes_share_the_clock(tmp_path: Path, shards: int):
+    seen: list[float] = []
+
+    def ticker(env: simpy.Environment) -> Iterator[Any]:
+        while True:
+            yield env.timeout(10**12)
+            seen.append(env.now / 10**12)
+
+    def once(env: simpy.Environment) -> Iterator[Any]:
+        yield env.timeout(5 * 10**11)
+        seen.append(-1)
+
+    plain = launch(tmp_path, "import time; time.sleep(3.5); print(comm.allreduce(1))", ranks=3, shards=shards)
+    done = simulated(tmp_path / "prog.py", ranks=3, shards=shards, background=[ticker, once])
+    assert seen == [-1, 1, 2, 3]
+    assert done.out == plain.out
+    assert done.result.digest == plain.result.digest
+    assert done.result.virtual_time_s == plain.result.virtual_time_s
+
+
+def test_a_simpy_process_that_fails_fails_simulate():
+    def broken(env: simpy.Environment) -> Iterator[Any]:
+        yield env.timeout(1)
+        raise LookupError("in the background")
+
+    with pytest.raises(LookupError, match="in the background"):
+        simulate(lambda: time.sleep(1), ranks=1, background=[broken])
+    assert simulate(shifted, ranks=2, args=[1]).values == [1, 0]
+
+
+# ---------------------------------------------------------------------------------------------------------- notebook
+
+
+def test_results_show_themselves():
+    result = simulate(shifted, ranks=2, args=[1])
+    assert "shifted" in str(result)
+    assert result._repr_html_().startswith("<table>")
+    assert result.summary["ranks"] == 2
+
+
+def test_progress_and_start_are_told(tmp_path: Path):
+    started: list[dict[str, Any]] = []
+    progress: list[tuple[int, int, int, int]] = []
+    launch(
+        tmp_path,
+        "import time\nfor _ in range(20_000): time.sleep(1)",
+        ranks=2,
+        wall_limit_s=60,
+        started=started.append,
+        progress=lambda *told: progress.append(told),
+    )
+    assert [entry["ranks"] for entry in started] == [2]
+    assert all(ranks == 2 and 0 <= finished <= 2 for _, _, finished, ranks in progress)
+
+
+# ---------------------------------------------------------------------------------------------------------- real MPI
+
+if MPIEXEC.exists():
+    REPEATED = """
+import json, sys
+from tests.test_run import shifted
+from xsim_py import simulate
+results = [simulate(shifted, ranks=ranks, args=[1]) for ranks in (5, 1, 4, 5)]
+results.append(simulate("import sys; print('printed'); sys.exit(3)", kind="code", ranks=3))
+told = [[result.values, result.digest, result.exit_status, result.shards] for result in results]
+json.dump(told, open(sys.argv[1] + f"/{results[0].summary['shards']}-" + __import__("os").environ["PMI_RANK"], "w"))
+"""
+
+    def test_simulate_can_be_called_again_and_again_on_real_mpi_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        import json
+
+        monkeypatch.chdir(ROOT)
+        done = mpiexec(2, "-c", REPEATED, str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == "printed\n" * 3
+        first, second = (json.loads((tmp_path / f"2-{rank}").read_text()) for rank in (0, 1))
+        assert first == second
+        alone = [simulate(shifted, ranks=ranks, args=[1]) for ranks in (5, 1, 4, 5)]
+        assert [entry[:2] for entry in first[:4]] == [[result.values, result.digest] for result in alone]
+        assert first[4][2] == 3
+
+    FAILING = {
+        "a SimPy process": "import time\ndef f(env):\n yield env.timeout(1)\n raise LookupError('lost')\n"
+        "simulate(lambda: time.sleep(1), ranks=4, background=[f])",
+        "making one": "def f(env): raise LookupError('lost')\nsimulate(print, ranks=4, background=[f])",
+        "a value that does not travel": "simulate(lambda: (lambda: 'lost'), ranks=4)",
+    }
+
+    @pytest.mark.parametrize("text", FAILING.values(), ids=list(FAILING))
+    def test_what_fails_in_one_process_ends_all(text: str, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(ROOT)
+        done = mpiexec(2, "-c", f"from xsim_py import simulate\n{text}")
+        assert done.returncode != 0
+        assert "lost" in done.stderr or "pickle" in done.stderr
