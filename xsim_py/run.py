@@ -19,7 +19,7 @@ from xsim_py.config import MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Transport, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
-from xsim_py.mpi.harvest import Part, harvest
+from xsim_py.mpi.harvest import Part, harvest, release
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi4py._install import install_face, measured_owners
@@ -230,6 +230,7 @@ class _Run:
                 parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             finally:
                 for shard in self.shards:
+                    release(shard.ranks)
                     shard.abandon()
                 context.forget()
                 current.fiber = None

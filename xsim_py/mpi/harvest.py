@@ -16,13 +16,15 @@ from .message import Receive, Send
 from .state import Probe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
 
     from .p2p import Fabric
 
-__all__ = ["Leftover", "Part", "Waiting", "harvest"]
+__all__ = ["Leftover", "Part", "Waiting", "harvest", "release"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_LEFTOVERS = 1000
@@ -135,6 +137,13 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
     return part
+
+
+def release(ranks: Sequence[Rank]) -> None:
+    """Undo the cycles between mailboxes and communicators: Python looks for those late, if ever."""
+    for rank in ranks:
+        if rank.mpi is not None:
+            rank.mpi.world = rank.mpi.self_comm = None
 
 
 def _waiting(rank: Rank, program: Program) -> Waiting:

@@ -209,8 +209,13 @@ class Shard:
             self.control.looping = False
 
     def abandon(self) -> None:
-        """Leave every rank that has not ended where it stands; none of its code runs any more."""
+        """Leave every rank that has not ended where it stands; none of its code runs any more.
+
+        What is left of the ranks goes at once: it is full of cycles, and Python looks for those late, if ever.
+        """
         for rank in self.ranks:
             if rank.exit_status is None:
                 context.release(rank, dead=True)
             rank.fiber.abandon()
+            rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
+        self.ranks.clear()
