@@ -25,7 +25,7 @@ from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.network import Network
 from xsim_py.outcome import assemble
-from xsim_py.process import clock, compute, context, current, debugger, life, logs, own, randomness
+from xsim_py.process import clock, compute, context, current, dates, debugger, life, logs, own, randomness
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
@@ -291,6 +291,7 @@ class _Run:
         """Put virtual things in the place of the real ones for the duration of the run."""
         install_face(patches, self.program.namespace)
         clock.install(patches)
+        dates.install(patches)
         randomness.install(patches, self.seed)
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)

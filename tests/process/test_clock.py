@@ -1,11 +1,13 @@
 """Every clock of a rank shows virtual time."""
 
+import datetime
+import pickle
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.process.launch import launch
+from tests.process.launch import launch, simulated
 
 
 def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
@@ -113,3 +115,45 @@ def test_the_real_clock_is_back_afterwards(tmp_path: Path):
     launch(tmp_path, "import time; time.sleep(1)")
     assert {name: getattr(time, name) for name in dir(time)} == before
     assert time.time() > 1_700_000_000
+
+
+def test_dates_are_virtual_and_real_objects(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import copy, pickle, time
+        import datetime as module
+        from datetime import UTC, date, datetime, timedelta
+        time.sleep(86400 + rank)
+        now = datetime.now(UTC)
+        print(now, date.today(), datetime.utcnow() - datetime(2020, 1, 1), datetime.today() == datetime.now())
+        assert isinstance(now, datetime) and isinstance(now, date) and isinstance(module.datetime(2020, 1, 1), datetime)
+        assert not isinstance(5, datetime) and issubclass(datetime, date) and not issubclass(int, datetime)
+        assert datetime.fromisoformat("2020-05-06") + timedelta(1) == datetime.strptime("2020 05 07", "%Y %m %d")
+        assert datetime.min < datetime.now() < datetime.max and date(2020, 1, 2) == date.today()
+        assert pickle.loads(pickle.dumps(now)) == now == copy.deepcopy(now)
+        assert len(pickle.dumps([now, date.today()], 5)) == 124
+        assert comm.bcast(now, root=0) <= now
+
+        class Mine(datetime):
+            def half(self): return self.year / 2
+        mine = Mine.now()
+        assert type(mine) is Mine and mine.half() == 1010 and isinstance(mine, datetime)
+        assert not isinstance(now, Mine) and type(Mine.strptime("2020", "%Y")) is Mine
+        """,
+        ranks=2,
+    )
+    assert done.err == ""
+    assert done.lines == [f"2020-01-02 00:00:0{rank}+00:00 2020-01-02 1 day, 0:00:0{rank} True" for rank in (0, 1)]
+
+
+def test_dates_that_come_back_are_as_any_other(tmp_path: Path):
+    def program() -> object:
+        import datetime
+
+        return datetime.datetime.now(datetime.UTC), datetime.date.today()
+
+    ((now, today),) = simulated(program, ranks=1).result.values
+    assert (type(now), type(today)) == (datetime.datetime, datetime.date)
+    assert pickle.loads(pickle.dumps([now, today])) == [now, today]
+    assert now == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)

@@ -265,7 +265,7 @@ def test_process_ids_differ_and_others_cannot_be_killed(tmp_path: Path):
         ranks=3,
     )
     assert done.lines.count("3 True") == 3
-    assert "itself only" in done.lines[1]
+    assert "itself and its children only" in done.lines[1]
     assert os.getppid() > 0
 
 
@@ -314,3 +314,41 @@ def test_a_traceback_comes_before_atexit(tmp_path: Path):
 
 def test_an_interrupt_of_its_own_is_130(tmp_path: Path):
     assert launch(tmp_path, "raise KeyboardInterrupt").result.exit_status == 130
+
+
+def test_children_are_real_processes(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import multiprocessing, os, subprocess, sys, time
+        def square(x):
+            return x * x, time.time() > 1_700_000_000
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            print(rank, pool.map(square, [1, 2]))
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        line = [sys.executable, "-c", "print('child')"]
+        print(subprocess.run(line, capture_output=True, text=True, timeout=60).stdout.strip())
+        """,
+        ranks=2,
+    )
+    assert done.err == ""
+    assert sorted(done.lines) == ["0 [(1, True), (4, True)]", "1 [(1, True), (4, True)]", "7", "7", "child", "child"]
+
+
+def test_threads_of_a_program_live_in_real_time(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        import concurrent.futures, time
+        def work(x):
+            time.sleep(0)
+            return x + 1, time.time() > 1_700_000_000
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            print(list(pool.map(work, range(2))), time.time())
+        """,
+        ranks=2,
+    )
+    assert done.lines == ["[(1, True), (2, True)] 1577836800.0"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,15 @@ thread = 0
 def here() -> Fiber | None:
     """The running fiber, if whoever asks is in it: other threads of this process go on while a rank runs."""
     return fiber if fiber is not None and get_ident() == thread else None
+
+
+def _leave_simulation() -> None:
+    global fiber, thread
+    fiber, thread = None, 0
+
+
+# A child that a program forks (multiprocessing) is a real process: nothing in it is simulated.
+os.register_at_fork(after_in_child=_leave_simulation)
 
 
 def rank() -> Rank:

@@ -46,6 +46,9 @@ def body(program: Any) -> Callable[[Fiber], None]:
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
         status, message = _run_program(rank, program)
+        if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
+            sys.stdout.flush()
+            _real_exit(status)
         if rank.extra is not None and "atexit" in rank.extra:
             _run_atexit(rank.extra["atexit"])
         context.release(rank, dead=False)

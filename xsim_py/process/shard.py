@@ -12,7 +12,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import Halted, Kernel
+from xsim_py.engine import LATE, Halted, Kernel
 
 from . import context, current
 from .output import Output
@@ -21,10 +21,6 @@ from .rank import Rank
 __all__ = ["Control", "Shard"]
 
 _SHARED = "shared"
-
-
-def _time_and_key(entry: tuple[int, int, Any, Any]) -> tuple[int, int]:
-    return entry[:2]
 
 
 class Control:
@@ -72,6 +68,11 @@ class Shard:
         Takes what these ranks print.
     abort_delay_ps : int
         How long the launcher's signal takes to end the other ranks; at least the lookahead.
+
+    Attributes
+    ----------
+    common : Kernel
+        The queue of what happens in every shard, in the same order; see `share`.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class Shard:
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = len(blocks) == 1
+        self.common = self.kernel if self.alone else Kernel(native_origin=total)
         self._ends = [block.stop for block in blocks]
-        self._shared: list[tuple[int, int, Any, Any]] = []
         self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
 
     def local(self, number: int) -> bool:
@@ -122,17 +123,23 @@ class Shard:
                 outbox.append((time_ps, key, handler, argument))
 
     def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
-        """Tell all shards of something whose order matters to all; handled at the end of the window by ``shared``.
+        """Have ``handlers["shared"]((key, argument, payload))`` called in every shard, for what has to be in one order.
 
-        The handler gets every shard's entries of the window as a list of ``(time_ps, key, argument, payload)``, sorted;
-        the payload is there only in the shard of rank `to`.
+        The order is that of time and key, after all that ranks do at that time. With several shards, the calls for the
+        times of a window are made after the window: what they post to ranks must be at least a lookahead away. The
+        payload is there only in the shard of rank `to`.
         """
+        owner = self._owner(to)
         for number, outbox in enumerate(self._outbox):
-            entry = (time_ps, key, argument, payload if number == self._owner(to) else None)
+            entry = (key, argument, payload if number == owner else None)
             if number == self.number:
-                self._shared.append(entry)
+                self.post_common(time_ps, key, self.handlers[_SHARED], entry)
             else:
                 outbox.append((time_ps, key, _SHARED, entry))
+
+    def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+        """Call `handler` in the order of what is shared; for what every shard posts by itself."""
+        self.common.post(time_ps, key + LATE, handler, argument)
 
     def _owner(self, number: int) -> int:
         return bisect_right(self._ends, number)
@@ -141,7 +148,7 @@ class Shard:
 
     def next_ps(self) -> int:
         """See `engine.windows.Shard`."""
-        return self.kernel.next_ps()
+        return min(self.kernel.next_ps(), self.common.next_ps())
 
     def run_window(self, end_ps: int) -> None:
         """See `engine.windows.Shard`."""
@@ -162,20 +169,19 @@ class Shard:
         if isinstance(batch, tuple):
             batch, lines = batch
             self.output.add(lines)
-        if self.kernel.stopped:
-            return
         for time_ps, key, handler, argument in batch:
             if handler == _SHARED:
-                self._shared.append(argument)
-                continue
-            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+                self.post_common(time_ps, key, self.handlers[handler], argument)
+            elif not self.kernel.stopped:
+                self.kernel.post(time_ps, key, self.handlers[handler], argument)
 
-    def window_done(self, horizon_ps: int) -> bool:
+    def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         """See `engine.windows.Shard`."""
-        if self._shared:
-            self._shared.sort(key=_time_and_key)
-            self.handlers["shared"](self._shared)
-            self._shared.clear()
+        if not self.alone:
+            self.common.run_window(end_ps if self.stopped_ps is None else self.stopped_ps)
+            if self.stopped_ps is not None:
+                self.common.stop()
+                self.kernel.stop()
         if self.number == 0:
             self.output.flush(horizon_ps)
         return bool(self.control.stop_reason)

@@ -1,4 +1,4 @@
-"""Signals of virtual processes: each has handlers of its own, and sends signals to itself only.
+"""Signals of virtual processes: each has handlers of its own, and sends signals to itself and to its children only.
 
 The real handlers stay the simulator's: Ctrl-C and the wall limit must work whatever the program does.
 """
@@ -72,10 +72,10 @@ def install(patches: Patches, leave: Callable[[int, str | None], Any]) -> None:
             leave(128 + number, f"killed by {signal.Signals(number).name}")
 
     def kill(pid: int, number: int) -> None:
-        if current.here() is None:
+        if current.here() is None or (pid != os.getpid() and _is_child(pid)):
             real_kill(pid, number)
         elif pid != os.getpid():
-            message = f"a virtual rank can send signals to itself only, not to process {pid}"
+            message = f"a virtual rank can send signals to itself and its children only, not to process {pid}"
             raise PermissionError(errno.EPERM, message)
         elif number != 0:
             raise_signal(number)
@@ -89,6 +89,15 @@ def install(patches: Patches, leave: Callable[[int, str | None], Any]) -> None:
     patches.set(os, "kill", kill)
     for name in ("alarm", "setitimer"):
         patches.set(signal, name, _in_ranks(no_timer, getattr(signal, name)))
+
+
+def _is_child(pid: int) -> bool:
+    """Whether a real process is one that the program has started."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (ChildProcessError, OverflowError):
+        return False
+    return pid > 0
 
 
 def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
