@@ -70,7 +70,8 @@ class ToyShard:
             assert time_ps >= self.kernel.now_ps, "a message from the past"
             self.kernel.post(time_ps, key, self.arrive, message)
 
-    def window_done(self, horizon_ps: int) -> bool:
+    def window_done(self, horizon_ps: int, end_ps: int) -> bool:
+        assert end_ps == self.end_ps
         self.horizons.append(horizon_ps)
         return self.stop_at is not None and horizon_ps >= self.stop_at
 

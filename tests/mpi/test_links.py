@@ -1,11 +1,15 @@
 """Whole programs on a torus whose links are shared: messages that meet wait for each other."""
 
+import itertools
 import json
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py import simulate
@@ -14,6 +18,15 @@ from xsim_py.machine.torus import Torus
 US, NS = 10**6, 10**3
 SIZES = [0, 1, 1000, 4096, 4097, 100_000]
 THRESHOLD = 4096
+
+
+class Sent(NamedTuple):
+    """A message of so many bytes from node to node."""
+
+    time_ns: int
+    source: int
+    to: int
+    size: int
 
 
 def torus(*dims: int, contention: str = "links") -> dict[str, Any]:
@@ -63,13 +76,123 @@ def test_a_message_alone_takes_the_closed_form(size: int) -> None:
 def test_messages_that_share_a_link_wait_for_each_other() -> None:
     """On a ring of 8, from 0 to 2 by way of 1, and from 1 to 2."""
     ends = ends_ps(run(send_all, [(0, 2, 1000), (1, 2, 2000)], ranks=8, machine=torus(8)))
-    first = 1000 * NS + US + 200 * NS
-    # The second gets the link from 1 to 2 when the first, whose head came after one hop, is through.
-    assert ends[2] == 100 * NS + 1000 * NS + 2000 * NS + US + 100 * NS
+    # The head of the first comes to the link from 1 to 2 after one hop, when the second has it already.
+    assert ends[2] == 2000 * NS + 1000 * NS + US + 100 * NS
+    # No bytes keep nobody.
     assert ends_ps(run(send_all, [(0, 2, 1000), (1, 3, 0)], ranks=8, machine=torus(8)))[2:4] == [
-        first,
-        100 * NS + 1000 * NS + US + 200 * NS,
+        1000 * NS + US + 200 * NS,
+        US + 200 * NS,
     ]
+
+
+def send_at(messages: list[Sent]) -> dict[int, int]:
+    """One rank of each node sends, each message at its time or when it gets to it; the other says when they come."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    node, receives = divmod(comm.rank, 2)
+    came = {}
+    if receives:
+        mine = [number for number, sent in enumerate(messages) if sent.to == node]
+        requests = [comm.Irecv(np.zeros(messages[number].size, "u1"), tag=number) for number in mine]
+        for _ in mine:
+            number = mine[MPI.Request.Waitany(requests)]
+            came[number] = round(MPI.Wtime() * 10**12)
+    else:
+        for number, sent in enumerate(messages):
+            if sent.source == node:
+                time.sleep(max(0.0, sent.time_ns * 1e-9 - MPI.Wtime()))
+                comm.Send(np.zeros(sent.size, "u1"), 2 * sent.to + 1, number)
+    return came
+
+
+def times_of(messages: list[Sent], shards: int, **network: str) -> tuple[list[int], str, int]:
+    machine = {**torus(8), "machine": {"cores_per_node": 2}}
+    machine["network"].update(network)
+    result = run(send_at, messages, ranks=16, machine=machine, shards=shards)
+    came = {number: time_ps for value in result.values for number, time_ps in value.items()}
+    return [came[number] for number in range(len(messages))], result.digest, result.events
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 8])
+def test_a_message_that_waits_leaves_the_links_ahead_of_it_free(shards: int) -> None:
+    """From 7 to 2 behind a long one from 0 to 1; meanwhile one from 1 to 2 goes its way."""
+    messages = [Sent(0, 0, 1, 10**6), Sent(5000, 7, 2, 1000), Sent(10_000, 1, 2, 1000)]
+    assert times_of(messages, shards=shards, eager_threshold="1MB")[0] == [
+        10**6 * NS + 1100 * NS,
+        10**6 * NS + 200 * NS + 1000 * NS + US,
+        12_100 * NS,
+    ]
+
+
+def by_hand(messages: list[Sent], per_hop: int) -> list[int]:
+    """When they arrive on a ring of 8, one event after the other."""
+    interface, links, arrived = [0] * 8, dict.fromkeys(itertools.permutations(range(8), 2), 0), [0] * len(messages)
+    events = []
+    for number, sent in enumerate(messages):
+        start = max(interface[sent.source], sent.time_ns)
+        interface[sent.source] = start + sent.size
+        events.append((start, sent.source, number, sent.source))
+    while events:
+        events.sort()
+        head, source, number, at = events.pop(0)
+        sent = messages[number]
+        after = (at + (1 if (sent.to - source) % 8 <= 4 else -1)) % 8
+        start = max(head, links[at, after])
+        links[at, after] = start + sent.size
+        if after == sent.to:
+            arrived[number] = start + per_hop + 1000 + sent.size
+        else:
+            events.append((start + per_hop, source, number, after))
+    return [arrival * NS for arrival in arrived]
+
+
+RANK = st.integers(0, 7)
+TRAFFIC = st.lists(
+    st.builds(
+        lambda time_ns, source, way, size: Sent(time_ns, source, (source + way) % 8, size),
+        st.one_of(st.sampled_from([0, 100, 200, 1000, 1100]), st.integers(0, 5000)),
+        RANK,
+        st.integers(1, 7),
+        st.one_of(st.sampled_from([0, 100, 1000]), st.integers(0, 3000)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TRAFFIC, st.sampled_from([0, 100]), st.integers(2, 16))
+def test_any_traffic_is_what_a_list_of_events_gives(messages: list[Sent], per_hop: int, shards: int) -> None:
+    messages.sort()
+    whole = times_of(messages, shards=1, per_hop=f"{per_hop}ns")
+    assert whole[0] == by_hand(messages, per_hop)
+    assert times_of(messages, shards=shards, per_hop=f"{per_hop}ns") == whole
+
+
+def two_on_a_node() -> list[int]:
+    """Rank 0 gets a message and sends another on; rank 1, on the same node, sends one at just that time."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 7:
+        comm.Send(np.zeros(0, "u1"), 0)
+    elif comm.rank < 2:
+        if comm.rank == 0:
+            comm.Recv(np.zeros(0, "u1"))
+        else:
+            time.sleep(1.1e-6)
+        comm.Send(np.zeros(1000, "u1"), 2 + comm.rank)
+    elif comm.rank < 4:
+        comm.Recv(np.zeros(1000, "u1"))
+    return round(MPI.Wtime() * 10**12)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 4, 8])
+def test_of_those_that_come_at_the_same_time_the_lower_rank_goes_first(shards: int) -> None:
+    """Also where that rank acts at this time only because of a message, and the other has acted already."""
+    machine = {**torus(4), "machine": {"cores_per_node": 2}, "same_node": {"latency": "500ns"}}
+    ends = run(two_on_a_node, ranks=8, machine=machine, shards=shards).values
+    assert ends[2:4] == [1100 * NS + 2100 * NS, 1100 * NS + 3100 * NS]
 
 
 def test_messages_that_share_no_link_do_not_wait() -> None:
@@ -165,7 +288,7 @@ def test_the_digest_does_not_depend_on_the_shards(files: tuple[Path, Path]) -> N
     program, machine = files
     results = [simulate(program, ranks=16, machine=machine, shards=shards) for shards in (1, 2, 3, 7)]
     assert {result.ended for result in results} == {"finished"}
-    assert len({(result.digest, result.virtual_time_s, result.messages) for result in results}) == 1
+    assert len({(result.digest, result.virtual_time_s, result.messages, result.events) for result in results}) == 1
     assert results[0].digest != simulate(program, ranks=16, machine=torus(4, 4, contention="none")).digest
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
-from xsim_py.network import LinkContention, Network
+from xsim_py.network import Network
 
 TORUS = {
     "topology": {"type": "torus", "dims": [4, 4, 2]},
@@ -17,18 +20,33 @@ RANK = st.integers(0, 31)
 MESSAGE = st.tuples(st.integers(0, 20_000_000), RANK, RANK, st.sampled_from([0, 1, 1000, 10_000]))
 
 
-def torus() -> tuple[Network, Machine, LinkContention]:
+def torus() -> tuple[Network, Machine]:
     spec = load_machine(TORUS)
     machine = Machine(spec, ranks=32)
-    network = Network(spec, places=machine)
-    contention = network.contention()
-    assert contention is not None
-    return network, machine, contention
+    return Network(spec, places=machine), machine
 
 
 def closed_form(network: Network, time_ps: int, src: int, dst: int, size_bytes: int) -> int:
     _, wire_ps, _, latency_ps, _, _ = network.link(src, dst).times(size_bytes)
     return time_ps + wire_ps + latency_ps
+
+
+def arrivals(network: Network, machine: Machine, messages: list[tuple[int, int, int, int]]) -> list[int]:
+    """When messages (time, from, to, bytes) arrive that share the links of this network."""
+    contention = network.contention()
+    assert contention is not None
+    hops = []
+    for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
+        route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
+        hops.append((time_ps, number, contention.passage(route, size_bytes=size_bytes)))
+    heapify(hops)
+    arrived = [0] * len(messages)
+    while hops:
+        time_ps, number, passage = heappop(hops)
+        arrived[number] = contention.hop(passage, time_ps)
+        if passage.ahead:
+            heappush(hops, (arrived[number], number, passage))
+    return arrived
 
 
 def test_links_are_free_unless_the_description_says_otherwise() -> None:
@@ -40,45 +58,52 @@ def test_links_are_free_unless_the_description_says_otherwise() -> None:
 
 @given(MESSAGE.filter(lambda message: message[1] != message[2]))
 def test_a_message_alone_arrives_as_the_closed_form_says(message: tuple[int, int, int, int]) -> None:
-    time_ps, src, dst, size_bytes = message
-    network, machine, contention = torus()
-    route = machine.topology.route(src, dst)
-    assert contention.traverse(route, time_ps=time_ps, size_bytes=size_bytes) == closed_form(network, *message)
+    network, machine = torus()
+    assert arrivals(network, machine, [message]) == [closed_form(network, *message)]
 
 
 def test_the_second_message_on_a_link_waits_until_the_first_is_through() -> None:
-    network, machine, contention = torus()
-    route = machine.topology.route(0, 2)
-    first = contention.traverse(route, time_ps=0, size_bytes=1000)
-    second = contention.traverse(route, time_ps=200_000, size_bytes=1000)
-    other_way = contention.traverse(machine.topology.route(1, 0), time_ps=0, size_bytes=1000)
+    network, machine = torus()
+    first, second, other_way = arrivals(network, machine, [(0, 0, 2, 1000), (200_000, 0, 2, 1000), (0, 1, 0, 1000)])
     assert first == closed_form(network, 0, 0, 2, 1000) == 1_000_000 + 3_200_000
     assert second == first + 1_000_000
     assert other_way == closed_form(network, 0, 1, 0, 1000)
+
+
+def test_a_message_that_waits_leaves_the_links_ahead_of_it_free() -> None:
+    """The second waits for the first at its second link; the third has the third link meanwhile."""
+    spec = load_machine(TORUS, overrides={"topology.dims": "[8]"})
+    machine = Machine(spec, ranks=8)
+    network = Network(spec, places=machine)
+    messages = [(0, 0, 1, 10**6), (5_000_000, 7, 2, 1000), (10_000_000, 1, 2, 1000)]
+    long, waiting, short = arrivals(network, machine, messages)
+    assert (long, short) == (closed_form(network, *messages[0]), closed_form(network, *messages[2]))
+    assert waiting == 10**9 + 2 * 100_000 + 1_000_000 + 3_000_000
 
 
 @given(st.lists(MESSAGE.filter(lambda message: message[1] != message[2]), max_size=30))
 def test_sharing_never_makes_a_message_faster_nor_a_link_carry_two_at_once(
     messages: list[tuple[int, int, int, int]],
 ) -> None:
-    network, machine, contention = torus()
-    last: dict[tuple[int, int], int] = {}
-    for time_ps, src, dst, size_bytes in sorted(messages):
-        route = machine.topology.route(src, dst)
-        arrival = contention.traverse(route, time_ps=time_ps, size_bytes=size_bytes)
-        assert arrival >= closed_form(network, time_ps, src, dst, size_bytes)
-        wire_ps = network.link(src, dst).times(size_bytes)[1]
-        # Its last byte leaves the last link one latency before it arrives, and its own time on the wire after the last
-        # byte of the message before it, or later.
+    network, machine = torus()
+    messages.sort()
+    through: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for message, arrival in zip(messages, arrivals(network, machine, messages), strict=True):
+        _, src, dst, size_bytes = message
+        assert arrival >= closed_form(network, *message)
+        # Its last byte leaves the last link one hop and one latency before it arrives.
         leaves = arrival - 3_000_000 - 100_000
-        assert leaves >= last.get(route[-1], 0) + wire_ps
-        last[route[-1]] = leaves
+        last_link = machine.topology.route(src, dst)[-1]
+        through.setdefault(last_link, []).append((leaves, network.link(src, dst).times(size_bytes)[1]))
+    for passed in through.values():
+        passed.sort()
+        assert all(leaves - wire_ps >= before for (before, _), (leaves, wire_ps) in pairwise(passed))
 
 
 def test_links_of_a_switch_are_shared_too() -> None:
     spec = load_machine({"network": {"latency": 0, "per_hop": "1us", "bandwidth": "8Gbps", "contention": "links"}})
     machine = Machine(spec, ranks=3)
-    contention = Network(spec, places=machine).contention()
-    assert contention is not None
-    arrivals = [contention.traverse(machine.topology.route(src, 2), time_ps=0, size_bytes=5000) for src in (0, 1)]
-    assert arrivals == [7_000_000, 12_000_000]  # both come down the same cable
+    network = Network(spec, places=machine)
+    assert arrivals(network, machine, [(0, 0, 2, 5000), (0, 1, 2, 5000)]) == [7_000_000, 12_000_000]  # down one cable
+    # Of a message that waits at its last hop, only that is left to go when others learn of it.
+    assert network.min_latency_ps(machine.shard_blocks(3)) == 1_000_000

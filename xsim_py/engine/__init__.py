@@ -1,11 +1,12 @@
 """Floor 3, the engine: event queue, shards and windows. It does not know what a message costs, nor what one is."""
 
-from .kernel import INFINITY_PS, MAX_ORIGINS, Halted, Kernel, first_key
+from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel, first_key
 from .transport import launched_by_mpiexec, make_transport
 from .windows import Loopback, Shard, Transport
 
 __all__ = [
     "INFINITY_PS",
+    "LATE",
     "MAX_ORIGINS",
     "Halted",
     "Kernel",

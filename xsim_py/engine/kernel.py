@@ -22,7 +22,7 @@ import simpy
 from simpy.core import EmptySchedule, StopSimulation
 from simpy.events import Event
 
-__all__ = ["INFINITY_PS", "Halted", "Kernel", "first_key"]
+__all__ = ["INFINITY_PS", "LATE", "Halted", "Kernel", "first_key"]
 
 INFINITY_PS = 1 << 100
 """Later than every event, in picoseconds."""
@@ -31,6 +31,9 @@ INFINITY_PS = 1 << 100
 _COUNT_BITS = 34
 _PRIORITY_SHIFT = 59
 MAX_ORIGINS = 1 << (_PRIORITY_SHIFT - _COUNT_BITS)
+
+LATE = 1 << _PRIORITY_SHIFT
+"""Added to a rank's key: after all that ranks do at that time, also what they only come to do at that time."""
 
 
 def first_key(origin: int) -> int:

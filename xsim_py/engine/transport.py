@@ -67,10 +67,11 @@ class Mpi:
         horizon = min(self._comm.allgather(shard.next_ps()))
         stop = False
         while horizon < INFINITY_PS and not stop:
-            shard.run_window(horizon + lookahead_ps)
+            end = horizon + lookahead_ps
+            shard.run_window(end)
             self._exchange(shard)
             # The earliest event anywhere is known only now: it may be a message, or what `window_done` makes of one.
-            done = shard.window_done(horizon)
+            done = shard.window_done(horizon, end)
             summary = self._comm.allgather((shard.next_ps(), done))
             horizon = min(entry[0] for entry in summary)
             stop = any(entry[1] for entry in summary)

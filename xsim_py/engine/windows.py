@@ -38,8 +38,11 @@ class Shard(Protocol):
         """Put a batch of another shard into the queue."""
         ...
 
-    def window_done(self, horizon_ps: int) -> bool:
-        """Told once a window, after the exchange; True asks every shard to stop (wall limit, Ctrl-C)."""
+    def window_done(self, horizon_ps: int, end_ps: int) -> bool:
+        """Told once a window, after the exchange; True asks every shard to stop (wall limit, Ctrl-C).
+
+        The window was from `horizon_ps` up to `end_ps`.
+        """
         ...
 
 
@@ -86,10 +89,11 @@ class Loopback:
         """See `Transport.run`."""
         self._exchange(shards)
         while (horizon := min(shard.next_ps() for shard in shards)) < INFINITY_PS:
+            end = horizon + lookahead_ps
             for shard in shards:
-                shard.run_window(horizon + lookahead_ps)
+                shard.run_window(end)
             self._exchange(shards)
-            stops = [shard.window_done(horizon) for shard in shards]
+            stops = [shard.window_done(horizon, end) for shard in shards]
             if any(stops):
                 return
 

@@ -114,7 +114,7 @@ class Fabric:
         self.calls: dict[tuple[str, str], list[int]] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
-        shard.handlers["shared"] = self._inject_all
+        shard.handlers["shared"] = self._enter
 
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
@@ -127,7 +127,8 @@ class Fabric:
         """Let an envelope leave at `start_ps`; it arrives after its time on the wire and the latency."""
         rank.key = key = rank.key + 1
         if self.links is not None and self.links.between(rank.number, message.to):
-            self.kernel.post(start_ps, key, self._inject, (message, key))
+            way = (rank.number, message.to, len(message.data))
+            self.shard.share(start_ps, key, way, message.to, message)
             return
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
         shard = self.shard
@@ -136,21 +137,23 @@ class Fabric:
         else:
             shard.post_to(message.to, arrival, key, "message", message)
 
-    def _inject(self, entry: tuple[Message, int]) -> None:
-        """A message enters a network whose links are shared; all shards keep the same account of the links."""
-        message, key = entry
-        way = (message.origin, message.to, len(message.data))
-        if self.shard.alone:
-            self._inject_all([(self.kernel.now_ps, key, way, message)])
-        else:
-            self.shard.share(self.kernel.now_ps, key, way, message.to, message)
+    def _enter(self, entry: tuple[int, tuple[int, int, int], Message | None]) -> None:
+        """A message enters a network whose links are shared; every shard follows every message."""
+        key, way, message = entry
+        self._hop((key, self.links.passage(*way), message))
 
-    def _inject_all(self, entries: list[tuple[int, int, tuple[int, int, int], Message | None]]) -> None:
-        for time_ps, key, way, message in entries:
-            arrival_ps = self.links.traverse(*way, time_ps)
-            if message is not None:
-                message.arrival_ps = arrival_ps
-                self.kernel.post(arrival_ps, key, self.deliver, message)
+    def _hop(self, entry: tuple[int, Any, Message | None]) -> None:
+        """The head of a message has come to its next link. The message itself is known in the receiver's shard only."""
+        key, passage, message = entry
+        shard = self.shard
+        next_ps = self.links.hop(passage, shard.common.now_ps)
+        if passage.ahead:
+            shard.post_common(next_ps, key, self._hop, entry)
+        elif message is not None:
+            message.arrival_ps = next_ps
+            self.kernel.post(next_ps, key, self.deliver, message)
+        if message is not None and not shard.alone:
+            self.kernel.events += 1  # a hop is one event of the run, in however many shards it happens
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """The data of a rendezvous, after the receiver has answered."""

@@ -3,7 +3,11 @@
 A message holds each directed link of its route for as long as its bytes take on the wire, and its head moves on one hop
 after it got the link. It waits where an earlier one holds the link; while it waits, it is taken to be buffered at that
 router and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing would
-block backwards). A message that meets nobody arrives exactly when the closed form of `xsim_py.network.link` says.
+block backwards), nor any link ahead. A message that meets nobody arrives exactly when the closed form of
+`xsim_py.network.link` says.
+
+A link goes to whose head is there first. So each hop is an event of its own: this file says what one hop takes, and
+`xsim_py.mpi.p2p` makes the hops of all messages happen in the order of time.
 """
 
 from __future__ import annotations
@@ -12,14 +16,32 @@ from collections.abc import Hashable, Iterable
 
 from xsim_py.network.link import Link
 
-__all__ = ["LinkContention"]
+__all__ = ["LinkContention", "Passage"]
+
+
+class Passage:
+    """A message on its way through the network.
+
+    Attributes
+    ----------
+    ahead : list
+        The links that it has not come to yet; the next one is the last of the list.
+    wire_ps : int
+        How long it holds each of them.
+    latency_ps : int
+        What is left after its last hop, until the first byte arrives.
+    """
+
+    __slots__ = ("ahead", "latency_ps", "wire_ps")
+
+    def __init__(self, ahead: list[Hashable], *, wire_ps: int, latency_ps: int) -> None:
+        self.ahead = ahead
+        self.wire_ps = wire_ps
+        self.latency_ps = latency_ps
 
 
 class LinkContention:
     """Until when each link of the network is taken.
-
-    The result depends on the order of calls: the caller makes them in the order of the injections, by time and then by
-    a key that is the same for every number of shards.
 
     Parameters
     ----------
@@ -34,24 +56,35 @@ class LinkContention:
         self._per_hop_ps = per_hop_ps
         self._free_ps: dict[Hashable, int] = {}
 
-    def traverse(self, route: Iterable[Hashable], *, time_ps: int, size_bytes: int) -> int:
-        """Send a message along ``route`` (directed links, in order) and return when its last byte arrives.
+    def passage(self, route: Iterable[Hashable], *, size_bytes: int) -> Passage:
+        """Begin to follow a message of `size_bytes` along `route`: one directed link or more, in order."""
+        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
+        return Passage([*route][::-1], wire_ps=wire_ps, latency_ps=latency_ps)
+
+    def hop(self, passage: Passage, head_ps: int) -> int:
+        """Let a message have the next link of its way, as soon as that is free.
+
+        The caller makes the hops of all messages in the order of their times, and of equal times in an order that is
+        the same for every number of shards.
 
         Parameters
         ----------
-        route
-            As ``topology.route(a, b)`` gives it.
-        time_ps
-            When its injection begins.
-        size_bytes
-            Its size.
+        passage
+            Whose head has come to the link; it has one link less ahead afterwards.
+        head_ps
+            When that is: for the first link, when the injection begins.
+
+        Returns
+        -------
+        int
+            When the head comes to the link after that; where none is ahead any more, when the last byte arrives, which
+            is at least one hop and the latency after `head_ps`.
         """
-        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
-        free_ps = self._free_ps
-        head_ps = time_ps
-        for link in route:
-            start_ps = max(head_ps, free_ps.get(link, 0))
-            if wire_ps:  # no bytes hold nothing, not even for a message that comes sooner
-                free_ps[link] = start_ps + wire_ps
-            head_ps = start_ps + self._per_hop_ps
-        return head_ps + latency_ps + wire_ps
+        ahead = passage.ahead
+        link = ahead.pop()
+        start_ps = self._free_ps.get(link, 0)
+        if start_ps < head_ps:
+            start_ps = head_ps
+        self._free_ps[link] = start_ps + passage.wire_ps
+        next_ps = start_ps + self._per_hop_ps
+        return next_ps if ahead else next_ps + passage.latency_ps + passage.wire_ps

@@ -56,6 +56,7 @@ class Network:
         self._hops = places.topology.hops
         self._least_hops = places.topology.least_hops
         self._across: dict[int, Link] = {}
+        self._shares_links = spec.network is not None and spec.network.contention == "links"
         if spec.same_node is not None:
             self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
         else:  # no figures of its own: as between neighbours
@@ -98,7 +99,8 @@ class Network:
         -------
         int
             Picoseconds, above zero. Nothing gets from block to block faster, though perhaps nothing is as fast: any two
-            nodes count as if they could be the nearest ones.
+            nodes count as if they could be the nearest ones. Where links are shared, they count as if they were one hop
+            apart: shards look at a window's hops after the window, and the last hop may be all that is left to go.
         """
         node_of = self._node_of
         if blocks is None:
@@ -112,13 +114,14 @@ class Network:
         if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
             latencies.append(self._same.latency_ps)
         if parts > 1 and nodes > 1:
-            latencies.append((self._across.get(self._least_hops) or self._make(self._least_hops)).latency_ps)
+            hops = 1 if self._shares_links else self._least_hops
+            latencies.append((self._across.get(hops) or self._make(hops)).latency_ps)
         return min(latencies)
 
     def contention(self) -> LinkContention | None:
         """A fresh account of who uses which link when, or None if links are not shared on this network."""
         costs = self._across_costs
-        if costs is None or costs.contention == "none":
+        if costs is None or not self._shares_links:
             return None
         link = Link(costs, layer="network", hops=0, latency_ps=costs.latency_ps)
         return LinkContention(link, per_hop_ps=costs.per_hop_ps)
