@@ -292,6 +292,27 @@ def test_the_digest_does_not_depend_on_the_shards(files: tuple[Path, Path]) -> N
     assert results[0].digest != simulate(program, ranks=16, machine=torus(4, 4, contention="none")).digest
 
 
+def abort_at(when_s: float) -> None:
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    others = [other for other in range(comm.size) if other != comm.rank]
+    requests = [comm.Isend(np.zeros(3000, "u1"), other) for other in others]
+    if comm.rank == 5:
+        time.sleep(when_s)
+        comm.Abort(3)
+    MPI.Request.Waitall([*requests, *(comm.Irecv(np.zeros(3000, "u1"), other) for other in others)])
+
+
+@pytest.mark.parametrize("when_s", [0, 5e-6, 4e-5])
+def test_an_abort_leaves_the_messages_on_the_links(when_s: float) -> None:
+    results = [
+        simulate(abort_at, ranks=16, machine=torus(4, 4), args=[when_s], shards=shards) for shards in (1, 2, 3, 7)
+    ]
+    assert {(result.ended, result.exit_status) for result in results} == {("aborted", 3)}
+    assert len({(result.digest, result.virtual_time_s, result.events) for result in results}) == 1
+
+
 if MPIEXEC.exists():
 
     def test_two_real_mpi_ranks_give_the_same_digest(files: tuple[Path, Path]) -> None:

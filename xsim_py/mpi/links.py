@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["SharedLinks"]
+
+_ROUTES_KEPT = 4096  # a few MB; programs send along the same ways again and again, and to find one costs 1 to 2 us a hop
 
 
 class SharedLinks:
@@ -20,7 +23,7 @@ class SharedLinks:
 
     def __init__(self, machine: Any, account: Any) -> None:
         self._node_of = machine.node_of
-        self._route = machine.topology.route
+        self._route = lru_cache(_ROUTES_KEPT)(machine.topology.route)
         self._passage = account.passage
         self.hop = account.hop
 

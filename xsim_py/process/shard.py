@@ -192,6 +192,8 @@ class Shard:
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
             self.kernel.stop()
+            if self.number != 0:
+                self.kernel.events -= 1  # one event of the run, in however many shards it happens
 
     # ------------------------------------------------------------------------------- starting and ending
 
