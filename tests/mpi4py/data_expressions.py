@@ -217,6 +217,10 @@ MPI.buffer.frombuffer(b"abc", True).tobytes(), MPI.buffer.frombuffer(np.arange(2
 MPI.buffer.fromaddress(b.address, 4).tobytes() == b.tobytes()[:4], MPI.buffer.fromaddress(0, 0).nbytes
 MPI.buffer.fromaddress(0, 4)
 MPI.buffer.fromaddress(1, -4)
+b.__setitem__(slice(0, 6), frozen), b.tobytes()
+b.__setitem__(slice(0, 4), np.arange(4, dtype="b")), b.tobytes()
+b.__setitem__(slice(4, 8), np.int32(7))
+b.__setitem__(slice(0, 6), frozen[:]), b.__setitem__(slice(6, 8), 255), b.tobytes()
 MPI.buffer.allocate(-1)
 MPI.buffer.allocate("x")
 memoryview(b).nbytes, memoryview(b).format, memoryview(b).readonly, memoryview(frozen).readonly

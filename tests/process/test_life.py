@@ -352,3 +352,35 @@ def test_threads_of_a_program_live_in_real_time(tmp_path: Path):
         ranks=2,
     )
     assert done.lines == ["[(1, True), (2, True)] 1577836800.0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "ended", "status"),
+    [
+        ("sys.exit(5)", "finished", 5),
+        ("comm.Abort(6)", "aborted", 6),
+        ("os._exit(7)", "aborted", 7),
+        ("raise ValueError", "aborted", 1),
+    ],
+)
+def test_ends_inside_a_non_blocking_collective_are_those_of_the_rank(
+    tmp_path: Path, call: str, ended: str, status: int
+):
+    """A user-defined operation runs in a thread of control of its own, as if in a progress thread."""
+    done = launch(
+        tmp_path,
+        f"""
+        import os, sys, time, numpy
+        def operation(a, b, datatype):
+            if rank == 1:
+                {call}
+            b[:] = a
+        request = comm.Ireduce(numpy.ones(1), numpy.zeros(1), MPI.Op.Create(operation, commute=True), root=1)
+        time.sleep(1)
+        request.Wait()
+        print("not reached by rank 1:", rank)
+        """,
+        ranks=3,
+    )
+    assert (done.result.ended, done.result.exit_status) == (ended, status)
+    assert "not reached by rank 1: 1" not in done.lines

@@ -248,7 +248,7 @@ class Background(Operation):
     def _run(self, fiber: Fiber) -> None:
         try:
             self.result = self.body()
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # of a user-defined operation
             self.error = error
         self.time_ps = fiber.clock_ps
         rank = fiber.rank

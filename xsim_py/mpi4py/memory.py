@@ -148,7 +148,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
             return
         if item.step not in (None, 1):
             raise IndexError("slice with step not supported")
-        if hasattr(value, "__index__"):
+        if hasattr(value, "__index__") and not isinstance(value, buffer):
             np.asarray(self)[item] = operator.index(value) & 0xFF
             return
         view = flat_view(value, writable=False)
