@@ -384,3 +384,24 @@ def test_ends_inside_a_non_blocking_collective_are_those_of_the_rank(
     )
     assert (done.result.ended, done.result.exit_status) == (ended, status)
     assert "not reached by rank 1: 1" not in done.lines
+
+
+@pytest.mark.parametrize("pause", [0, 15e-6], ids=["at once", "under way"])
+def test_a_dead_rank_s_progress_threads_are_dead_too(tmp_path: Path, pause: float):
+    done = launch(
+        tmp_path,
+        f"""
+        import os, time, numpy
+        def operation(a, b, datatype):
+            print("operation", rank, time.perf_counter())
+            b[:] = a
+        request = comm.Ireduce(numpy.ones(1), numpy.zeros(1), MPI.Op.Create(operation, commute=True), root=1)
+        if rank == 1:
+            time.sleep({pause})
+            os._exit(3)
+        request.Wait()
+        """,
+        ranks=2,
+    )
+    assert done.out == ""
+    assert done.result.exit_status == 3

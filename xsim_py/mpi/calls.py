@@ -253,12 +253,14 @@ class Background(Operation):
         self.time_ps = fiber.clock_ps
         rank = fiber.rank
         rank.mpi.background -= 1
+        rank.private("fibers", set).discard(fiber)
         rank.key += 1
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
     def launch(self, fiber: Fiber) -> None:
-        """Start the fiber; an event handler."""
-        fiber.start(self._run)
+        """Start the fiber, unless its rank has died meanwhile; an event handler."""
+        if fiber.greenlet is None:
+            fiber.start(self._run)
 
 
 def begin(name: str, body: Callable[[], Any]) -> Background:
@@ -269,6 +271,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     rank = fiber.rank
     operation.fiber = Fiber(rank, fiber.clock_ps)
     rank.mpi.background += 1
+    rank.private("fibers", set).add(operation.fiber)
     rank.key += 1
     kernel = rank.shard.kernel
     kernel.post(kernel.now_ps, rank.key, operation.launch, operation.fiber)

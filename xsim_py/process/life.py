@@ -141,7 +141,8 @@ def leave(status: int, message: str | None) -> NoReturn:
     context.release(rank, dead=True)
     rank.private("left", lambda: rank.fiber.greenlet)
     hub: Any = fiber.greenlet.parent
-    for each in {fiber, rank.fiber}:  # the running one may be that of a non-blocking collective
+    # The running one may be that of a non-blocking collective, and there may be more of those.
+    for each in {fiber, rank.fiber, *(rank.extra or {}).get("fibers", ())}:
         each.abandon()
         each.greenlet = GRAVE
     hub.switch()

@@ -47,7 +47,8 @@ class Rank:
     own : dict or None
         What it has changed about its process (see `process.own`).
     extra : dict
-        What the isolation keeps for this rank: random generators, atexit functions, partial lines of output.
+        What the isolation keeps for this rank: random generators, atexit functions, partial lines of output; and
+        ``fibers``, those that it has besides `fiber`.
     """
 
     __slots__ = (
