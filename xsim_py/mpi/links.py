@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["SharedLinks"]
 
-_ROUTES_KEPT = 4096  # a few MB; programs send along the same ways again and again, and to find one costs over 1 us a hop
+_ROUTES_KEPT = 4096  # a few MB; programs use the same ways again and again, and to find one costs over 1 us a hop
 
 
 class SharedLinks:
