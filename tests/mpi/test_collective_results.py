@@ -174,9 +174,7 @@ def ragged(size: int) -> None:
         same(target, expected)
         target = np.full(7 * size, -1)
         types = [MPI.INT64_T] * size
-        comm.Alltoallw(
-            [source, (amounts[me], 8 * out_at), types], [target, (amounts[:, me], 8 * in_at), types]
-        )
+        comm.Alltoallw([source, (amounts[me], 8 * out_at), types], [target, (amounts[:, me], 8 * in_at), types])
         same(target, expected)
 
 

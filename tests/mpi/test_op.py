@@ -1,6 +1,5 @@
 """Folds of packed bytes against numpy, one element and many."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given

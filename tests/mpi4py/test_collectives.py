@@ -235,9 +235,7 @@ def test_every_operation_on_every_kind_of_number(name):
                 got.append(total)
         return got
 
-    expected = [
-        reduce(OPERATIONS[name], all_numbers(size, count, dtype)) for dtype in dtypes for count in (1, 6)
-    ]
+    expected = [reduce(OPERATIONS[name], all_numbers(size, count, dtype)) for dtype in dtypes for count in (1, 6)]
     for got in values_of(program, ranks=size):
         for mine, wanted in zip(got, expected, strict=True):
             np.testing.assert_array_equal(mine, wanted)

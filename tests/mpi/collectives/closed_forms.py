@@ -147,5 +147,11 @@ BY_ITSELF = {  # their time depends on more than p, or is known for some p only:
     ("reduce_scatter", "recursive_doubling"),
 }
 ALIASES = {"two_proc"}
-SAME = {"gatherv": "gather", "scatterv": "scatter", "allgatherv": "allgather", "alltoallv": "alltoall",
-        "alltoallw": "alltoall", "reduce_scatter_block": "reduce_scatter"}
+SAME = {
+    "gatherv": "gather",
+    "scatterv": "scatter",
+    "allgatherv": "allgather",
+    "alltoallv": "alltoall",
+    "alltoallw": "alltoall",
+    "reduce_scatter_block": "reduce_scatter",
+}

@@ -11,12 +11,27 @@ from xsim_py.mpi.collectives import REGISTRY, bcast, choose, choose_name, gather
 
 # operation, ranks, bytes, commutes, Open MPI's algorithm; from coll_tuned_decision_fixed.c of Open MPI 5.0.
 DECISIONS = [
-    *[("barrier", ranks, 0, True, name) for ranks, name in [
-        (2, "recursive_doubling"), (3, "recursive_doubling"), (4, "linear"), (7, "linear"),
-        (8, "recursive_doubling"), (63, "recursive_doubling"), (64, "bruck"), (255, "bruck"), (256, "tree"),
-        (511, "tree"), (512, "bruck"), (1023, "bruck"), (1024, "tree"), (4095, "tree"), (4096, "bruck"),
-        (65536, "bruck"),
-    ]],
+    *[
+        ("barrier", ranks, 0, True, name)
+        for ranks, name in [
+            (2, "recursive_doubling"),
+            (3, "recursive_doubling"),
+            (4, "linear"),
+            (7, "linear"),
+            (8, "recursive_doubling"),
+            (63, "recursive_doubling"),
+            (64, "bruck"),
+            (255, "bruck"),
+            (256, "tree"),
+            (511, "tree"),
+            (512, "bruck"),
+            (1023, "bruck"),
+            (1024, "tree"),
+            (4095, "tree"),
+            (4096, "bruck"),
+            (65536, "bruck"),
+        ]
+    ],
     ("bcast", 2, 31, True, "chain"),
     ("bcast", 2, 32, True, "binary_tree"),
     ("bcast", 8, 7, True, "knomial"),
@@ -78,8 +93,7 @@ DECISIONS = [
     ("reduce_scatter_block", 5, 32, True, "butterfly"),
     ("reduce_scatter_block", 5, 7, True, "recursive_halving"),
     ("reduce_scatter_block", 9, 3, True, "nonoverlapping"),
-    *[(operation, 1000, 8, True, "linear")
-      for operation in ("gatherv", "scatterv", "alltoallw", "scan", "exscan")],
+    *[(operation, 1000, 8, True, "linear") for operation in ("gatherv", "scatterv", "alltoallw", "scan", "exscan")],
 ]
 
 
@@ -145,8 +159,9 @@ def test_tuned_collectives_give_right_results_where_they_change_algorithm():
             for vector in vectors[1:]:
                 total = fold(total, vector)
 
-            def program(ch: Any, size: int = size, size_bytes: int = size_bytes, vectors: Any = vectors,
-                        fold: Any = fold) -> Any:
+            def program(
+                ch: Any, size: int = size, size_bytes: int = size_bytes, vectors: Any = vectors, fold: Any = fold
+            ) -> Any:
                 mine = vectors[ch.rank]
                 everywhere = choose("allreduce", size, size_bytes)(ch, mine, fold)
                 at_one = choose("reduce", size, size_bytes)(ch, mine, fold, 1)

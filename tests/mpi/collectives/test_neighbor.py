@@ -41,6 +41,7 @@ def test_a_periodic_grid_of_two_by_one():
 
 def test_a_directed_graph_with_different_degrees():
     """A star: rank 0 hears from all others and answers none."""
+
     def program(ch: Any) -> Any:
         if ch.rank == 0:
             return neighbor.allgather(ch, b"", range(1, ch.size), [])

@@ -158,14 +158,15 @@ def test_reduce_scatter_equals_numpy(operation: str, name: str, rendezvous: bool
             fold = Sums("i4")
             algorithm = choose(operation, size, 0, True, name)
 
-            def call(ch: Any, algorithm: Any = algorithm, vectors: Any = vectors, ends: Any = ends,
-                     fold: Any = fold) -> bytes:
+            def call(
+                ch: Any, algorithm: Any = algorithm, vectors: Any = vectors, ends: Any = ends, fold: Any = fold
+            ) -> bytes:
                 mine = vectors[ch.rank]
-                parts = [mine[ends[i]:ends[i + 1]].tobytes() for i in range(ch.size)]
+                parts = [mine[ends[i] : ends[i + 1]].tobytes() for i in range(ch.size)]
                 return bytes(algorithm(ch, parts, fold))
 
             total = vectors.sum(axis=0, dtype="i4")
-            expected = [total[ends[i]:ends[i + 1]].tobytes() for i in range(size)]
+            expected = [total[ends[i] : ends[i + 1]].tobytes() for i in range(size)]
             assert run(size, call, rendezvous=rendezvous) == expected
 
 
@@ -230,8 +231,9 @@ def test_gather_brings_the_blocks_in_rank_order(operation: str, name: str, rende
         for root in range(size):
             blocks = [bytes_of(rng, size_bytes) for size_bytes in block_sizes(operation, rng, size)]
             gather = choose(operation, size, 0, True, name)
-            results = run(size, lambda ch, b=blocks, g=gather, root=root: g(ch, b[ch.rank], root),
-                          rendezvous=rendezvous)
+            results = run(
+                size, lambda ch, b=blocks, g=gather, root=root: g(ch, b[ch.rank], root), rendezvous=rendezvous
+            )
             assert results == [blocks if rank == root else None for rank in range(size)]
 
 
@@ -243,7 +245,8 @@ def test_scatter_gives_each_rank_its_block(operation: str, name: str, rendezvous
             parts = [bytes_of(rng, size_bytes) for size_bytes in block_sizes(operation, rng, size)]
             scatter = choose(operation, size, 0, True, name)
             results = run(
-                size, lambda ch, p=parts, s=scatter, root=root: s(ch, p if ch.rank == root else None, root),
+                size,
+                lambda ch, p=parts, s=scatter, root=root: s(ch, p if ch.rank == root else None, root),
                 rendezvous=rendezvous,
             )
             assert results == parts
@@ -257,8 +260,7 @@ def test_allgather_brings_all_blocks_to_all(operation: str, name: str, rendezvou
             sizes = block_sizes("allgatherv" if name != "linear" else operation, rng, size)
             blocks = [bytes_of(rng, size_bytes) for size_bytes in sizes]
             allgather = choose(operation, size, 0, True, name)
-            results = run(size, lambda ch, b=blocks, a=allgather, s=sizes: a(ch, b[ch.rank], s),
-                          rendezvous=rendezvous)
+            results = run(size, lambda ch, b=blocks, a=allgather, s=sizes: a(ch, b[ch.rank], s), rendezvous=rendezvous)
             assert results == [blocks] * size
 
 

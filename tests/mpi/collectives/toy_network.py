@@ -22,8 +22,9 @@ class Deadlock(AssertionError):
 class ToyNetwork:
     """Runs one function on all ranks; afterwards `times` and `messages` say what it cost."""
 
-    def __init__(self, size: int, *, latency: int = 1, overhead: int = 0, rendezvous: bool = False,
-                 dead: Iterable[int] = ()) -> None:
+    def __init__(
+        self, size: int, *, latency: int = 1, overhead: int = 0, rendezvous: bool = False, dead: Iterable[int] = ()
+    ) -> None:
         self.size, self.latency, self.overhead, self.rendezvous = size, latency, overhead, rendezvous
         self.dead = frozenset(dead)
         self.times = [0] * size
@@ -70,8 +71,9 @@ class ToyNetwork:
 class ToyChannel:
     """One rank's channel; `remote` is the network rank of the peers' rank 0, `home` that of the own group's."""
 
-    def __init__(self, network: ToyNetwork, rank: int, *, size: int | None = None, remote: int = 0,
-                 home: int = 0) -> None:
+    def __init__(
+        self, network: ToyNetwork, rank: int, *, size: int | None = None, remote: int = 0, home: int = 0
+    ) -> None:
         self.network, self.rank, self.size = network, rank, network.size if size is None else size
         self._remote, self._me = remote, home + rank
 
