@@ -83,8 +83,8 @@ def test_large_sends_without_a_receive(tmp_path: Path, shards: int):
     [
         ("comm.ssend('x', dest=1 - rank)", "Comm.ssend on MPI_COMM_WORLD: rank 1 to receive 16 bytes, tag 0"),
         ("comm.recv()", "Comm.recv on MPI_COMM_WORLD: a message from any source, any tag"),
-        ("comm.probe(source=1 - rank)", "Comm.Probe on MPI_COMM_WORLD: a message from rank 1"),
-        ("comm.mprobe()", "Comm.Mprobe on MPI_COMM_WORLD: a message from any source"),
+        ("comm.probe(source=1 - rank, tag=3)", "Comm.Probe on MPI_COMM_WORLD: a message from rank 1, tag 3"),
+        ("comm.mprobe()", "Comm.Mprobe on MPI_COMM_WORLD: a message from any source, any tag"),
         ("comm.irecv(source=1 - rank).wait()", "Comm.irecv on MPI_COMM_WORLD: a message from rank 1, any tag"),
         (
             "MPI.Request.waitany([comm.irecv(tag=7), comm.irecv(tag=8)])",

@@ -35,7 +35,8 @@ class Probe:
     def describe(self) -> str:
         """One line for the roll-call."""
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
-        return f"{self.name} on {self.comm.label()}: a message from {source}"
+        tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
+        return f"{self.name} on {self.comm.label()}: a message from {source}, {tag}"
 
     def wants(self, message: Message) -> bool:
         """Whether this message is one to report."""
@@ -50,8 +51,9 @@ class Mailbox:
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
     The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
-    Otherwise both are kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives
-    from any source have lists of their own; messages get a list in order of arrival once the rank has used a wildcard.
+    Otherwise both are kept by (context, source). The value is one entry, or a deque of several: most often there is
+    one. Receives from any source have lists of their own; messages get a list in order of arrival once the rank has
+    used a wildcard.
 
     Attributes
     ----------

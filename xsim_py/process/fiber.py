@@ -45,7 +45,7 @@ class Until(Parked):
 
     def describe(self) -> str:
         """One line for people."""
-        return "time.sleep or computing"
+        return "asleep, computing or polling"
 
 
 UNTIL = Until()
