@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from greenlet import error as GreenletError  # noqa: N812
 from greenlet import getcurrent, greenlet
 
 from . import context, current
@@ -82,7 +83,13 @@ class Fiber:
     def park(self, reason: Any) -> None:
         """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
         self.waiting = reason
-        self.greenlet.parent.switch()  # type: ignore[union-attr]
+        try:
+            self.greenlet.parent.switch()  # type: ignore[union-attr]
+        except GreenletError as problem:  # greenlets belong to the thread that made them
+            self.waiting = None
+            raise NotImplementedError(
+                f"rank {self.rank.number} calls MPI from a thread that it started; only its main thread can wait here"
+            ) from problem
 
     def resume(self) -> None:
         """Go on after `park`. Called by the simulator (an event handler), never by another fiber."""
