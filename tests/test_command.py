@@ -117,3 +117,18 @@ if MPIEXEC.exists():
         assert real.stderr.splitlines()[-1] == alone.stderr.splitlines()[-1]
         assert real.stderr.count("xsim: version") == 1
         assert json.loads((folder / "summary.json").read_text())["shards"] == 2
+
+
+def test_threads_that_a_program_leaves_behind_end_with_it():
+    code = "import threading; threading.Thread(target=threading.Event().wait).start(); print('main is done')"
+    command = [sys.executable, "-m", "xsim_py", "run", "-n", "1", "--quiet", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "main is done\n"
+    assert done.stderr == "xsim: left behind by the program and ended now: 1 of its threads\n"
+
+
+def test_much_output_at_one_time_is_not_sorted_again_for_every_line():
+    code = "for line in range(60_000): print(line)"
+    command = [sys.executable, "-m", "xsim_py", "run", "-n", "2", "--quiet", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [str(line) for _ in range(2) for line in range(60_000)]

@@ -34,7 +34,7 @@ def test_wheel_holds_the_package_and_the_machine_models(wheel: zipfile.ZipFile):
 
 
 def test_wheel_gives_the_xsim_command(wheel: zipfile.ZipFile):
-    assert "xsim = xsim_py.cli:main" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
+    assert "xsim = xsim_py.cli:command" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
 
 
 def test_wheel_finds_its_own_models_outside_the_checkout(wheel: zipfile.ZipFile, tmp_path):

@@ -247,7 +247,7 @@ def test_bad_input_is_a_config_error_and_nothing_is_run(told: dict[str, Any], sa
     ("kind", "target", "said"),
     [
         ("script", "no/such/file.py", "no/such/file.py: cannot read the program: No such file"),
-        ("script", "tests", "cannot read the program"),
+        ("script", "tests", "tests: a folder is run by the __main__.py in it"),
         ("module", "no_such_module", "-m no_such_module: no module of this name"),
         ("module", "no_such.sub.module", "-m no_such.sub.module: no module of this name"),
         ("module", "json", "-m json: no module of this name"),

@@ -1,8 +1,6 @@
 """`python -m xsim_py` is the `xsim` command."""
 
-import sys
-
-from xsim_py.cli import main
+from xsim_py.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import os
 import resource
 import signal
 import sys
@@ -110,7 +112,7 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    _check(ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
+    _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
     spec = load_machine(machine, overrides=overrides)
     what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
@@ -120,10 +122,16 @@ def simulate(
         return run.go(wall_limit_s, background, progress, started)
 
 
-def _check(*, ranks: Any, shards: Any, kind: str | None, compute: str | None, wall_limit_s: float | None) -> None:
+def _check(
+    program: Any, *, ranks: Any, shards: Any, kind: str | None, compute: str | None, wall_limit_s: float | None
+) -> None:
     """What has nothing to do with the machine."""
     problems = []
-    if not isinstance(ranks, int) or ranks < 1:
+    if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
+        problems.append(f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs")
+    elif not callable(program) and not isinstance(program, str | os.PathLike):
+        problems.append(f"program: {program!r} is neither a path nor a function")
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
         problems.append(f"ranks: {ranks!r} is not a number of ranks; give at least 1")
     elif ranks > MAX_ORIGINS // 2:
         problems.append(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")

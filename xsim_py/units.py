@@ -112,17 +112,22 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     return number * units[unit]
 
 
+_LONGEST_PS = 10**27
+
+
 def parse_time_ps(value: object) -> int:
     """The whole picoseconds of a time such as ``"20us"``; a bare number means seconds.
 
     Raises
     ------
     ValueError
-        When it is no time, is negative, or is above zero but rounds to no picosecond at all.
+        When it is no time, is negative, is above zero but rounds to no picosecond at all, or is absurdly long.
     """
     examples = "for example 20us, 1.5ms or 1e-6 (seconds)"
     exact = _quantity(value, _TIME_PS, bare=PS_PER_S, what="a time", examples=examples)
     time_ps = round_half_up(exact.numerator, exact.denominator)
+    if time_ps > _LONGEST_PS:
+        raise ValueError(f"{value} is longer than {_LONGEST_PS // PS_PER_S:.0e} s, thirty million years")
     if time_ps == 0 and exact:
         raise ValueError(f"{value} is shorter than a picosecond, the step of the simulated clock")
     return time_ps

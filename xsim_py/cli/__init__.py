@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, NoReturn
 
 from xsim_py import __version__
 from xsim_py.cli.compare import add_compare_parser
@@ -23,18 +24,34 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
+
+
+def command() -> NoReturn:
+    """Run the command line and end this process: the ``xsim`` script and ``python -m xsim_py``."""
+    status = main()
+    # Python waits for threads that a program has left behind, and nothing may hang.
+    left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
+    if left:
+        print(f"xsim: left behind by the program and ended now: {len(left)} of its threads", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; `argv` is ``sys.argv[1:]`` unless given."""
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+        sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+        sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         args = _parse(sys.argv[1:] if argv is None else argv)
         status: int = args.action(args)
         sys.stdout.flush()
         return status
     except ConfigError as error:
-        for line in str(error).splitlines():
+        for line in str(error).splitlines() if _is_first_process() else ():
             print(f"xsim: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
@@ -43,6 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+
+
+def _is_first_process() -> bool:
+    """Whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
+    return all(os.environ.get(name, "0") == "0" for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK"))
 
 
 def _parse(argv: Sequence[str]) -> Namespace:

@@ -99,9 +99,10 @@ class _Reporter:
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
         self._told = True
-        text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} ranks on {machine}"
+        text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} {noun} on {machine}"
         if not self._args.quiet:
-            print(text.format(**provenance), file=sys.stderr, flush=True)
+            noun = "rank" if provenance["ranks"] == 1 else "ranks"
+            print(text.format(**provenance, noun=noun), file=sys.stderr, flush=True)
 
     def ended(self, result: Result) -> None:
         """Print and write the results."""
@@ -112,6 +113,15 @@ class _Reporter:
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             print(f"xsim: {result.ended}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
+        try:
+            self._write(result)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            name = error.filename or self._args.json
+            raise ConfigError(f"cannot write the results: {name}: {error.strerror}") from error
+
+    def _write(self, result: Result) -> None:
         if self._args.json is not None:
             result.to_json(sys.stdout if self._args.json == "-" else self._args.json, tables=False)
         if self._args.out is not None:
@@ -131,5 +141,7 @@ def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
     if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
         raise ConfigError(f"--json {args.json}: there is no such folder")
+    if args.json not in (None, "-") and Path(args.json).is_dir():
+        raise ConfigError(f"--json {args.json}: this is a folder; name a file")
     if args.out is not None:
         output_folder(args.out)

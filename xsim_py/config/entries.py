@@ -140,6 +140,8 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             what = ", ".join(part for part in (error.context, error.problem) if part)
             self.problem(self.place(mark.line, mark.column) if mark else start, f"not YAML: {what}")
+        except RecursionError:
+            self.problem(start, "not a machine: it is nested more deeply than can be read")
         except yaml.reader.ReaderError as error:
             before = text[: error.position]
             place = self.place(before.count("\n"), error.position - (before.rfind("\n") + 1))

@@ -101,7 +101,11 @@ class Kernel(simpy.Environment):
 
     def halt(self) -> None:
         """Have `run_window` raise `Halted` before the next event; safe in a signal handler."""
-        heappush(self._queue, (-1, 0, _halt, None))
+        heappush(self._queue, (-1, 0, self._halt, self._now))
+
+    def _halt(self, now_ps: int) -> NoReturn:
+        self._now = now_ps
+        raise Halted
 
     # ---------------------------------------------------------------- the side that native SimPy processes see
 
@@ -125,10 +129,6 @@ class Kernel(simpy.Environment):
         self._now, _, handler, argument = heappop(self._queue)
         self.events += 1
         handler(argument)
-
-
-def _halt(_: object) -> NoReturn:
-    raise Halted
 
 
 def _fire(event: Event) -> None:

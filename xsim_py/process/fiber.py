@@ -100,7 +100,10 @@ class Fiber:
             context.install(rank)
         current.fiber = self
         glet = self.greenlet
-        glet.switch()  # type: ignore[union-attr]
+        if glet is None:  # a thread of the rank was refused to wait (see `park`), and what it waited for has come
+            current.fiber = None
+            return
+        glet.switch()
         current.fiber = None
         if not glet:
             self.greenlet = None

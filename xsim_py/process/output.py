@@ -46,13 +46,17 @@ class Output:
         self._refused = refused
         self._hash = hashlib.blake2b(digest_size=16)
         self._flushing = False
+        self._flushed_ps = -1
 
     def put(self, rank: Rank, stream: int, text: str, clock_ps: int) -> None:
         """Take whole lines that a rank has printed."""
         count = rank.private("lines", _Counter).next()
         self.lines.append((clock_ps, rank.number, count, stream, text))
         if len(self.lines) > _MANY_LINES and self._sinks is not None and rank.shard.alone:
-            self.flush(rank.shard.kernel.now_ps)
+            now_ps = rank.shard.kernel.now_ps
+            if now_ps != self._flushed_ps:  # looking again at the same time would find nothing to write, every time
+                self._flushed_ps = now_ps
+                self.flush(now_ps)
 
     def add(self, lines: list[Line]) -> None:
         """Take lines that another shard sent."""

@@ -58,7 +58,9 @@ class Program:
         try:
             source = path.read_bytes()
         except OSError as error:
-            raise ConfigError(f"{target}: cannot read the program: {error.strerror}") from None
+            if path.name == "__main__.py" and Path(target).is_dir():
+                raise ConfigError(f"{target}: a folder is run by the __main__.py in it, and there is none") from None
+            raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
         self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
         self.code = _compile(source, self.file)
