@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -20,12 +20,14 @@ from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, st
 from xsim_py.mpi.state import Probe
 from xsim_py.process import current
 
+from . import rc
 from .attached import charge_buffer
 from .bufspec import Message as Target
 from .bufspec import packed, receiver
 from .commhandle import CommHandle
 from .handle import Handle, Null
-from .pickling import pickle
+from .memory import flat_view
+from .pickling import dump, load
 from .request import Prequest, Request, Task
 from .status import Status
 
@@ -43,7 +45,7 @@ class PointToPoint(CommHandle):
     # -------------------------------------------------------------------------------------------- upper case
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
-        data = packed(buf) if buf is not None else _bytes_of(buf, dest)
+        data = packed(buf) if dest != PROC_NULL else b""
         _send(self._comm(), data, dest, tag, STANDARD_MODE, "Comm.Send", True)
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
@@ -75,14 +77,14 @@ class PointToPoint(CommHandle):
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
-        target = receiver(buf) if buf is not None else _target_of(buf, source)
+        target = receiver(buf) if source != PROC_NULL else _NOWHERE
         if not (0 <= source < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
         message = receive(comm, source, tag, comm.cid, "Comm.Recv")
         if status is not None:
-            status._set(message.source, message.tag, message.size_bytes)
+            status._set(message.source, message.tag, min(message.size_bytes, target.nbytes))
         try:
             target.unpack(message.data)
         except errors.Exception as error:
@@ -103,8 +105,8 @@ class PointToPoint(CommHandle):
         status: Status | None = None,
     ) -> None:
         comm = self._comm()
-        data = packed(sendbuf) if sendbuf is not None else _bytes_of(sendbuf, dest)
-        target = receiver(recvbuf) if recvbuf is not None else _target_of(recvbuf, source)
+        data = packed(sendbuf) if dest != PROC_NULL else b""
+        target = receiver(recvbuf) if source != PROC_NULL else _NOWHERE
         size = len(comm.remote)
         if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag <= TAG_LIMIT and 0 <= recvtag <= TAG_LIMIT):
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
@@ -115,7 +117,7 @@ class PointToPoint(CommHandle):
         if send is not None:
             wait(send)
         if status is not None:
-            status._set(message.source, message.tag, message.size_bytes)
+            status._set(message.source, message.tag, min(message.size_bytes, target.nbytes))
         try:
             target.unpack(message.data)
         except errors.Exception as error:
@@ -201,10 +203,15 @@ class PointToPoint(CommHandle):
         message = receive(comm, source, tag, comm.cid, "Comm.recv")
         if status is not None:
             status._set(message.source, message.tag, message.size_bytes)
-        return pickle.loads(message.data)
+        try:
+            return _loader(buf, None)(message.data) if buf is not None else load(message.data)
+        except errors.Exception as error:
+            if not comm.report(error):
+                raise
+            return None
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        return _irecv(self._comm(), pickle.loads, source, tag, "Comm.irecv")
+        return _irecv(self._comm(), _loader(buf, cast(int, rc.irecv_bufsz)), source, tag, "Comm.irecv")
 
     def sendrecv(
         self,
@@ -218,7 +225,7 @@ class PointToPoint(CommHandle):
     ) -> Any:
         data = _dumps(sendobj, dest)
         return _sendrecv(
-            self._comm(), data, dest, sendtag, pickle.loads, source, recvtag, status, "Comm.sendrecv", False
+            self._comm(), data, dest, sendtag, _loader(recvbuf, None), source, recvtag, status, "Comm.sendrecv", False
         )
 
     # ------------------------------------------------------------------------------------------------ probes
@@ -295,16 +302,32 @@ def _persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
 # --------------------------------------------------------------------------------- what the methods have in common
 
 
+_NOWHERE = receiver(bytearray())
+"""Where nothing from PROC_NULL goes. mpi4py does not look at a buffer whose peer is PROC_NULL, whatever it is."""
+
+
 def _bytes_of(buf: Any, dest: int) -> bytes:
-    return b"" if buf is None and dest == PROC_NULL else packed(buf)
+    return b"" if dest == PROC_NULL else packed(buf)
 
 
 def _target_of(buf: Any, source: int) -> Target:
-    return receiver(b"" if buf is None and source == PROC_NULL else buf)
+    return _NOWHERE if source == PROC_NULL else receiver(buf)
 
 
 def _dumps(obj: Any, dest: int) -> bytes:
-    return b"" if dest == PROC_NULL else pickle.dumps(obj)
+    return b"" if dest == PROC_NULL else dump(obj)
+
+
+def _loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
+    """What unpickles a message: mpi4py receives it into `buf`, a buffer or its size, so a longer one is truncated."""
+    room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
+    return load if room is None else partial(_load_within, room)
+
+
+def _load_within(room_bytes: int, data: bytes) -> Any:
+    if len(data) > room_bytes:
+        errors.fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {room_bytes}")
+    return load(data)
 
 
 def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
@@ -521,13 +544,14 @@ class Message(Handle):
         self.Irecv(buf).Wait(status)
 
     def Irecv(self, buf: Any) -> Request:
-        return self._receive(_target_of(buf, ANY_SOURCE).unpack, "Message.Irecv")
+        target = _NOWHERE if self._impl is _NO_PROC else receiver(buf)
+        return self._receive(target.unpack, "Message.Irecv")
 
     def recv(self, status: Status | None = None) -> Any:
         return self.irecv().wait(status)
 
     def irecv(self) -> Request:
-        return self._receive(pickle.loads, "Message.irecv")
+        return self._receive(load, "Message.irecv")
 
 
 _NO_PROC = Null("MESSAGE_NO_PROC")
