@@ -128,7 +128,7 @@ def test_the_parts_of_a_grid_cover_it(grid, data):
     ("call", "error"),
     [
         (lambda: Cartesian((2, 4), (False, False)).check(6), c.ERR_ARG),
-        (lambda: Cartesian((0, 2), (False, False)).check(6), c.ERR_DIMS),
+        (lambda: Cartesian((-1, 2), (False, False)).check(6), c.ERR_DIMS),
         (lambda: Cartesian((2,), (True,)).shift(0, 1, 1), c.ERR_ARG),
         (lambda: Cartesian((2,), (True,)).shift(0, -1, 1), c.ERR_ARG),
         (lambda: Cartesian((2,), (True,)).coords(2), c.ERR_RANK),

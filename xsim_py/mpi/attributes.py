@@ -7,6 +7,7 @@ order. A callback that raises anything but an MPI error makes the call fail with
 from __future__ import annotations
 
 import operator
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -136,10 +137,16 @@ def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | N
 
 
 def delete_all(owner: Any, attributes: Attributes | None) -> None:
-    """Delete every attribute of an object that is about to be freed."""
+    """Delete every attribute of an object that is about to be freed.
+
+    An error of a callback is printed and does not stop it, as in MPICH: an object cannot be freed by half.
+    """
     while attributes:
         _, (keyval, value) = attributes.popitem()
-        _call_delete(owner, keyval, value)
+        try:
+            _call_delete(owner, keyval, value)
+        except errors.Exception:
+            traceback.print_exc()
 
 
 def _call_delete(owner: Any, keyval: Keyval, value: Any) -> None:

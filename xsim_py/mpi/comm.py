@@ -91,6 +91,8 @@ class Communicator:
         How many collectives this rank has begun on it, and how many communicators it has made from it.
     topology : Cartesian, Graph, DistGraph or None
         A virtual topology.
+    freed : bool
+        Whether this rank has freed it: other handles may name it still.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """

@@ -15,7 +15,16 @@ from .calls import CollectiveChannel, Note, channel, note, pick
 from .comm import Communicator, derive_cid, shared_context
 from .p2p import STANDARD_MODE, receive, start_send, wait
 
-__all__ = ["create", "create_from_members", "create_intercomm", "create_topology", "duplicate", "merge", "split"]
+__all__ = [
+    "agree",
+    "create",
+    "create_from_members",
+    "create_intercomm",
+    "create_topology",
+    "duplicate",
+    "merge",
+    "split",
+]
 
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
@@ -25,8 +34,11 @@ def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] |
     return taken
 
 
-def _agree(comm: Communicator, name: str) -> None:
-    """What a real MPI needs to find a context number that is free at all members: one small allreduce."""
+def agree(comm: Communicator, name: str) -> None:
+    """What a real MPI needs to find a context number that is free at all members: one small allreduce.
+
+    MPI_Comm_disconnect does the same, to leave no member behind.
+    """
     _agree_on(channel(comm, Note(name), check=False))
 
 
@@ -37,11 +49,6 @@ def _agree_on(ch: CollectiveChannel) -> None:
         if ch.rank == 0:
             ch.sendrecv(0, b"", 0)
         pick(ch.comm, "bcast", 8)(inside, bytes(8) if ch.rank == 0 else None, 0, 8)
-
-
-def wait_for_all(comm: Communicator, name: str) -> None:
-    """Leave no member behind (MPI_Comm_disconnect)."""
-    _agree(comm, name)
 
 
 class _Largest:
@@ -56,7 +63,7 @@ class _Largest:
 
 def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
     """MPI_Comm_dup: the same members in a new context."""
-    _agree(comm, name)
+    agree(comm, name)
     return _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
 
 
@@ -147,7 +154,7 @@ def create(comm: Communicator, members: Sequence[int], name: str = "Comm.Create"
         if comm.box.rank.number not in mine or not remote:
             return None
         return _make_inter(comm, derive_cid(comm.cid, "create", child), mine, remote)
-    _agree(comm, name)
+    agree(comm, name)
     child = comm.next_child()
     if comm.box.rank.number not in members:
         return None
@@ -170,13 +177,13 @@ def create_from_members(comm: Communicator, members: Sequence[int], tag: int) ->
     count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
     cid = derive_cid(comm.cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
-    _agree(made, "Intracomm.Create_group")
+    agree(made, "Intracomm.Create_group")
     return made
 
 
 def create_topology(comm: Communicator, members: int, topology: Any, name: str) -> Communicator | None:
     """A communicator of the first `members` ranks with a topology; None for the others."""
-    _agree(comm, name)
+    agree(comm, name)
     cid = derive_cid(comm.cid, "topology", comm.next_child())
     if comm.me >= members:
         return None

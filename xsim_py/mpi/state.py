@@ -19,9 +19,9 @@ __all__ = ["Mailbox", "Probe"]
 
 
 class Probe:
-    """A fiber that waits for a message to arrive, without or with taking it out of the mailbox."""
+    """A fiber that waits for a message to arrive; who has parked it takes it out of the mailbox, or leaves it there."""
 
-    __slots__ = ("cid", "comm", "fiber", "message", "name", "source", "tag", "take")
+    __slots__ = ("cid", "comm", "fiber", "message", "name", "source", "tag")
 
     def __init__(self, comm: Communicator, cid: int, source: int, tag: int, fiber: Fiber, name: str) -> None:
         self.comm = comm

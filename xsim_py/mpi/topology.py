@@ -1,7 +1,7 @@
 """Virtual topologies (MPI 4.1, chapter 8): functions of numbers, and the three kinds of topology as values.
 
 Ranks here are those of the communicator that has the topology. Ranks are never reordered, as in MPICH. Errors have the
-classes that MPICH reports; where it reports none (a dimension of zero processes) the class is ERR_DIMS.
+classes that MPICH reports; where it reports none (a negative dimension) the class is ERR_DIMS.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Cartesian:
         return prod(self.dims)
 
     def check(self, comm_size: int) -> None:
-        """Refuse dimensions that are not positive, and a grid that is larger than its communicator."""
-        if any(dim < 1 for dim in self.dims):
+        """Refuse negative dimensions and a grid that is larger than its communicator; an empty grid has no members."""
+        if any(dim < 0 for dim in self.dims):
             fail(c.ERR_DIMS, f"dimensions {list(self.dims)}")
         if self.size > comm_size:
             fail(c.ERR_ARG, f"a grid of {self.size} processes from a communicator of {comm_size}")

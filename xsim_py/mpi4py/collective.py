@@ -6,16 +6,13 @@ What they do is in `collective_calls`; here are mpi4py's names and signatures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import collective_calls as calls
 from .collective_calls import run, start
 from .commhandle import CommHandle
 from .op import INSTANCES, Op
 from .request import Request
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Collectives", "Scans"]
 

@@ -161,6 +161,23 @@ def _sender(buf: Any) -> Message:
     return message(buf, writable=False)
 
 
+def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
+    """Refuse to send from the very place that is received into, as MPICH does; that is what `IN_PLACE` is for.
+
+    Only two arrays over the same memory are looked at, and any one object given twice. `offset_bytes` is where this
+    rank's own block is in the larger buffer, which is `recvbuf`.
+    """
+    if sendbuf is recvbuf:
+        same = offset_bytes == 0
+    elif type(sendbuf) is np.ndarray and type(recvbuf) is np.ndarray:
+        whole, other = (each if each.base is None else each.base for each in (sendbuf, recvbuf))
+        same = whole is other and sendbuf.ctypes.data == recvbuf.ctypes.data + offset_bytes
+    else:
+        return
+    if same:
+        errors.fail(c.ERR_BUFFER, "the send buffer is where the result goes: give MPI.IN_PLACE instead")
+
+
 def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Message]:
     """What a rank puts into a reduction, and where the result goes."""
     target = receiver(recvbuf)
@@ -169,9 +186,13 @@ def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Me
     if type(target) is FlatMessage and type(sendbuf) is np.ndarray and sendbuf.dtype is recvbuf.dtype:
         data = packed(sendbuf)  # hot path: two arrays of one type; what is below finds the same in twice the time
         if len(data) == target.nbytes:
+            if data and (sendbuf is recvbuf or sendbuf.base is not None or recvbuf.base is not None):
+                _check_apart(sendbuf, recvbuf)
             return data, target
     source = _sender(sendbuf)
     check_same(source, target)
+    if source.nbytes:
+        _check_apart(sendbuf, recvbuf)
     return source.pack(), target
 
 
@@ -239,6 +260,8 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
         if comm.local is None:
             data = target.pack_part(comm.me) if is_in_place(sendbuf) else packed(sendbuf)
             _fits(len(data), target.part_bytes(comm.me))
+            if data and not form and not is_in_place(sendbuf):
+                _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * len(data))
     elif role == "member":
         data = packed(sendbuf)
     block_bytes = 0 if data is None else len(data)
@@ -271,6 +294,8 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
             block_bytes = target.nbytes
         elif not form or len(parts[comm.me]) > target.nbytes:
             _fits(len(parts[comm.me]), target.nbytes)
+        if block_bytes and parts is not None and not form:
+            _check_apart(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
     algorithm = algorithm_for(comm, "scatter" + form, block_bytes, role=role)
 
@@ -292,6 +317,8 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     if comm.local is None:
         _fits(len(data), sizes[comm.me])
         block_bytes = None if form else len(data)
+        if block_bytes and not is_in_place(sendbuf):
+            _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks)
     return len(data), lambda: target.unpack_parts(algorithm(ch, data, sizes))
@@ -309,6 +336,8 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     if comm.local is None:
         _fits(len(parts[comm.me]), target.part_bytes(comm.me))
         block_bytes = None if form else target.nbytes
+        if block_bytes and source is not target:
+            _check_apart(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(comm, "alltoall" + form, block_bytes or 0)
     size_bytes = sum(map(len, parts))
@@ -380,6 +409,8 @@ def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: A
         target = receiver(recvbuf)
         source = message(sendbuf, writable=False, blocks=blocks)
         check_same(source, target)
+        if target.nbytes:
+            _check_apart(sendbuf, recvbuf)
     return _reduce_scatter(comm, name, "reduce_scatter_block", source.pack_parts(blocks), target, op)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator, self_comm, world
+from xsim_py.mpi.errors import fail
 from xsim_py.mpi.state import Mailbox
 from xsim_py.process import current
 
@@ -37,9 +39,9 @@ class CommHandle(Handle):
     __slots__ = ()
 
     def _comm(self) -> Communicator:
-        """This rank's communicator; raises ERR_COMM for a null one."""
+        """This rank's communicator; raises ERR_COMM for a null one, and for one that was freed by another name."""
         impl = self._impl
-        if type(impl) is Communicator:
+        if type(impl) is Communicator and not impl.freed:
             return impl
         if impl is WORLD:
             box = current.fiber.rank.mpi if current.fiber is not None else mailbox()
@@ -51,4 +53,5 @@ class CommHandle(Handle):
     def _special(self) -> Communicator:
         if self._impl is SELF:
             return self_comm(mailbox())
-        return self._live()  # type: ignore[no-any-return]
+        self._live()
+        return fail(c.ERR_COMM, "the communicator was freed")

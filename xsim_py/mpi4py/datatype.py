@@ -317,6 +317,8 @@ class Datatype(Handle):
         return attributes.free_keyval(_KIND, keyval)
 
     def Get_name(self) -> str:
+        if not self:
+            return "MPI_DATATYPE_NULL"
         core = self._impl
         return own("datatype names", dict[Type, str]).get(core, core.name) if core.is_predefined else core.name
 

@@ -22,7 +22,7 @@ from .commhandle import SELF, WORLD, CommHandle
 from .errhandler import Errhandler
 from .group import Group
 from .info import INFO_NULL, Info
-from .memory import BUFFER_AUTOMATIC, BufferAutomaticType, buffer
+from .memory import BUFFER_AUTOMATIC, buffer
 from .request import Request, Task
 
 __all__ = ["Management"]
@@ -134,6 +134,8 @@ class Management(CommHandle):
         return bool(self) and self.Get_topology() != c.UNDEFINED
 
     def Get_name(self) -> str:
+        if not self:
+            return "MPI_COMM_NULL"
         comm = self._comm()
         if comm.name is None:
             return "MPI_COMM_WORLD" if self._impl is WORLD else ""
@@ -219,12 +221,13 @@ class Management(CommHandle):
         if self._is_predefined():
             comm.fail(c.ERR_COMM, "a predefined communicator cannot be freed")
         attrs.delete_all(self, comm.attributes)
+        comm.freed = True
         self._impl = self._null
 
     def Disconnect(self) -> None:
         comm = self._comm()
         if not self._is_predefined():
-            manage.wait_for_all(comm, "Comm.Disconnect")
+            manage.agree(comm, "Comm.Disconnect")
         self.Free()
 
     # -------------------------------------------------------------------------------------------------- info
@@ -304,9 +307,9 @@ class Management(CommHandle):
     def Attach_buffer(self, buf: Any) -> None:
         attached.attach(self._comm(), *_room(buf))
 
-    def Detach_buffer(self) -> buffer | BufferAutomaticType | None:
+    def Detach_buffer(self) -> Any:
         comm = self._comm()
-        return attached.detach(comm, comm.box)  # type: ignore[no-any-return]
+        return attached.detach(comm, comm.box)
 
     def Flush_buffer(self) -> None:
         attached.flush(self._comm().box)
@@ -321,8 +324,7 @@ def _room(buf: Any) -> tuple[Any, int | None]:
     """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
-    memory = buffer(buf)
-    return memory, len(memory)
+    return buf, len(buffer(buf))
 
 
 def _items(info: Info) -> dict[str, str]:

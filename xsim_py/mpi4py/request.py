@@ -7,7 +7,7 @@ unpickle, hand out a result). The wait functions accept lists that mix all kinds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -39,6 +39,8 @@ class Task:
         Of a persistent request: begins anew, and returns the operation.
     active : bool
         False for a persistent request that is not started.
+    null_source : bool
+        Whether it stands for a receive from ``PROC_NULL``, which its status then says.
     """
 
     __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
@@ -358,7 +360,7 @@ class Request(Handle):
 
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
-        tasks = [request._task() for request in requests]
+        tasks = _tasks(requests)
         wait_all([task.operation for task in tasks if task.active and task.operation is not None])
         return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
 
@@ -370,8 +372,9 @@ class Request(Handle):
     def testall(
         cls, requests: Sequence[Request], statuses: list[Status] | None = None
     ) -> tuple[bool, list[Any] | None]:
+        tasks = _tasks(requests)
         _look()
-        if not all(request._task().is_done() for request in requests):
+        if not all(task.is_done() for task in tasks):
             _room(statuses, len(requests))
             _poll()
             return False, None
@@ -379,13 +382,14 @@ class Request(Handle):
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
+        tasks = _tasks(requests)
         _look()
         room = _room(statuses, len(requests))
-        if not all(request._task().is_done() for request in requests):
+        if not all(task.is_done() for task in tasks):
             _poll()
             return False
-        for request, status in zip(requests, room or (), strict=False):
-            _peek(request._task(), status)
+        for task, status in zip(tasks, room or (), strict=False):
+            _peek(task, status)
         return True
 
     @classmethod
@@ -440,8 +444,15 @@ class Request(Handle):
         return cls.Get_status_some(requests, statuses)
 
 
+def _tasks(requests: Sequence[Request]) -> list[Task]:
+    try:
+        return [request._task() for request in requests]
+    except AttributeError:
+        _refuse(next(request for request in requests if not isinstance(request, Request)), Request)
+
+
 def _active(requests: Sequence[Request]) -> list[int]:
-    return [index for index, request in enumerate(requests) if request._task().active]
+    return [index for index, task in enumerate(_tasks(requests)) if task.active]
 
 
 def _earliest(requests: Sequence[Request], active: list[int]) -> int:
@@ -463,18 +474,18 @@ def _some(requests: Sequence[Request], active: list[int], statuses: list[Status]
 def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: list[Status] | None) -> list[Any]:
     """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
     results = []
-    failure: errors.Exception | None = None
+    failures: dict[int, errors.Exception] = {}
     for place, index in enumerate(indices):
         status = statuses[place] if statuses is not None else None
         try:
             results.append(requests[index]._completed(status))
         except errors.Exception as error:
-            failure = failure or error
+            failures[place] = error
             results.append(None)
-            if status is not None:
-                status.Set_error(error.Get_error_class())
-    if failure is not None:
-        raise failure if len(indices) == 1 else errors.error(c.ERR_IN_STATUS, str(failure))
+    if failures:
+        for place, status in enumerate(statuses[: len(indices)] if statuses is not None else ()):
+            status.Set_error(failures[place].Get_error_class() if place in failures else c.SUCCESS)
+        raise errors.error(c.ERR_IN_STATUS, str(next(iter(failures.values()))))
     return results
 
 
@@ -503,6 +514,23 @@ def _peek(task: Task, status: Status | None) -> None:
             status.Set_cancelled(True)
 
 
+R = TypeVar("R", bound=Request)
+
+
+def _narrow(cls: type[R], family: type[Request], request: Request | None) -> R:
+    """Another name for a request of the kind `family`; a null one may be of any kind."""
+    if isinstance(request, Request) and request and not isinstance(request, family):
+        _refuse(request, family)
+    return cls._copy(request)
+
+
+def _refuse(request: object, family: type[Request]) -> NoReturn:
+    got = type(request).__name__
+    raise TypeError(
+        f"Cannot convert {'mpi4py.MPI.' * isinstance(request, Request)}{got} to mpi4py.MPI.{family.__name__}"
+    )
+
+
 @fill
 class Prequest(Request):
     """Persistent request handle."""
@@ -511,7 +539,7 @@ class Prequest(Request):
     __slots__ = ()
 
     def __new__(cls, request: Request | None = None) -> Prequest:
-        return cls._copy(request)
+        return _narrow(cls, Prequest, request)
 
     def Start(self) -> None:
         task: Task = self._live()
@@ -522,8 +550,9 @@ class Prequest(Request):
 
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
+        _tasks(requests)
         for request in requests:
-            request.Start()
+            Prequest.Start(request)
 
 
 class Grequest(Request):
@@ -533,7 +562,7 @@ class Grequest(Request):
     __slots__ = ()
 
     def __new__(cls, request: Request | None = None) -> Grequest:
-        return cls._copy(request)
+        return _narrow(cls, Grequest, request)
 
     @classmethod
     def Start(

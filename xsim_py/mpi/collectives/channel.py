@@ -22,7 +22,6 @@ __all__ = [
     "block_sizes",
     "cut",
     "floor_power",
-    "log2_floor",
     "receive_all",
     "send_all",
 ]
@@ -109,11 +108,6 @@ def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:
     """Sizes in bytes of `blocks` nearly equal runs of whole elements, the longer ones first (as Open MPI's rings)."""
     each, longer = divmod(size_bytes // unit_bytes, blocks)
     return [(each + (block < longer)) * unit_bytes for block in range(blocks)]
-
-
-def log2_floor(number: int) -> int:
-    """Give the largest k with 2**k <= number (number >= 1)."""
-    return number.bit_length() - 1
 
 
 def floor_power(number: int) -> int:

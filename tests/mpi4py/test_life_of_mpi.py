@@ -1,0 +1,158 @@
+"""What objects of MPI are before and after their lives, as MPICH under mpi4py has it."""
+
+import numpy as np
+import pytest
+
+from tests.mpi4py.ranks import values_of
+
+
+def test_detach_gives_back_the_object_that_was_attached():
+    def program():
+        from mpi4py import MPI
+
+        same = []
+        for owner in (MPI, MPI.COMM_WORLD):
+            for given in (bytearray(2000), np.zeros(2000, "B"), MPI.BUFFER_AUTOMATIC):
+                owner.Attach_buffer(given)
+                same.append(owner.Detach_buffer() is given)
+        return same
+
+    assert values_of(program, ranks=1) == [[True] * 6]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("name", ["Waitall", "Testall", "Waitsome", "Testsome", "waitall", "waitsome"])
+def test_a_request_of_a_list_that_fails_is_named_by_its_status(name, count):
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_SELF
+        sent, room = np.zeros(9, "B"), [np.zeros(2 if place == 0 else 9, "B") for place in range(count)]
+        sends = [comm.Isend(sent, 0, tag) for tag in range(count)]
+        receives = [comm.Irecv(room[tag], 0, tag) for tag in range(count)]
+        for send in sends:
+            send.Wait()
+        statuses = [MPI.Status() for _ in receives]
+        try:
+            while not getattr(MPI.Request, name)(receives, statuses):
+                pass
+        except MPI.Exception as error:
+            return error.Get_error_class() == MPI.ERR_IN_STATUS, [
+                MPI.Get_error_class(status.Get_error()) == (MPI.SUCCESS if place else MPI.ERR_TRUNCATE)
+                for place, status in enumerate(statuses)
+            ]
+
+    assert values_of(program, ranks=1) == [(True, [True] * count)]
+
+
+def test_lists_of_requests_hold_requests_only():
+    def program():
+        from mpi4py import MPI
+
+        refused = []
+        for name in ("Waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome", "Get_status_all"):
+            with pytest.raises(TypeError) as caught:
+                getattr(MPI.Request, name)([MPI.Request(), None])
+            refused.append(str(caught.value))
+        request = MPI.COMM_SELF.Irecv(bytearray(1), 0)
+        for family in (MPI.Prequest, MPI.Grequest):
+            with pytest.raises(TypeError) as caught:
+                family(request)
+            refused.append(str(caught.value))
+        request.Cancel()
+        request.Wait()
+        with pytest.raises(MPI.Exception) as failed:
+            MPI.Prequest.Startall([MPI.Request()])
+        return {*refused}, failed.value.Get_error_class() == MPI.ERR_REQUEST, MPI.Prequest(MPI.Request()) is not None
+
+    (found,) = values_of(program, ranks=1)
+    expected = {f"Cannot convert mpi4py.MPI.Request to mpi4py.MPI.{family}" for family in ("Prequest", "Grequest")}
+    assert found == ({"Cannot convert NoneType to mpi4py.MPI.Request", *expected}, True, True)
+
+
+def test_a_delete_callback_that_raises_does_not_stop_free(capfd):
+    def program():
+        from mpi4py import MPI
+
+        def fail(*_):
+            raise ValueError("a broken callback")
+
+        called = []
+        gone = []
+        for comm in (MPI.COMM_WORLD.Dup(), MPI.INT.Dup()):
+            kind = type(comm) if isinstance(comm, MPI.Datatype) else MPI.Comm
+            comm.Set_attr(kind.Create_keyval(delete_fn=lambda *_: called.append("first")), 1)
+            comm.Set_attr(kind.Create_keyval(delete_fn=fail), 2)
+            comm.Free()
+            gone.append(not comm)
+        comm = MPI.COMM_WORLD.Dup()
+        comm.Set_attr(MPI.Comm.Create_keyval(copy_fn=fail), 3)
+        with pytest.raises(MPI.Exception) as failed:
+            comm.Dup()
+        return gone, called, failed.value.Get_error_class() == MPI.ERR_OTHER
+
+    assert values_of(program, ranks=1) == [([True, True], ["first", "first"], True)]
+    assert capfd.readouterr().err.count("\nValueError: a broken callback") == 2
+
+
+def test_a_freed_communicator_is_gone_under_every_name():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD.Dup()
+        other = MPI.Intracomm(comm)
+        comm.Free()
+        classes = []
+        for call in (other.Get_size, other.Get_rank, other.Get_name, other.Barrier, other.Dup, other.Free):
+            with pytest.raises(MPI.Exception) as failed:
+                call()
+            classes.append(failed.value.Get_error_class() == MPI.ERR_COMM)
+        return classes
+
+    assert values_of(program, ranks=2) == [[True] * 6] * 2
+
+
+def test_null_handles_have_the_names_of_the_standard():
+    def program():
+        from mpi4py import MPI
+
+        handles = (MPI.COMM_NULL, MPI.Intercomm(), MPI.DATATYPE_NULL)
+        return [handle.name for handle in handles], [handle.Get_name() for handle in handles]
+
+    names = ["MPI_COMM_NULL", "MPI_COMM_NULL", "MPI_DATATYPE_NULL"]
+    assert values_of(program, ranks=1) == [(names, names)]
+
+
+def test_an_empty_grid_has_no_members():
+    def program():
+        from mpi4py import MPI
+
+        return [MPI.COMM_WORLD.Create_cart(dims) == MPI.COMM_NULL for dims in ([0], [2, 0])]
+
+    assert values_of(program, ranks=2) == [[True, True]] * 2
+
+
+def test_a_send_buffer_that_is_the_receive_buffer_is_refused():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        x = np.zeros(4 * comm.size)
+        mine = x[4 * comm.rank : 4 * comm.rank + 4]
+        pairs = [("Allreduce", x, x), ("Allreduce", x, x[:]), ("Allreduce", x[:4], x[:4]), ("Scan", x, x)]
+        pairs += [("Exscan", x, x), ("Alltoall", x, x), ("Allgather", mine, x), ("Iallreduce", x, x)]
+        if comm.rank == 0:
+            pairs += [("Gather", mine, x), ("Scatter", x, mine), ("Reduce", x, x)]
+        fine = [("Allreduce", x[:2], x[2:4]), ("Allreduce", x[:0], x[:0]), ("Allreduce", MPI.IN_PLACE, x)]
+        fine += [("Allgather", MPI.IN_PLACE, x), ("Alltoall", MPI.IN_PLACE, x)]
+        classes = []
+        for name, sent, received in pairs + fine:
+            classes.append(None)
+            try:
+                getattr(comm, name)(sent, received)
+            except MPI.Exception as error:
+                classes[-1] = error.Get_error_class()
+        expected = [MPI.ERR_BUFFER] * len(pairs) + [None] * len(fine)
+        return [pair for pair, got, wanted in zip(pairs + fine, classes, expected, strict=True) if got != wanted]
+
+    assert values_of(program, ranks=2) == [[], []]
