@@ -228,7 +228,7 @@ class _Run:
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
-        with Patches() as patches, self._watched(wall_limit_s, progress), _patient_collector():
+        with Patches() as patches, self._watched(wall_limit_s, progress), _patient_collector(self.ranks):
             self._isolate(patches)
             body = life.body(self.program)
             try:
@@ -353,7 +353,7 @@ class _Run:
 
 
 @contextmanager
-def _patient_collector() -> Iterator[None]:
+def _patient_collector(ranks: int) -> Iterator[None]:
     """Let Python's garbage collector look less often while a run lasts.
 
     Messages under way are objects that live for a while and then go, without cycles. The collector's usual thresholds
@@ -361,7 +361,7 @@ def _patient_collector() -> Iterator[None]:
     """
     thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(max(50_000, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
     try:
         yield
     finally:
