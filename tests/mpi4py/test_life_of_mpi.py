@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tests.mpi4py.ranks import values_of
+from xsim_py import simulate
+from xsim_py.mpi.constants import THREAD_FUNNELED, THREAD_MULTIPLE, THREAD_SINGLE
 
 
 def test_detach_gives_back_the_object_that_was_attached():
@@ -156,3 +158,69 @@ def test_a_send_buffer_that_is_the_receive_buffer_is_refused():
         return [pair for pair, got, wanted in zip(pairs + fine, classes, expected, strict=True) if got != wanted]
 
     assert values_of(program, ranks=2) == [[], []]
+
+
+def test_a_program_may_initialise_mpi_itself():
+    def program(required):
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+
+        before = MPI.Is_initialized()
+        given = MPI.Init() if required is None else MPI.Init_thread(required)
+        after = MPI.Is_initialized(), MPI.COMM_WORLD.allreduce(1), MPI.Query_thread(), MPI.Is_finalized()
+        with pytest.raises(MPI.Exception):
+            MPI.Init()
+        MPI.Finalize()
+        return before, given, *after, MPI.Is_initialized(), MPI.Is_finalized()
+
+    for required, given, level in (
+        (None, None, THREAD_SINGLE),
+        (THREAD_SINGLE, THREAD_SINGLE, THREAD_SINGLE),
+        (THREAD_MULTIPLE, THREAD_FUNNELED, THREAD_FUNNELED),
+    ):
+        assert values_of(program, required, ranks=2) == [(False, given, True, 2, level, False, True, True)] * 2
+
+
+PROGRAM = """
+import argparse, pickle, helper
+from mpi4py import MPI
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--x", type=int)
+point = MPI.COMM_WORLD.bcast(Point(parser.parse_args().x) if MPI.COMM_WORLD.rank == 0 else None)
+mine = MPI.COMM_WORLD.rank
+MPI.COMM_WORLD.Barrier()
+assert isinstance(pickle.loads(pickle.dumps(point)), Point) and mine == MPI.COMM_WORLD.rank
+print(__name__, helper.NAME, point.x, MPI.Is_initialized())
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-rc", "initialize=False"]], ids=["plain", "rc"])
+@pytest.mark.parametrize("how", [["prog.py"], ["-m", "prog"], ["-c", PROGRAM]], ids=["script", "module", "code"])
+def test_mpi4py_run_runs_a_program_as_main(how, options, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "helper.py").write_text("NAME = 'a helper'", encoding="utf-8")
+    result = simulate("xsim_py.mpi4py", kind="module", ranks=2, args=[*options, *how, "--x", "7"])
+    assert result.exit_status == 0, result.report
+    assert capfd.readouterr().out == f"__main__ a helper 7 {not options}\n" * 2
+
+
+def test_mpi4py_run_ends_the_job_when_a_rank_fails(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    code = "from mpi4py import MPI; MPI.COMM_WORLD.rank or 1 / 0; MPI.COMM_WORLD.recv()"
+    result = simulate("xsim_py.mpi4py.run", kind="module", ranks=2, args=["-c", code])
+    assert result.exit_status == 1
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("args", [["-x"], [], ["-c"], ["-rc", "nothing", "a.py"]], ids=str)
+def test_mpi4py_run_refuses_what_it_cannot_read(args, capfd):
+    assert simulate("xsim_py.mpi4py", kind="module", ranks=1, args=args).exit_status == 1
+    assert "usage: python -m mpi4py" in capfd.readouterr().err

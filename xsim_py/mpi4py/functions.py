@@ -18,7 +18,7 @@ from xsim_py.mpi.topology import dims_create
 from xsim_py.process import clock
 from xsim_py.process.compute import declare
 
-from . import attached
+from . import attached, rc
 from .comm import Comm, Intercomm, Intracomm
 from .commhandle import mailbox
 from .datatype import _datatype_create, _datatype_decode
@@ -112,12 +112,18 @@ def Wtick() -> float:
 
 
 class _Phase:
-    """Whether this process has called MPI_Init and MPI_Finalize; importing MPI has initialised it."""
+    """Where this process is between MPI_Init and MPI_Finalize.
 
-    __slots__ = ("finalized",)
+    Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false. The import of a module that all ranks share
+    cannot be seen, so the first question stands for it.
+    """
+
+    __slots__ = ("finalized", "initialized", "thread_level")
 
     def __init__(self) -> None:
+        self.initialized = bool(rc.initialize)
         self.finalized = False
+        self.thread_level = c.THREAD_FUNNELED
 
 
 def _phase() -> _Phase:
@@ -125,22 +131,27 @@ def _phase() -> _Phase:
 
 
 def Init() -> None:
-    errors.fail(c.ERR_OTHER, "MPI is initialized already")
+    Init_thread(c.THREAD_SINGLE)
 
 
 def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
-    errors.fail(c.ERR_OTHER, "MPI is initialized already")
+    phase = _phase()
+    if phase.initialized:
+        errors.fail(c.ERR_OTHER, "MPI is initialized already")
+    phase.initialized = True
+    phase.thread_level = min(operator.index(required), c.THREAD_FUNNELED)
+    return phase.thread_level
 
 
 def Finalize() -> None:
     phase = _phase()
-    if phase.finalized:
-        errors.fail(c.ERR_OTHER, "MPI is finalized already")
+    if phase.finalized or not phase.initialized:
+        errors.fail(c.ERR_OTHER, f"MPI is {'finalized already' if phase.finalized else 'not initialized'}")
     phase.finalized = True
 
 
 def Is_initialized() -> bool:
-    return True
+    return _phase().initialized
 
 
 def Is_finalized() -> bool:
@@ -148,7 +159,7 @@ def Is_finalized() -> bool:
 
 
 def Query_thread() -> int:
-    return c.THREAD_MULTIPLE
+    return _phase().thread_level
 
 
 def Is_thread_main() -> bool:
