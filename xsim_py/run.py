@@ -114,6 +114,8 @@ def simulate(
     """
     _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
     spec = load_machine(machine, overrides=overrides)
+    if kind == "module" and program in ("mpi4py", "mpi4py.run"):
+        program = f"xsim_py.{program}"  # the simulated package's own, whether a real one is installed or not
     what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
