@@ -102,8 +102,9 @@ class Program:
         if self.file is not None:
             main.__file__ = self.file
         rank.main = main
-        rank.argv = sys.argv = [self._argv0(), *self.args]
-        rank.path = sys.path = list(self.path)
+        rank.argv = [self._argv0(), *self.args]
+        rank.path = list(self.path)
+        vars(sys).update(argv=rank.argv, path=rank.path)  # past `own.PrivateSys`: this is no change by the program
         sys.modules["__main__"] = main
         if self.spec is not None:
             main.__package__ = self.spec.parent
