@@ -74,7 +74,8 @@ def simulate(
     ranks : int
         The size of ``COMM_WORLD``.
     machine : str, path or mapping
-        A preset, a YAML file, or what such a file would hold.
+        A preset, a YAML file, or what such a file would hold; `overrides` changes single entries of it:
+        ``{"network.latency": "5us"}``.
     args : sequence
         ``sys.argv[1:]`` of the program, or the arguments of the function.
     kind : str, optional
@@ -85,27 +86,22 @@ def simulate(
         In how many parts to simulate in this process. Under a real ``mpiexec`` each process simulates one part.
     wall_limit_s : float, optional
         Real seconds after which the run ends with a report.
-    overrides : mapping, optional
-        Single entries of the machine: ``{"network.latency": "5us"}``.
     compute : str, optional
         ``none`` or ``measured``: what the program's own work costs; default: what the machine says.
     label : bool
         Put ``[rank]`` in front of each printed line.
     background : sequence of callables, optional
-        Each gets the `simpy.Environment` (picoseconds) and returns the generator of a SimPy process, which runs beside
-        the ranks, and ends with them.
+        Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
     stdout, stderr : text file, optional
         Where the program's output goes.
-    progress : callable, optional
-        Called a few times a second with virtual time (ps), events, ranks finished and ranks.
-    started : callable, optional
-        Called once with what is needed to repeat the run, before it begins.
+    progress, started : callable, optional
+        Called a few times a second with virtual time (ps), events, ranks finished and ranks; called once, before the
+        run begins, with what is needed to repeat it.
 
     Returns
     -------
     Result
-        Also when the program failed, stalled or was stopped: ``result.ended`` says so. Under ``mpiexec`` the complete
-        result is in the first process; the others get the same summary.
+        Also when the program failed, stalled or was stopped: ``result.ended`` says so. All processes of a job get it.
 
     Raises
     ------
@@ -114,14 +110,18 @@ def simulate(
     """
     _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
     spec = load_machine(machine, overrides=overrides)
-    if kind == "module" and program in ("mpi4py", "mpi4py.run"):
-        program = f"xsim_py.{program}"  # the simulated package's own, whether a real one is installed or not
-    what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
+    what = _program(program, kind or ("callable" if callable(program) else "script"), args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
+
+
+def _program(target: Any, kind: str, args: Sequence[Any]) -> Program:
+    if kind == "module" and target in ("mpi4py", "mpi4py.run"):
+        target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
+    return Program(target, kind=kind, args=args)
 
 
 def _check(
