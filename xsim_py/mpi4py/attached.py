@@ -74,7 +74,7 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
     """Take room for a message in the buffer that serves `comm`; ERR_BUFFER where there is none, or not enough."""
     if dest == c.PROC_NULL:
         return
-    owner = comm if comm.buffer is not None else comm.box.own(_KEY, ProcessBuffer)
+    owner = comm if comm.buffer is not None else process_owner(comm.box)
     attached = owner.buffer
     if attached is None:
         comm.reject(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")
