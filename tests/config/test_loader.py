@@ -159,6 +159,22 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
         ({"mpi.collectives": ["ring"]}, "mpi.collectives: a list is not a section"),
         ({"compute.speed": 0}, "compute.speed: 0 is not a number above zero"),
         ({"name": 3}, "name: 3 is not text; put it in quotes"),
+        ({"mpi.detector.period": "1s"}, "mpi.detector.period: a timeout detector has no period"),
+        (
+            {"mpi.detector": {"type": "heartbeat", "period": 0}},
+            "mpi.detector.period: heartbeats need some time from one to the next, and this is zero",
+        ),
+        (
+            {"mpi.detector": {"type": "heartbeat", "period": "3s", "timeout": "3s"}},
+            "mpi.detector.timeout: the timeout must be longer than the period, or every heartbeat comes too late",
+        ),
+        (
+            {"mpi.detector.timeout": "5us", "network.per_hop": "4.5us"},
+            "5 us is below the latency between two neighbours, 5.5 us; the living would pass for dead",
+        ),
+        ({"mpi.detector.timeout": "5us", "same_node.latency": "6us"}, "between two neighbours, 6 us"),
+        ({"mpi.ulfm.agree": "twophase"}, "'twophase' is not one of its values; did you mean two_phase?"),
+        ({"mpi.fault_tolerance": "maybe"}, "mpi.fault_tolerance: 'maybe' is neither true nor false"),
     ],
 )
 def test_what_cannot_stand_together_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -182,6 +198,17 @@ def test_an_option_changes_one_value_and_leaves_the_source_alone() -> None:
     assert spec.mpi.collectives == {"bcast": "linear"}
     assert load_machine(GOOD) == load_machine(GOOD, overrides={})
     assert load_machine(GOOD).topology.dims == (4, 4)
+
+
+def test_a_detector_and_the_algorithms_of_recovery_have_defaults_and_can_be_chosen() -> None:
+    spec = load_machine(GOOD).mpi
+    assert (spec.detector.type, spec.detector.timeout_ps, spec.detector.period_ps) == ("timeout", None, None)
+    assert (spec.ulfm.agree, spec.ulfm.shrink, spec.ulfm.revoke) == ("two_phase", "two_phase", "reliable_broadcast")
+    assert spec.fault_tolerance is None
+    chosen = {"type": "heartbeat", "timeout": "10s", "period": "3s"}
+    spec = load_machine(GOOD, overrides={"mpi.detector": chosen, "mpi.fault_tolerance": "false"}).mpi
+    assert (spec.detector.timeout_ps, spec.detector.period_ps) == (10 * 10**12, 3 * 10**12)
+    assert spec.fault_tolerance is False
 
 
 def test_descriptions_know_the_algorithms_that_there_are() -> None:

@@ -38,6 +38,10 @@ BEYOND_SCHEMA = (
     "must be less",
     "no file",
     "braces",
+    "has no period",
+    "heartbeats need",
+    "longer than the period",
+    "below the latency",
 )
 
 QUANTITIES = st.sampled_from(
@@ -100,6 +104,18 @@ VALUES = {
         optional={
             "poll_time": QUANTITIES,
             "collectives": st.sampled_from(["tuned", "x", {"bcast": "ring"}, {"a": "b"}, {"scan": 1}]),
+            "fault_tolerance": st.sampled_from([True, False, "yes", 1, None]),
+            "detector": st.fixed_dictionaries(
+                {},
+                optional={
+                    "type": st.sampled_from(["timeout", "heartbeat", "ring"]),
+                    "timeout": QUANTITIES,
+                    "period": QUANTITIES,
+                },
+            ),
+            "ulfm": st.fixed_dictionaries(
+                {}, optional={"agree": st.sampled_from(["two_phase", "x"]), "revoke": st.sampled_from(["local", None])}
+            ),
         },
     ),
     "compute": st.fixed_dictionaries(

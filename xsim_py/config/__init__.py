@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xsim_py.config.description import (
     ComputeSpec,
+    DetectorSpec,
     LayerSpec,
     MachineSpec,
     MpiSpec,
@@ -15,11 +16,13 @@ from xsim_py.config.description import (
     NodesSpec,
     TopologySpec,
     TwistSpec,
+    UlfmSpec,
 )
 from xsim_py.config.loader import config_hash, load_machine, preset_path, presets
 
 __all__ = [
     "ComputeSpec",
+    "DetectorSpec",
     "LayerSpec",
     "MachineSpec",
     "MpiSpec",
@@ -27,6 +30,7 @@ __all__ = [
     "NodesSpec",
     "TopologySpec",
     "TwistSpec",
+    "UlfmSpec",
     "config_hash",
     "load_machine",
     "preset_path",

@@ -23,6 +23,7 @@ from xsim_py.errors import ConfigError
 
 __all__ = [
     "ComputeSpec",
+    "DetectorSpec",
     "LayerSpec",
     "MachineSpec",
     "MpiSpec",
@@ -30,6 +31,7 @@ __all__ = [
     "NodesSpec",
     "TopologySpec",
     "TwistSpec",
+    "UlfmSpec",
 ]
 
 _MOST = 2**31 - 1
@@ -194,6 +196,55 @@ class NetworkSpec(LayerSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DetectorSpec:
+    """Section ``mpi.detector``: how a rank learns that another one is dead."""
+
+    type: str = option(
+        "type",
+        Choice(("timeout", "heartbeat")),
+        "timeout: an operation that waits for a dead rank fails after so long; heartbeat: each rank observes its "
+        "neighbour in a ring, and who misses its heartbeats tells all.",
+        default="timeout",
+    )
+    timeout_ps: int | None = option(
+        "timeout",
+        kinds.TIME,
+        "From the failure (or the operation's start, if that is later) to the error, or from the last heartbeat to "
+        "the verdict.",
+        shown="the detector's own",
+    )
+    period_ps: int | None = option(
+        "period", kinds.TIME, "Time from one heartbeat of a rank to its next.", shown="the detector's own"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UlfmSpec:
+    """Section ``mpi.ulfm``: the algorithms of the calls that repair communicators."""
+
+    agree: str = option(
+        "agree",
+        Choice(("two_phase", "early_returning")),
+        "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement.",
+        default="two_phase",
+    )
+    shrink: str = option(
+        "shrink",
+        Choice(("two_phase", "agreement")),
+        "two_phase: both of its phases are a reduction and a broadcast, as in xSim; agreement: it agrees on who has "
+        "failed as agree does.",
+        default="two_phase",
+    )
+    revoke: str = option(
+        "revoke",
+        Choice(("reliable_broadcast", "direct", "local")),
+        "How a revocation spreads: each rank that learns of it tells others; the revoking rank tells all; or all "
+        "know at once and it costs nothing, as in xSim.",
+        default="reliable_broadcast",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MpiSpec:
     """Section ``mpi``: the simulated MPI library."""
 
@@ -218,6 +269,16 @@ class MpiSpec:
         default=dict,
         shown="tuned",
     )
+    fault_tolerance: bool | None = option(
+        "fault_tolerance",
+        kinds.BOOLEAN,
+        "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
+        shown="true if failures are injected",
+    )
+    detector: DetectorSpec = option(
+        "detector", Section(DetectorSpec), "How failures are detected.", default=DetectorSpec
+    )
+    ulfm: UlfmSpec = option("ulfm", Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
 
 
 @dataclass(frozen=True, kw_only=True)
