@@ -16,7 +16,7 @@ import yaml
 
 from xsim_py.errors import ConfigError
 
-__all__ = ["Entry", "Place", "Problem", "from_python", "override", "raise_all", "read_yaml"]
+__all__ = ["Entry", "Place", "Problem", "from_python", "override", "raise_all", "read_yaml", "read_yaml_file"]
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
@@ -88,6 +88,25 @@ def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) ->
     return _Reader(name, folder, problems).read(text)
 
 
+def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
+    """The entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
+
+    Raises
+    ------
+    ConfigError
+        When there is no text to read.
+    """
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        before = bytes(error.object[: error.start])
+        place = Place(False, before.count(b"\n") + 1, error.start - before.rfind(b"\n"), str(path))
+        raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
+    return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
+
+
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
     """Put ``value`` (text is read as YAML) at the dotted ``path`` below ``root``, as ``--set path=value`` asks."""
     place = Place(True, 0, 0, f"--set {path}={value}")
@@ -141,7 +160,7 @@ class _Reader:
             what = ", ".join(part for part in (error.context, error.problem) if part)
             self.problem(self.place(mark.line, mark.column) if mark else start, f"not YAML: {what}")
         except RecursionError:
-            self.problem(start, "not a machine: it is nested more deeply than can be read")
+            self.problem(start, "it is nested more deeply than can be read")
         except yaml.reader.ReaderError as error:
             before = text[: error.position]
             place = self.place(before.count("\n"), error.position - (before.rfind("\n") + 1))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.entries import Entry, Place, Problem, from_python, override, raise_all, read_yaml
+from xsim_py.config.entries import Entry, Problem, from_python, override, raise_all, read_yaml_file
 from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
 from xsim_py.config.rules import contradictions
 from xsim_py.errors import ConfigError
@@ -94,15 +94,7 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
     path = Path(source)
     if isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1:
         path = preset_path(source)
-    try:
-        text = path.read_bytes().decode()
-    except OSError as error:
-        raise ConfigError(f"{path}: the machine description cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        before = bytes(error.object[: error.start])
-        place = Place(False, before.count(b"\n") + 1, error.start - before.rfind(b"\n"), str(path))
-        raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
-    return read_yaml(text, name=str(path), folder=path.parent, problems=problems), path.stem
+    return read_yaml_file(path, what="machine description", problems=problems), path.stem
 
 
 @cache
