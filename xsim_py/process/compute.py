@@ -40,7 +40,7 @@ def declare(duration_ps: int, speed: float) -> None:
         fiber.sleep(round(duration_ps / speed))
 
 
-def install(patches: Patches, owners: Iterable[Any], speed: float) -> None:
+def install(patches: Patches, owners: Iterable[type], speed: float) -> None:
     """Measure between all public calls of `owners` (the classes and modules that programs call).
 
     Parameters
@@ -52,14 +52,7 @@ def install(patches: Patches, owners: Iterable[Any], speed: float) -> None:
     speed : float
         How many times faster the simulated processor is.
     """
-    for owner in owners:
-        for name, value in list(vars(owner).items()):
-            if name.startswith("_"):
-                continue
-            if isinstance(value, classmethod):
-                patches.set_own(owner, name, classmethod(_metered(value.__func__, speed)))
-            elif callable(value) and not isinstance(value, type):
-                patches.set_own(owner, name, _metered(value, speed))
+    patches.wrap_calls(owners, lambda _, function: _metered(function, speed))
     for name in ("read_ps", "sleep"):
         patches.set(clock, name, _metered(getattr(clock, name), speed))
     patches.set(time, "sleep", clock.sleep)

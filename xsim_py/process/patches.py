@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -35,6 +35,17 @@ class Patches:
         """Replace ``table[key]``."""
         self._undo.append(partial(table.__setitem__, key, table[key]))
         table[key] = value
+
+    def wrap_calls(self, owners: Iterable[type], wrap: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(name, f)``."""
+        for owner in owners:
+            for name, value in list(vars(owner).items()):
+                if name.startswith("_"):
+                    continue
+                if isinstance(value, classmethod):
+                    self.set_own(owner, name, classmethod(wrap(name, value.__func__)))
+                elif callable(value) and not isinstance(value, type | staticmethod):
+                    self.set_own(owner, name, wrap(name, value))
 
     def at_end(self, function: Callable[[], object]) -> None:
         """Have ``function()`` called at the end."""

@@ -1,0 +1,245 @@
+import io
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.mpi4py.ranks import values_of
+from xsim_py import simulate
+from xsim_py.mpi4py.watch import install_call_sites, known_calls, watch
+from xsim_py.process import life
+from xsim_py.process.patches import Patches
+
+
+class CallSite(NamedTuple):
+    rank: int
+    before: bool
+    count: int
+    name: str
+    cause: str
+
+
+def calls_of(program, *, ranks=2, names=None, **options):
+    """Return (rank, name, begin, end, error) of each call that a watched run made, in the order of their ends."""
+    begun, made = {}, []
+
+    def enter(rank, name, fiber):
+        assert rank not in begun
+        begun[rank] = name, fiber.clock_ps
+
+    def leave(rank, name, fiber, error):
+        started, start_ps = begun.pop(rank)
+        assert started == name
+        made.append((rank, name, start_ps, fiber.clock_ps, error))
+
+    with Patches() as patches:
+        watch(patches, names=names, enter=enter, leave=leave)
+        simulate(program, ranks=ranks, **options)
+    return made
+
+
+def names_of(calls, rank=0):
+    return [call[1] for call in calls if call[0] == rank]
+
+
+def exchange():
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    peer = 1 - comm.Get_rank()
+    room = np.zeros(3)
+    requests = [comm.Irecv(room, peer), comm.Isend(np.ones(3), peer)]
+    MPI.Request.Waitall(requests)
+    comm.allreduce(peer)
+    comm.bcast(room if peer else None)
+    duplicate = comm.Dup()
+    duplicate.Free()
+
+
+def test_the_outermost_calls_are_seen_in_the_order_in_which_they_are_made():
+    expected = ["Get_rank", "Irecv", "Isend", "Waitall", "allreduce", "bcast", "Dup", "Free"]
+    calls = calls_of(exchange)
+    assert (names_of(calls, 0), names_of(calls, 1)) == (expected, expected)
+
+
+def test_calls_take_the_virtual_time_that_they_take():
+    def program():
+        import time
+
+        from mpi4py import MPI
+
+        time.sleep(2e-6)
+        MPI.COMM_WORLD.Barrier()
+
+    calls = calls_of(program, machine="gige")
+    assert sorted(call[:3] for call in calls) == [(rank, "Barrier", 2_000_000) for rank in range(2)]
+    assert all(end_ps >= 22_000_000 for *_, end_ps, _ in calls)
+
+
+def test_only_the_wanted_names_are_reported_and_only_outermost():
+    def program():
+        from mpi4py import MPI
+
+        def add(a, b, _):
+            MPI.COMM_SELF.Barrier()
+            np.frombuffer(b, "i8")[:] += np.frombuffer(a, "i8")
+
+        comm = MPI.COMM_WORLD
+        total = np.zeros(1, "i8")
+        comm.Allreduce(np.ones(1, "i8"), total, MPI.Op.Create(add))
+        comm.Iallreduce(np.ones(1, "i8"), total, MPI.Op.Create(add)).Wait()
+        comm.Barrier()
+        assert total[0] == 2
+
+    assert names_of(calls_of(program, names={"Barrier"})) == ["Barrier"]
+
+
+def test_a_call_that_raises_is_left_with_its_error():
+    def program():
+        from mpi4py import MPI
+
+        with pytest.raises(MPI.Exception):
+            MPI.COMM_WORLD.Send(b"", 7)
+        MPI.COMM_WORLD.Barrier()
+
+    first, second = (call for call in calls_of(program, ranks=1))
+    assert (first[1], type(first[4]).__name__) == ("Send", "Exception")
+    assert second[1:] == ("Barrier", second[2], second[3], None)
+
+
+def test_watching_changes_neither_times_nor_digest_and_ends_with_its_patches():
+    from xsim_py.mpi4py import MPI
+
+    before = MPI.Comm.Send, MPI.Request.Wait, MPI.Finalize
+    with Patches() as patches:
+        watch(patches, enter=lambda *_: None, leave=lambda *_: None)
+        assert before != (MPI.Comm.Send, MPI.Request.Wait, MPI.Finalize)
+        watched = simulate(exchange, ranks=2)
+    plain = simulate(exchange, ranks=2)
+    assert (watched.digest, watched.virtual_time_s, watched.events) == (
+        plain.digest,
+        plain.virtual_time_s,
+        plain.events,
+    )
+    assert before == (MPI.Comm.Send, MPI.Request.Wait, MPI.Finalize)
+
+
+def kept_or_initialised(init):
+    import mpi4py
+
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    init()
+    return MPI.Is_initialized()
+
+
+def test_a_function_that_was_kept_beyond_the_run_is_no_longer_watched():
+    from xsim_py.mpi4py import MPI
+
+    seen = []
+    with Patches() as patches:
+        watch(patches, enter=lambda _, name, __: seen.append(name), leave=lambda *_: None)
+        kept = MPI.Init
+        values_of(kept_or_initialised, kept, ranks=1)
+    assert seen == ["Init"]
+    values_of(kept_or_initialised, kept, ranks=1)
+    assert seen == ["Init"]
+
+
+def test_measured_work_has_passed_when_a_call_begins():
+    def program():
+        from mpi4py import MPI
+
+        sum(range(200_000))
+        MPI.COMM_WORLD.Barrier()
+
+    (call,) = calls_of(program, ranks=1, compute="measured")
+    assert call[2] > 0
+    assert call[3] == call[2]
+
+
+def test_known_calls_are_mpi4pys_own_spellings():
+    known = known_calls()
+    assert {"Send", "Recv", "allreduce", "Wait", "Waitall", "Shrink", "Revoke", "Split", "Put", "call"} <= known
+    assert not {"send_", "Get_processor_name", "rank", "py2f", "_comm", "MPI_Send"} & known
+
+
+# --------------------------------------------------------------------------------------- failures by call site
+
+
+def ended_at(*sites):
+    """Return what the first site that is reached says, and how many steps were done by then."""
+    steps = []
+
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        for step in range(3):
+            comm.Barrier()
+            comm.bcast(step)
+            if comm.rank == 1:
+                steps.append(step)
+
+    with Patches() as patches:
+        install_call_sites(patches, sites, lambda fiber, cause: life.leave(9, f"{cause} at {fiber.clock_ps}"))
+        result = simulate(program, ranks=3, machine="gige", stdout=io.StringIO())
+    return result, len(steps)
+
+
+def site(name, count, *, before=True, rank=1):
+    return CallSite(rank=rank, before=before, count=count, name=name, cause=f"count {count}")
+
+
+@pytest.mark.parametrize(
+    ("where", "steps"),
+    [
+        (site("Barrier", 1), 0),
+        (site("Barrier", 2), 1),
+        (site("bcast", 2, before=False), 1),
+        (site("Barrier", 3, before=False), 2),
+        (site("call", 3), 1),
+        (site("call", 6, before=False), 2),
+    ],
+)
+def test_a_rank_is_killed_at_its_nth_call_of_a_name(where, steps):
+    result, done = ended_at(where)
+    assert (result.ended, result.exit_status, done) == ("aborted", 9, steps)
+    assert where.cause in result.report
+    assert result.report.startswith("rank 1 ")
+
+
+def test_before_and_after_a_call_are_at_its_two_ends():
+    before, after = (ended_at(site("Barrier", 1, before=before))[0].report for before in (True, False))
+    assert "count 1 at 0\n" in f"{before}\n"
+    assert "count 1 at 0\n" not in f"{after}\n"
+
+
+def test_a_site_that_is_not_reached_changes_nothing():
+    plain, steps = ended_at()
+    for where in (site("Barrier", 4), site("Recv", 1), site("Barrier", 1, rank=7)):
+        result, done = ended_at(where)
+        assert (result.ended, result.digest, done) == ("finished", plain.digest, steps)
+
+
+def test_several_sites_count_by_themselves_and_the_first_wins():
+    result, done = ended_at(site("Barrier", 3), site("call", 4), site("bcast", 1, rank=5))
+    assert "count 4" in result.report
+    assert done == 1
+
+
+def test_after_a_call_is_also_after_its_error():
+    def program():
+        from mpi4py import MPI
+
+        try:
+            MPI.COMM_WORLD.Send(b"", 99)
+        except MPI.Exception:
+            print("not reached")
+
+    output = io.StringIO()
+    with Patches() as patches:
+        install_call_sites(patches, [site("Send", 1, before=False, rank=0)], lambda _, cause: life.leave(9, cause))
+        result = simulate(program, ranks=1, stdout=output)
+    assert (result.ended, output.getvalue()) == ("aborted", "")
