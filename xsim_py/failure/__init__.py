@@ -1,0 +1,10 @@
+"""Which rank dies when: failures that are written down, read from a trace, or drawn.
+
+Functions of numbers: nothing here knows of an event, a message or a running program.
+"""
+
+from __future__ import annotations
+
+from xsim_py.failure.schedule import CallSite, Failure, Schedule
+
+__all__ = ["CallSite", "Failure", "Schedule"]
