@@ -20,7 +20,7 @@ class CallSite(NamedTuple):
 
     rank: int
     before: bool
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts in a tuple that is a record
     """From 1, and since this start of the job."""
     name: str
     """As mpi4py spells it; ``call`` is any MPI call."""
