@@ -173,6 +173,14 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
             "5 us is below the latency between two neighbours, 5.5 us; the living would pass for dead",
         ),
         ({"mpi.detector.timeout": "5us", "same_node.latency": "6us"}, "between two neighbours, 6 us"),
+        ({"failures.trace": "no/x.csv"}, "failures.trace: there is no file no/x.csv"),
+        ({"failures.draws": [{"mtbf": "1h"}]}, "failures.draws[0].per: missing: what fails, each for itself"),
+        ({"failures.draws": [{"per": "node", "mtbf": "1 hour"}]}, "failures.draws[0].mtbf: '1 hour' has no known unit"),
+        ({"failures.at": "rank=5@1ms"}, "failures.at: 'rank=5@1ms' is not a list; write a list such as [rank=5@1.2ms"),
+        (
+            {"failures.components": [{"name": "blade", "nods": 4}]},
+            "components[0].nods: unknown key; did you mean nodes",
+        ),
         ({"mpi.ulfm.agree": "twophase"}, "'twophase' is not one of its values; did you mean two_phase?"),
         ({"mpi.fault_tolerance": "maybe"}, "mpi.fault_tolerance: 'maybe' is neither true nor false"),
     ],
@@ -209,6 +217,13 @@ def test_a_detector_and_the_algorithms_of_recovery_have_defaults_and_can_be_chos
     spec = load_machine(GOOD, overrides={"mpi.detector": chosen, "mpi.fault_tolerance": "false"}).mpi
     assert (spec.detector.timeout_ps, spec.detector.period_ps) == (10 * 10**12, 3 * 10**12)
     assert spec.fault_tolerance is False
+
+
+def test_every_entry_of_a_list_knows_its_place(tmp_path: Path) -> None:
+    file = written(tmp_path, "network: {latency: 1us}\nfailures:\n  at:\n    - rank=1@1ms\n    - rank=2@1ms\n")
+    spec = load_machine(file)
+    assert spec.failures.at == ("rank=1@1ms", "rank=2@1ms")
+    assert str(spec.place("failures.at[1]")) == f"{file}:5:7"
 
 
 def test_descriptions_know_the_algorithms_that_there_are() -> None:

@@ -118,6 +118,32 @@ VALUES = {
             ),
         },
     ),
+    "failures": st.none()
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "at": st.lists(st.sampled_from(["rank=1@1ms", 3]), max_size=2) | st.just("rank=1@1ms"),
+            "trace": st.sampled_from(["no.csv", 3]),
+            "draws": st.lists(
+                st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "per": st.sampled_from(["node", 1]),
+                        "law": st.sampled_from(["weibull", "normal"]),
+                        "mtbf": QUANTITIES,
+                        "shape": QUANTITIES,
+                    },
+                ),
+                max_size=2,
+            ),
+            "components": st.lists(
+                st.fixed_dictionaries(
+                    {}, optional={"name": st.sampled_from(["a", 1, True]), "nodes": st.integers(0, 2)}
+                ),
+                max_size=2,
+            ),
+        },
+    ),
     "compute": st.fixed_dictionaries(
         {}, optional={"mode": st.sampled_from(["none", "measured", "all"]), "speed": QUANTITIES | st.just(1.5)}
     ),

@@ -7,8 +7,11 @@ gives a `MachineSpec` of plain numbers.
 from __future__ import annotations
 
 from xsim_py.config.description import (
+    ComponentSpec,
     ComputeSpec,
     DetectorSpec,
+    DrawSpec,
+    FailuresSpec,
     LayerSpec,
     MachineSpec,
     MpiSpec,
@@ -21,8 +24,11 @@ from xsim_py.config.description import (
 from xsim_py.config.loader import config_hash, load_machine, preset_path, presets
 
 __all__ = [
+    "ComponentSpec",
     "ComputeSpec",
     "DetectorSpec",
+    "DrawSpec",
+    "FailuresSpec",
     "LayerSpec",
     "MachineSpec",
     "MpiSpec",

@@ -22,8 +22,11 @@ from xsim_py.config.kinds import Choice, Integer, ListOf, MapOf, OneOf, Section,
 from xsim_py.errors import ConfigError
 
 __all__ = [
+    "ComponentSpec",
     "ComputeSpec",
     "DetectorSpec",
+    "DrawSpec",
+    "FailuresSpec",
     "LayerSpec",
     "MachineSpec",
     "MpiSpec",
@@ -297,6 +300,80 @@ class ComputeSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComponentSpec:
+    """One entry of ``failures.components``: a part of the machine that fails as a whole."""
+
+    name: str = option(
+        "name", kinds.NAME, "What it is called, such as cabinet, blade or socket.", default="", required=True
+    )
+    nodes: int | None = option("nodes", Integer(1, _MOST), "How many nodes, one after the other, make one of these.")
+    cores: int | None = option(
+        "cores", Integer(1, _MOST), "How many cores of a node make one of these, if it is less than a node."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawSpec:
+    """One entry of ``failures.draws``: components that fail again and again at random."""
+
+    per: str = option(
+        "per",
+        kinds.TEXT,
+        "What fails, each for itself and with all of its ranks: rank, node, machine, or one of failures.components.",
+        default="",
+        required=True,
+    )
+    law: str = option(
+        "law",
+        Choice(("exponential", "weibull")),
+        "Distribution of the time from one failure of a component to its next.",
+        default="exponential",
+    )
+    mtbf_ps: int = option("mtbf", kinds.TIME, "Mean time between failures of one component.", default=1, required=True)
+    shape: float | None = option(
+        "shape",
+        kinds.POSITIVE,
+        "Shape of a Weibull distribution, from 0.1 to 100; below 1 failures come in bursts (HPC systems: 0.7 to 0.8).",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailuresSpec:
+    """Section ``failures``: which ranks die when."""
+
+    at: tuple[str, ...] = option(
+        "at",
+        ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
+        "Failures one by one: a rank, a node or another component at a virtual time, or a rank before or after its "
+        "n-th call of a name (call: of any).",
+        default=(),
+        shown="none",
+    )
+    trace: Path | None = option(
+        "trace",
+        kinds.FILE,
+        "CSV of failures with a header: time, then rank or node or another component, and perhaps cause; relative to "
+        "this file.",
+    )
+    draws: tuple[DrawSpec, ...] = option(
+        "draws",
+        ListOf(Section(DrawSpec), "a list such as [{per: node, mtbf: 6.7h}]", least=0),
+        "Failures drawn at random from streams of the run's seed.",
+        default=(),
+        shown="none",
+    )
+    components: tuple[ComponentSpec, ...] = option(
+        "components",
+        ListOf(
+            Section(ComponentSpec), "a list such as [{name: cabinet, nodes: 96}, {name: socket, cores: 8}]", least=0
+        ),
+        "Parts of the machine between the whole and a rank, apart from nodes; each must be made of whole smaller ones.",
+        default=(),
+        shown="none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MachineSpec:
     """A whole machine description, checked."""
 
@@ -314,6 +391,7 @@ class MachineSpec:
     )
     mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
+    failures: FailuresSpec = option("failures", Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
 
     def place(self, path: str) -> Place:

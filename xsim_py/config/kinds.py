@@ -237,6 +237,7 @@ class ListOf:
             return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
             return reading.refuse(entry, path, f"a list of {len(entry.value)} is not {self.words}")
+        reading.entries |= {f"{path}[{index}]": item for index, item in enumerate(entry.value)}
         values = [self.items.read(item, f"{path}[{index}]", reading) for index, item in enumerate(entry.value)]
         return REFUSED if REFUSED in values else tuple(values)
 

@@ -22,6 +22,7 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     yield from _twist(spec)
     yield from _names(spec)
     yield from _detector(spec)
+    yield from _trace(spec)
 
 
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -122,3 +123,9 @@ def _neighbour_latency_ps(spec: MachineSpec) -> int:
         return same_ps
     hops = 2 if spec.topology.type == "switch" else 1
     return max(same_ps, spec.network.latency_ps + hops * spec.network.per_hop_ps)
+
+
+def _trace(spec: MachineSpec) -> Iterator[Contradiction]:
+    trace = spec.failures.trace
+    if trace is not None and not trace.is_file():
+        yield "failures.trace", f"there is no file {trace}", ()

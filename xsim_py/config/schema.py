@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.kinds import Section, options
+from xsim_py.config.kinds import ListOf, OneOf, Section, options
 
 __all__ = ["json_schema", "markdown_table"]
 
@@ -38,5 +38,10 @@ def _rows(cls: type[Any], prefix: str) -> Iterator[str]:
         default = "required" if told["required"] else told["shown"] or told["default"] or ""
         default = "" if isinstance(kind, Section) and isinstance(told["default"], type) else default
         yield f"| `{prefix}{told['key']}` | {kind.words} | {default} | {told['help']} |"
+        inside = f"{prefix}{told['key']}"
+        if isinstance(kind, OneOf):
+            kind = kind.other
+        if isinstance(kind, ListOf):
+            kind, inside = kind.items, f"{inside}[]"
         if isinstance(kind, Section):
-            yield from _rows(kind.type, f"{prefix}{told['key']}.")
+            yield from _rows(kind.type, f"{inside}.")
