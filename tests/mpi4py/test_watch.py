@@ -1,22 +1,14 @@
 import io
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
+from xsim_py.failure import CallSite
 from xsim_py.mpi4py.watch import install_call_sites, known_calls, watch
 from xsim_py.process import life
 from xsim_py.process.patches import Patches
-
-
-class CallSite(NamedTuple):
-    rank: int
-    before: bool
-    count: int
-    name: str
-    cause: str
 
 
 def calls_of(program, *, ranks=2, names=None, **options):

@@ -20,6 +20,7 @@ from ._install import measured_owners
 from .handle import Handle
 
 if TYPE_CHECKING:
+    from xsim_py.failure import CallSite
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.patches import Patches
 
@@ -127,7 +128,7 @@ class _Trigger:
 
     __slots__ = ("begun", "site")
 
-    def __init__(self, site: Any) -> None:
+    def __init__(self, site: CallSite) -> None:
         self.site = site
         self.begun = 0
 
@@ -136,7 +137,7 @@ class _Trigger:
         return self.site.name in (name, ANY_CALL)
 
 
-def install_call_sites(patches: Patches, sites: Iterable[Any], kill: Callable[[Fiber, str], object]) -> None:
+def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callable[[Fiber, str], object]) -> None:
     """Have ranks killed at their calls.
 
     Parameters
