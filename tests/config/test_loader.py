@@ -61,7 +61,7 @@ compute:
     found = errors(file, {"network.gap": "soon", "topology.foo.bar": "1", "name.x": "3", "mpi.poll_time": ""})
     assert found == [
         f"{file}:1:7: name: a list stands where text should",
-        f"{file}:2:1: latency: unknown key; did you mean network.latency or same_node.latency?",
+        f"{file}:2:1: latency: unknown key; did you mean network.latency or same_node.latency or storage.latency?",
         f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",
         f"{file}:5:13: topology.dims[1]: 0 is not a whole number from 1 to 2147483647",
         f"{file}:5:16: topology.dims[2]: 'a' is not a whole number from 1 to 2147483647",
@@ -181,6 +181,11 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
             {"failures.components": [{"name": "blade", "nods": 4}]},
             "components[0].nods: unknown key; did you mean nodes",
         ),
+        ({"storage.bandwidth": "1GB/s"}, "storage.latency: missing: time of each operation (open, read"),
+        ({"storage": {"latency": 0}}, "storage.latency: an operation needs some time, and this is zero"),
+        ({"storage": {"latency": "1ms", "block": "2GiB"}}, "storage.block: a file's buffer holds from 1B to 1GiB"),
+        ({"storage": {"latency": "1ms", "layout": "nodes"}}, "'nodes' is not one of its values; did you mean node?"),
+        ({"storage": {"latency": "1ms", "path": "/scratch"}}, "'/scratch' is not a list; write a list of folders"),
         ({"mpi.ulfm.agree": "twophase"}, "'twophase' is not one of its values; did you mean two_phase?"),
         ({"mpi.fault_tolerance": "maybe"}, "mpi.fault_tolerance: 'maybe' is neither true nor false"),
     ],

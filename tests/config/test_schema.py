@@ -38,6 +38,7 @@ BEYOND_SCHEMA = (
     "must be less",
     "no file",
     "braces",
+    "buffer holds",
     "has no period",
     "heartbeats need",
     "longer than the period",
@@ -142,6 +143,17 @@ VALUES = {
                 ),
                 max_size=2,
             ),
+        },
+    ),
+    "storage": st.none()
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "latency": QUANTITIES,
+            "bandwidth": QUANTITIES,
+            "layout": st.sampled_from(["node", "nodes"]),
+            "block": QUANTITIES | st.just("2GiB"),
+            "path": st.sampled_from(["out", ["out"], [], [3]]),
         },
     ),
     "compute": st.fixed_dictionaries(

@@ -32,6 +32,7 @@ __all__ = [
     "MpiSpec",
     "NetworkSpec",
     "NodesSpec",
+    "StorageSpec",
     "TopologySpec",
     "TwistSpec",
     "UlfmSpec",
@@ -374,6 +375,45 @@ class FailuresSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StorageSpec:
+    """Section ``storage``: a parallel file system that the program's files are on."""
+
+    latency_ps: int = option(
+        "latency",
+        kinds.TIME,
+        "Time of each operation (open, read, write, rename, stat, ...) besides that of its bytes.",
+        default=1,
+        required=True,
+    )
+    ps_per_byte: Fraction = option(
+        "bandwidth",
+        kinds.BANDWIDTH,
+        "How fast a server reads and writes; whoever comes while it is busy waits.",
+        default=Fraction(0),
+        shown="unlimited",
+    )
+    layout: str = option(
+        "layout",
+        Choice(("shared", "node")),
+        "shared: one server and one tree of files for all; node: each node has its own.",
+        default="shared",
+    )
+    block_bytes: int = option(
+        "block",
+        kinds.SIZE,
+        "The buffer of an open file, up to 1GiB: smaller reads and writes are joined to blocks of this size.",
+        default=2**20,
+        shown="1MiB",
+    )
+    path: tuple[str, ...] | None = option(
+        "path",
+        ListOf(kinds.TEXT, "a list of folders such as [/scratch, out]"),
+        "The folders that are on it, relative to the directory in which the run starts.",
+        shown="all but those of Python and of devices",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MachineSpec:
     """A whole machine description, checked."""
 
@@ -392,6 +432,12 @@ class MachineSpec:
     mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
     failures: FailuresSpec = option("failures", Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
+    storage: StorageSpec | None = option(
+        "storage",
+        Section(StorageSpec),
+        "A parallel file system.",
+        shown="files are this computer's, and cost no time",
+    )
     places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
 
     def place(self, path: str) -> Place:

@@ -21,6 +21,7 @@ __all__ = [
     "FILE",
     "NAME",
     "POSITIVE",
+    "SIZE",
     "SIZE_OR_UNLIMITED",
     "TEXT",
     "TIME",
@@ -159,6 +160,7 @@ BANDWIDTH: Final = Scalar(
     },
     "a bandwidth",
 )
+SIZE: Final = Scalar(units.parse_size_bytes, _quantity(units.SIZE_PATTERN, type="integer"), "a size")
 SIZE_OR_UNLIMITED: Final = Scalar(
     _size_or_unlimited,
     {"anyOf": [{"const": "unlimited"}, *_quantity(units.SIZE_PATTERN, type="integer")["anyOf"]]},

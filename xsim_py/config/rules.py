@@ -10,6 +10,8 @@ from xsim_py.units import format_time
 
 __all__ = ["contradictions"]
 
+_LARGEST_BLOCK = 2**30
+
 # The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
 Contradiction = tuple[str, str, tuple[str, ...]]
 
@@ -23,6 +25,7 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     yield from _names(spec)
     yield from _detector(spec)
     yield from _trace(spec)
+    yield from _storage(spec)
 
 
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -129,3 +132,13 @@ def _trace(spec: MachineSpec) -> Iterator[Contradiction]:
     trace = spec.failures.trace
     if trace is not None and not trace.is_file():
         yield "failures.trace", f"there is no file {trace}", ()
+
+
+def _storage(spec: MachineSpec) -> Iterator[Contradiction]:
+    storage = spec.storage
+    if storage is None:
+        return
+    if storage.latency_ps == 0:  # an answer must not come in the instant of its question, as in the network
+        yield "storage.latency", "an operation needs some time, and this is zero", ()
+    if not 1 <= storage.block_bytes <= _LARGEST_BLOCK:
+        yield "storage.block", "a file's buffer holds from 1B to 1GiB", ()
