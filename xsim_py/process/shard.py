@@ -21,6 +21,7 @@ from .rank import Rank
 __all__ = ["Control", "Shard"]
 
 _SHARED = "shared"
+_TOLD = "told to all"
 
 
 class Control:
@@ -137,6 +138,14 @@ class Shard:
             else:
                 outbox.append((time_ps, key, _SHARED, entry))
 
+    def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
+        for number, outbox in enumerate(self._outbox):
+            if number == self.number:
+                self.post_common(time_ps, key, self.handlers[handler], argument)
+            else:
+                outbox.append((time_ps, key, _TOLD, (handler, argument)))
+
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Call `handler` in the order of what is shared; for what every shard posts by itself."""
         self.common.post(time_ps, key + LATE, handler, argument)
@@ -172,6 +181,8 @@ class Shard:
         for time_ps, key, handler, argument in batch:
             if handler == _SHARED:
                 self.post_common(time_ps, key, self.handlers[handler], argument)
+            elif handler == _TOLD:
+                self.post_common(time_ps, key, self.handlers[argument[0]], argument[1])
             elif not self.kernel.stopped:
                 self.kernel.post(time_ps, key, self.handlers[handler], argument)
 
