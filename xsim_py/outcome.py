@@ -9,6 +9,7 @@ from typing import Any
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
 from xsim_py.report import Result, Table
+from xsim_py.trace import Trace
 from xsim_py.units import PS_PER_S, format_time
 
 __all__ = ["assemble"]
@@ -54,6 +55,8 @@ def assemble(parts: Sequence[Part], facts: dict[str, Any], *, printed: str, comp
         program=facts["program"],
     )
     result.values = _flat(part.values for part in parts)
+    recorders = [part.trace for part in parts if part.trace is not None]
+    result.trace = Trace.of(recorders) if recorders else None
     return result
 
 

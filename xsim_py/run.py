@@ -24,7 +24,9 @@ from xsim_py.machine import Machine
 from xsim_py.mpi.harvest import Part, harvest, release
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
+from xsim_py.mpi.tracing import TracingFabric
 from xsim_py.mpi4py._install import install_face, measured_owners
+from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import Network
 from xsim_py.outcome import assemble
 from xsim_py.process import clock, compute, context, current, dates, debugger, life, logs, own, randomness
@@ -59,6 +61,7 @@ def simulate(
     overrides: Mapping[str, str] | None = None,
     compute: str | None = None,
     label: bool = False,
+    trace: bool = False,
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -90,6 +93,8 @@ def simulate(
         ``none`` or ``measured``: what the program's own work costs; default: what the machine says.
     label : bool
         Put ``[rank]`` in front of each printed line.
+    trace : bool
+        Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
     stdout, stderr : text file, optional
@@ -114,6 +119,7 @@ def simulate(
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
+    run.traced = trace
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
 
@@ -184,6 +190,7 @@ class _Run:
         self.blocks = self.machine.shard_blocks(self.transport.size)
         self.sinks: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
         self.label = False
+        self.traced = False
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.shards: list[Shard] = []
@@ -288,7 +295,8 @@ class _Run:
             )
             account = self.network.contention()
             links = None if account is None else SharedLinks(self.machine, account)
-            self.fabrics.append(Fabric(shard, self.network, links, settings))
+            make_fabric = TracingFabric if self.traced else Fabric
+            self.fabrics.append(make_fabric(shard, self.network, links, settings))
             self.shards.append(shard)
             if number == 0:
                 for make in background:
@@ -303,6 +311,8 @@ class _Run:
         clock.install(patches)
         dates.install(patches)
         randomness.install(patches, self.seed)
+        if self.traced:
+            install_spans(patches)
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)

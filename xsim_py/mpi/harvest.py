@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
+    from xsim_py.trace import Recorder
 
     from .p2p import Fabric
 
@@ -95,6 +96,7 @@ class Part:
     leftover_count: int = 0
     unread: list[tuple[str, int, str, int]] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
+    trace: Recorder | None = None
 
 
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
@@ -136,7 +138,20 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
+    part.trace = _recorded(shard, fabric)
     return part
+
+
+def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
+    """What was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
+    trace = fabric.trace
+    if trace is not None:
+        for rank in shard.ranks:
+            trace.cut(rank.number, rank.ended_ps)
+        if shard.abort is not None and shard.local(shard.abort[0]):
+            number, time_ps, _, message = shard.abort
+            trace.mark(number, time_ps, "aborted", message)
+    return trace
 
 
 def release(ranks: Sequence[Rank]) -> None:

@@ -32,6 +32,7 @@ from .tally import Tally
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
+    from xsim_py.trace import Recorder
 
     from .comm import Communicator, Context
 
@@ -93,6 +94,13 @@ class Fabric:
         Where messages that meet on a link wait for each other.
     settings : Settings
         What the run and the machine say about the MPI library.
+
+    Attributes
+    ----------
+    inline_end : int
+        One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
+    trace : Recorder or None
+        Takes down what happens, where the run is traced.
     """
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
@@ -103,6 +111,8 @@ class Fabric:
         self.ranks = shard.ranks
         self.first = shard.first
         self.end = shard.end
+        self.inline_end = -1 if links is not None else shard.end
+        self.trace: Recorder | None = None
         self.link = network.link
         self.links = links
         self.settings = settings
@@ -296,7 +306,7 @@ def start_send(
         rank.nic_free_ps = start + busy_ps
         arrival = start + wire_ps + latency_ps
         message = Message(cid, comm.me, tag, data, size, EAGER, arrival, receive_ps, to, rank.number, 0, crc, note)
-        if fabric.links is None and fabric.first <= to < fabric.end:
+        if fabric.first <= to < fabric.inline_end:
             # Hot path: what `launch` does where nothing is in the way.
             rank.key = key = rank.key + 1
             heappush(fabric.queue, (arrival, key, fabric.deliver, message))

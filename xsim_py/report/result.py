@@ -14,6 +14,8 @@ from xsim_py.units import PS_PER_S, format_size, format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from xsim_py.trace import Trace
+
 __all__ = ["ENDINGS", "SUMMARY", "Result"]
 
 SUMMARY = (
@@ -76,6 +78,8 @@ class Result:
         One of `ENDINGS`.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
+    trace : Trace or None
+        Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
     """
 
     virtual_time_s: float
@@ -117,6 +121,7 @@ class Result:
         self.machine = machine
         self.program = program
         self.values: list[Any] = []
+        self.trace: Trace | None = None
 
     def __repr__(self) -> str:
         return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"

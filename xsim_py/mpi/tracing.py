@@ -1,0 +1,144 @@
+"""A fabric that writes down every message: when it left, when it was there, and when a receive took it.
+
+It does what `Fabric` does, through the same methods, and adds a note on the way; the fabric of a run without a trace
+knows nothing of it. Every message goes the long way here (through `launch`, and through `Mailbox.match` at its end), as
+the shortcuts for the most common message pass by no door where it could be noted.
+
+A message's number is the event key of its departure: its sender's own count, the same for every number of shards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process import current
+from xsim_py.trace import Recorder
+
+from .message import RENDEZVOUS, Message, Receive
+from .p2p import Fabric
+from .state import Mailbox
+
+if TYPE_CHECKING:
+    from xsim_py.process.rank import Rank
+
+__all__ = ["TracingFabric"]
+
+_KINDS = ("eager", "synchronous", "rendezvous", "notice")
+
+
+class TracingMailbox(Mailbox):
+    """A mailbox that says when a message and a receive have met."""
+
+    __slots__ = ()
+
+    fabric: TracingFabric
+
+    def post(self, operation: Receive) -> None:
+        """Let a receive wait for its message, where `match` finds it."""
+        super().post(operation)
+        self._not_alone()
+
+    def match(self, message: Message) -> Receive | None:
+        """See `Mailbox.match`."""
+        operation = super().match(message)
+        if operation is not None:
+            self.fabric.met(message, max(message.arrival_ps, operation.post_ps))
+        return operation
+
+    def take(self, cid: int, source: int, tag: int) -> Message | None:
+        """See `Mailbox.take`."""
+        message = super().take(cid, source, tag)
+        if message is not None:
+            self._taken(message)
+        return message
+
+    def remove(self, message: Message) -> None:
+        """See `Mailbox.remove`."""
+        super().remove(message)
+        self._taken(message)
+
+    def _taken(self, message: Message) -> None:
+        fiber = current.fiber
+        if fiber is not None:
+            self.fabric.met(message, max(message.arrival_ps, fiber.clock_ps))
+
+
+class TracingFabric(Fabric):
+    """A fabric that records what it carries in `trace`; see `Fabric`."""
+
+    trace: Recorder
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.trace = Recorder()
+        self.inline_end = -1
+        self._numbers: dict[Message, int] = {}  # of messages on their way
+        self._arrivals: dict[Message, int] = {}  # of messages that have come and were not taken
+        self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket
+        self.shard.handlers["traced"] = self._from_elsewhere
+
+    def open(self, rank: Rank) -> Mailbox:
+        """See `Fabric.open`."""
+        rank.mpi = box = TracingMailbox(rank, self)
+        return box
+
+    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        """See `Fabric.launch`."""
+        if message.cid == 0:  # the data of a rendezvous: a part of the message that its envelope began
+            super().launch(rank, message, start_ps, wire_ps, latency_ps)
+            return
+        shared = self.links is not None and self.links.between(rank.number, message.to)
+        if shared or self.shard.local(message.to):
+            super().launch(rank, message, start_ps, wire_ps, latency_ps)
+            if not shared:
+                self._numbers[message] = rank.key
+        else:
+            rank.key += 1
+            message.arrival_ps = arrival_ps = start_ps + wire_ps + latency_ps
+            self.shard.post_to(message.to, arrival_ps, rank.key, "traced", (rank.key, message))
+        self.trace.departed(
+            rank.key,
+            source=rank.number,
+            dest=message.to,
+            tag=message.tag,
+            size_bytes=message.size_bytes,
+            communicator=message.cid & ~1,
+            collective=bool(message.cid & 1),
+            call=getattr(message.note, "name", ""),
+            kind=_KINDS[message.kind],
+            sent_ps=start_ps,
+        )
+
+    def _from_elsewhere(self, parcel: tuple[int, Message]) -> None:
+        number, message = parcel
+        self._numbers[message] = number
+        self.deliver(message)
+
+    def _hop(self, entry: tuple[int, Any, Message | None]) -> None:
+        number, _, message = entry
+        if message is not None and message.cid:
+            self._numbers[message] = number
+        super()._hop(entry)
+
+    def _deliver(self, message: Message) -> None:
+        number = self._numbers.pop(message, None)
+        if number is not None:
+            arrival = self.trace.arrived(number, None if message.kind == RENDEZVOUS else message.arrival_ps)
+            if self.shard.rank(message.to).exit_status is None:
+                self._arrivals[message] = arrival
+        super()._deliver(message)
+
+    def met(self, message: Message, time_ps: int) -> None:
+        """A message and a receive for it have met."""
+        arrival = self._arrivals.pop(message, None)
+        if arrival is None:
+            return
+        self.trace.taken(arrival, time_ps)
+        if message.kind == RENDEZVOUS:
+            self._awaited[message.origin, message.ticket] = arrival
+
+    def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
+        arrival = self._awaited.pop((message.origin, message.ticket), None)
+        if arrival is not None:
+            self.trace.completed(arrival, message.arrival_ps)
+        super()._rendezvous_data(box, message)

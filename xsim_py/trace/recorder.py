@@ -1,0 +1,156 @@
+"""What the ranks of one shard do, written down as it happens.
+
+Rows of integers go to the end of one array each, eight bytes a number and no object of their own: a call costs 48 bytes
+and a message 96. Where a number does not fit (times beyond 106 days), the array becomes a list.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NEVER", "Recorder", "Rows"]
+
+NEVER = -1
+"""The time of what did not happen."""
+
+
+class Rows:
+    """A table of integers that grows at its end.
+
+    Parameters
+    ----------
+    width : int
+        Numbers in a row.
+    """
+
+    __slots__ = ("_numbers", "_width")
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._numbers: array[int] | list[int] = array("q")
+
+    def __len__(self) -> int:
+        return len(self._numbers) // self._width
+
+    def append(self, *row: int) -> None:
+        """Add a row."""
+        try:
+            self._numbers.extend(row)
+        except OverflowError:
+            self._make_room()
+            self._numbers.extend(row)
+
+    def put(self, row: int, column: int, value: int) -> None:
+        """Replace one number."""
+        try:
+            self._numbers[row * self._width + column] = value
+        except OverflowError:
+            self._make_room()
+            self._numbers[row * self._width + column] = value
+
+    def _make_room(self) -> None:
+        """Take numbers of any size from now on; what there is of a row that did not fit goes."""
+        self._numbers = list(self._numbers)[: len(self) * self._width]
+
+    def column(self, number: int) -> Sequence[int]:
+        """Return the numbers of one column."""
+        return self._numbers[number :: self._width]
+
+
+class Recorder:
+    """Takes down what happens on the ranks of one shard; `Trace.of` puts the shards together.
+
+    Attributes
+    ----------
+    spans, departures, arrivals : Rows
+        See the methods that fill them.
+    marks : list
+        (rank, time_ps, kind, text).
+    """
+
+    def __init__(self) -> None:
+        self.spans = Rows(5)
+        self.departures = Rows(10)
+        self.arrivals = Rows(3)
+        self.marks: list[tuple[int, int, str, str]] = []
+        self._texts: dict[str, int] = {}
+        self._open: dict[int, tuple[str, int]] = {}
+
+    def texts(self) -> list[str]:
+        """Return what the numbers of texts mean."""
+        return list(self._texts)
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    # ---------------------------------------------------------------------------------------------------- calls
+
+    def begin(self, rank: int, name: str, start_ps: int) -> None:
+        """Open a span: a call that the rank makes; it has one open at most."""
+        self._open[rank] = name, start_ps
+
+    def end(self, rank: int, end_ps: int, detail: str = "", *, if_it_took_time: bool = False) -> None:
+        """Close the span that the rank has open, or forget it where it is kept only if it took time and took none."""
+        name, start_ps = self._open.pop(rank)
+        if end_ps != start_ps or not if_it_took_time:
+            self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail))
+
+    def cut(self, rank: int, end_ps: int | None) -> None:
+        """Close the span, if any, of a rank that will not: it died at that time, or was still in the call (None)."""
+        if rank in self._open:
+            self.end(rank, NEVER if end_ps is None else end_ps, "did not return")
+
+    # ------------------------------------------------------------------------------------------------- messages
+
+    def departed(
+        self,
+        number: int,
+        *,
+        source: int,
+        dest: int,
+        tag: int,
+        size_bytes: int,
+        communicator: int,
+        collective: bool,
+        call: str,
+        kind: str,
+        sent_ps: int,
+    ) -> None:
+        """A message leaves; `number` is its own in the whole run."""
+        texts = self._text(call), self._text(kind)
+        self.departures.append(number, source, dest, tag, size_bytes, communicator, collective, *texts, sent_ps)
+
+    def arrived(self, number: int, arrival_ps: int | None) -> int:
+        """A message has come, with its data unless `arrival_ps` is None; returns what to call it in what follows."""
+        self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER)
+        return len(self.arrivals) - 1
+
+    def completed(self, arrival: int, arrival_ps: int) -> None:
+        """The data of a message that has come is there too."""
+        self.arrivals.put(arrival, 1, arrival_ps)
+
+    def taken(self, arrival: int, taken_ps: int) -> None:
+        """A message that has come, and a receive for it, have met."""
+        self.arrivals.put(arrival, 2, taken_ps)
+
+    # ---------------------------------------------------------------------------------------------------- marks
+
+    def mark(self, rank: int, time_ps: int, kind: str, text: str = "") -> None:
+        """Mark an instant of a rank: a failure, what it learns of one, a checkpoint.
+
+        Parameters
+        ----------
+        rank : int
+            Whose; recorded once, in the shard where that rank lives.
+        time_ps : int
+            When.
+        kind : str
+            One word, such as ``failed``, ``learned``, ``revoked``, ``told``, ``aborted``, ``restart``, ``checkpoint``.
+        text : str
+            One line for people.
+        """
+        self.marks.append((rank, time_ps, kind, text))

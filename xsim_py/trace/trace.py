@@ -1,0 +1,220 @@
+"""The trace of a whole run: the same, whatever the number of shards it was recorded in."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+from xsim_py.trace.recorder import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from xsim_py.trace.recorder import Recorder
+
+__all__ = ["Mark", "Message", "Records", "Span", "Trace"]
+
+
+class Span(NamedTuple):
+    """A call that a rank of the program made: the outermost ones only."""
+
+    rank: int
+    name: str
+    """As mpi4py spells it."""
+    start_ps: int
+    end_ps: int | None
+    """When it returned, or the rank died in it; None where it was still in it at the end of the run."""
+    detail: str
+    """Empty; else the error that it raised, or that it did not return."""
+
+
+class Message(NamedTuple):
+    """One message; ranks are those of the whole run."""
+
+    source: int
+    dest: int
+    tag: int
+    """Of a collective: its number on the communicator."""
+    size_bytes: int
+    communicator: int
+    """Its number, which all members share; 2 is ``COMM_WORLD``."""
+    collective: bool
+    """Whether an algorithm of a collective sent it, not a call of the program that sends."""
+    call: str
+    """What the sender says that it is part of, if it does; collectives do."""
+    kind: str
+    """``eager``, ``synchronous``, ``rendezvous``, or ``notice``: from library to library."""
+    sent_ps: int
+    """When it, or the envelope of a rendezvous, left the sender's network interface."""
+    arrival_ps: int | None
+    """When all of it was there; None if it, or the data of a rendezvous, never came."""
+    taken_ps: int | None
+    """When it and a receive met, which is when a rendezvous is answered; None if nobody received it."""
+
+
+class Mark(NamedTuple):
+    """An instant of a rank."""
+
+    rank: int
+    time_ps: int
+    kind: str
+    text: str
+
+
+R = TypeVar("R")
+
+
+class Records(Sequence[R], Generic[R]):
+    """Records kept as columns: eight bytes a number, and a record when one is asked for.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a record of the values of its columns, in their order.
+    columns : dict of str to sequence
+        The values.
+    """
+
+    def __init__(self, make: Callable[..., R], columns: dict[str, Sequence[Any]]) -> None:
+        self._make = make
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self._make, *self.columns.values())
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[R]: ...
+    def __getitem__(self, index: int | slice) -> R | list[R]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return self._make(*(column[index] for column in self.columns.values()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == yours for mine, yours in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"[{shown}{', ...' if len(self) > 3 else ''}] ({len(self):,} records)"
+
+
+class Trace:
+    """Everything that was recorded of a run.
+
+    Attributes
+    ----------
+    spans : sequence of Span
+        In the order of their start and, at one time, of ranks.
+    messages : sequence of Message
+        In the order in which they were sent.
+    marks : sequence of Mark
+        In the order of time and, at one time, of ranks.
+    """
+
+    def __init__(self, spans: Sequence[Span], messages: Sequence[Message], marks: Sequence[Mark]) -> None:
+        self.spans = spans
+        self.messages = messages
+        self.marks = marks
+
+    def __len__(self) -> int:
+        return len(self.spans) + len(self.messages) + len(self.marks)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self.spans):,} calls, {len(self.messages):,} messages, {len(self.marks):,} marks)"
+
+    @classmethod
+    def of(cls, recorders: Iterable[Recorder]) -> Trace:
+        """Put together what the shards of one start of a job have recorded."""
+        parts = list(recorders)
+        marks = [Mark(*mark) for part in parts for mark in part.marks]
+        return cls(_spans(parts), _messages(parts), sorted(marks, key=lambda mark: (mark.time_ps, mark.rank)))
+
+    @classmethod
+    def joined(cls, traces: Sequence[Trace]) -> Trace:
+        """Put together the traces of the starts of a job, one after the other on one clock."""
+        spans = [span for trace in traces for span in trace.spans]
+        messages = [message for trace in traces for message in trace.messages]
+        marks = [mark for trace in traces for mark in trace.marks]
+        return cls(spans, messages, marks) if len(traces) != 1 else traces[0]
+
+    def end_ps(self) -> int:
+        """Return the last time that is in it."""
+        times = [mark.time_ps for mark in self.marks]
+        times += [max(span.start_ps, span.end_ps or 0) for span in self.spans]
+        times += [max(message.sent_ps, message.arrival_ps or 0) for message in self.messages]
+        return max(times, default=0)
+
+
+def _make_span(rank: int, name: str, start_ps: int, end_ps: int, detail: str) -> Span:
+    return Span(rank, name, start_ps, _known(end_ps), detail)
+
+
+def _make_message(*values: Any) -> Message:
+    message = Message(*values)
+    arrival_ps, taken_ps = _known(values[-2]), _known(values[-1])
+    return message._replace(collective=bool(message.collective), arrival_ps=arrival_ps, taken_ps=taken_ps)
+
+
+def _known(time_ps: int) -> int | None:
+    return None if time_ps == NEVER else time_ps
+
+
+def _spans(parts: list[Recorder]) -> Records[Span]:
+    """Join the calls. Those of one rank are in one part, in order: the sort keeps it where two begin at one time."""
+    rank, start_ps, end_ps = (_joined(part.spans.column(number) for part in parts) for number in (0, 2, 3))
+    name, detail = (_texts((part.texts(), part.spans.column(number)) for part in parts) for number in (1, 4))
+    order = sorted(range(len(rank)), key=lambda place: (start_ps[place], rank[place]))
+    columns = {"rank": rank, "name": name, "start_ps": start_ps, "end_ps": end_ps, "detail": detail}
+    return Records(_make_span, {key: _picked(column, order) for key, column in columns.items()})
+
+
+def _messages(parts: list[Recorder]) -> Records[Message]:
+    """Join what the senders' shards know of a message and what the receivers' do, by its number."""
+    raw = {
+        key: _joined(part.departures.column(number) for part in parts)
+        for number, key in enumerate(("number", "source", "dest", "tag", "size_bytes", "communicator", "collective"))
+    }
+    number = raw.pop("number")
+    columns: dict[str, Sequence[Any]] = dict(raw)
+    columns["call"] = _texts((part.texts(), part.departures.column(7)) for part in parts)
+    columns["kind"] = _texts((part.texts(), part.departures.column(8)) for part in parts)
+    columns["sent_ps"] = sent_ps = _joined(part.departures.column(9) for part in parts)
+    met = {
+        key: times
+        for part in parts
+        for key, *times in zip(*(part.arrivals.column(column) for column in range(3)), strict=True)
+    }
+    never = [NEVER, NEVER]
+    for column, name in enumerate(("arrival_ps", "taken_ps")):
+        columns[name] = _packed([met.get(key, never)[column] for key in number])
+    order = sorted(range(len(number)), key=lambda place: (sent_ps[place], number[place]))
+    return Records(_make_message, {key: _picked(column, order) for key, column in columns.items()})
+
+
+def _joined(columns: Iterable[Sequence[int]]) -> Sequence[int]:
+    return _packed([value for column in columns for value in column])
+
+
+def _texts(columns: Iterable[tuple[list[str], Sequence[int]]]) -> list[str]:
+    return [texts[number] for texts, column in columns for number in column]
+
+
+def _picked(column: Sequence[Any], order: list[int]) -> Sequence[Any]:
+    picked = [column[place] for place in order]
+    return _packed(picked) if isinstance(column, array) else picked
+
+
+def _packed(numbers: list[int]) -> Sequence[int]:
+    try:
+        return array("q", numbers)
+    except OverflowError:
+        return numbers
