@@ -1,0 +1,135 @@
+"""What can fail as a whole: the machine, a cabinet, a node, a socket, a rank, and which ranks are in each.
+
+Failures of real systems are correlated: a power supply takes a cabinet with it. So the machine is a tree of levels, and
+a failure is one of a component of some level and kills all ranks in it. Components of a level are numbered from 0, as
+nodes are; the parts of a node go on from those of the node before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from xsim_py.config import ComponentSpec
+
+__all__ = ["Components", "Level", "component_problems", "levels"]
+
+_WORDS: Final = ("machine", "node", "rank")
+_TAKEN: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")
+
+
+class Level(NamedTuple):
+    """One level of the tree; the machine's own has no size."""
+
+    name: str
+    nodes: int = 0
+    """How many nodes make a component, 0 if it is no whole number of nodes."""
+    cores: int = 0
+    """How many cores of a node make a component that is less than a node."""
+
+
+def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
+    """The levels by name, from the machine down to the rank, which is a core."""
+    given = [Level(spec.name, spec.nodes or 0, spec.cores or 0) for spec in components]
+    ordered = [
+        Level("machine"),
+        *sorted((level for level in given if level.nodes), key=lambda level: -level.nodes),
+        Level("node", nodes=1),
+        *sorted((level for level in given if not level.nodes), key=lambda level: -level.cores),
+        Level("rank", cores=1),
+    ]
+    return {level.name: level for level in ordered}
+
+
+def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[int, str]]:
+    """What keeps the entries from being levels of one tree: the index of the entry, and what is wrong."""
+    seen: set[str] = set()
+    for index, spec in enumerate(components):
+        if spec.name in _TAKEN:
+            advice = "say rank, which is one" if spec.name == "core" else "choose another"
+            yield index, f"the name {spec.name} is taken; {advice}"
+        elif not spec.name.replace("_", "").replace("-", "").isalnum():
+            yield index, f"the name {spec.name!r} is not made of letters, digits, - and _"
+        elif spec.name in seen:
+            yield index, f"there is another {spec.name} before this one"
+        if (spec.nodes is None) == (spec.cores is None):
+            yield index, f"say how many nodes, or how many cores of a node, make a {spec.name}: one of the two"
+        seen.add(spec.name)
+    yield from _uneven(components, "nodes")
+    yield from _uneven(components, "cores")
+
+
+def _uneven(components: Sequence[ComponentSpec], unit: str) -> Iterator[tuple[int, str]]:
+    """Components that would be made of broken ones."""
+    sizes = [(getattr(spec, unit), index, spec.name) for index, spec in enumerate(components)]
+    ordered = sorted(size for size in sizes if size[0] is not None)
+    for (less, _, inner), (size, index, name) in pairwise(ordered):
+        if size % less:
+            yield index, f"{size} {unit} make a {name} and {less} a {inner}; a {name} is made of whole {inner}s"
+
+
+class Components:
+    """The components of a machine and the ranks in each.
+
+    Parameters
+    ----------
+    levels
+        See `levels`.
+    node_of
+        The node of each rank.
+    cores_per_node
+        How many ranks fit on a node; None: as many as there are on the fullest.
+    """
+
+    def __init__(self, levels: dict[str, Level], *, node_of: Sequence[int], cores_per_node: int | None = None) -> None:
+        self._levels = levels
+        self._node_of = node_of
+        self._cores_per_node = cores_per_node
+        self._of_ranks: dict[str, Sequence[int]] = {}
+        self._members: dict[str, dict[int, list[int]]] = {}
+
+    def of_ranks(self, name: str) -> Sequence[int]:
+        """The number of each rank's component of that level."""
+        if name not in self._of_ranks:
+            self._of_ranks[name] = self._number(self._levels[name])
+        return self._of_ranks[name]
+
+    def count(self, name: str) -> int:
+        """How many components of that level there are, up to the last one with a rank."""
+        return max(self.of_ranks(name)) + 1
+
+    def members(self, name: str, number: int) -> Sequence[int]:
+        """The ranks in a component; none when it is empty or is not there."""
+        if name == "rank":
+            return range(number, number + 1) if 0 <= number < len(self._node_of) else ()
+        if name not in self._members:
+            found: dict[int, list[int]] = defaultdict(list)
+            for rank, component in enumerate(self.of_ranks(name)):
+                found[component].append(rank)
+            self._members[name] = dict(found)
+        return self._members[name].get(number, ())
+
+    def _number(self, level: Level) -> Sequence[int]:
+        if level.name == "machine":
+            return [0] * len(self._node_of)
+        if level.name == "rank":
+            return range(len(self._node_of))
+        if level.nodes:
+            return [node // level.nodes for node in self._node_of]
+        cores_per_node = self._cores_per_node or max(self._core_of) + 1
+        parts = -(-cores_per_node // level.cores)
+        placed = zip(self._node_of, self._core_of, strict=True)
+        return [node * parts + core // level.cores for node, core in placed]
+
+    @cached_property
+    def _core_of(self) -> list[int]:
+        """The core of each rank: a node's cores are taken in the order of ranks."""
+        taken: dict[int, int] = defaultdict(int)
+        cores = []
+        for node in self._node_of:
+            cores.append(taken[node])
+            taken[node] += 1
+        return cores

@@ -1,0 +1,112 @@
+"""Failures at random: each component fails, is repaired, and fails again (a renewal process).
+
+The process of a component begins with virtual time and goes on whether the job runs or not, so that a job that is
+started again meets the failures that come next. Exponential times have no memory. Weibull times with a shape below 1
+have a falling hazard, which fits the logs of real systems (Schroeder & Gibson, DSN'06: shape 0.7 to 0.8); their scale
+is mean / Gamma(1 + 1/shape), and the first of n has the scale divided by n^(1/shape).
+
+Prior art: fault injectors draw up to a horizon. Here there is none: the first failure of every component is one number
+of its level's stream, 0.3 us each, and only components that have failed before the job's start draw on, each from a
+stream of its own. So an MTBF of years costs as much as one of seconds, and no draw depends on another component's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+
+from xsim_py.config import DrawSpec
+from xsim_py.errors import ConfigError
+from xsim_py.rng import stream
+from xsim_py.units import format_time
+
+__all__ = ["Renewals", "draw_problem", "interval_ps"]
+
+_SHAPES = (0.1, 100.0)  # beyond them the mean is made of times that nobody has ever seen, or all times are the same
+_MOST_RENEWALS = 10**6
+
+
+def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
+    """The key that makes a law meaningless and why, or None."""
+    if draw.mtbf_ps == 0:
+        return "mtbf", "a mean time between failures of zero; nothing would ever run"
+    if draw.law != "weibull":
+        return None if draw.shape is None else ("shape", f"the {draw.law} law has no shape; weibull has one")
+    if draw.shape is None:
+        return "shape", "missing: the shape of a Weibull distribution, such as 0.7"
+    if not _SHAPES[0] <= draw.shape <= _SHAPES[1]:
+        return "shape", f"{draw.shape:g} is not from {_SHAPES[0]:g} to {_SHAPES[1]:g}"
+    return None
+
+
+def interval_ps(draw: DrawSpec, uniform: float) -> int:
+    """The time to a failure at that point, from 0 to below 1, of the law's distribution; at least a picosecond.
+
+    Python's own mathematics, not numpy's: that one's last bits depend on the processor and the length of the array.
+    """
+    units = -math.log1p(-uniform)
+    if draw.shape is None:
+        return max(1, round(draw.mtbf_ps * units))
+    scale_ps = draw.mtbf_ps / math.gamma(1 + 1 / draw.shape)
+    time_ps: float = scale_ps * units ** (1 / draw.shape)
+    return max(1, round(time_ps))
+
+
+class Renewals:
+    """The failures of all components of one level under one law.
+
+    Parameters
+    ----------
+    draw
+        The law.
+    occurrence
+        How many laws for the same level come before this one.
+    count
+        How many components there are. A component's failures are the same however many others there are.
+    seed
+        The seed of the run.
+    """
+
+    def __init__(self, draw: DrawSpec, *, occurrence: int, count: int, seed: int) -> None:
+        self.draw = draw
+        self._name = ("failure", draw.per, occurrence)
+        self._seed = seed
+        uniform = stream(seed, *self._name).random
+        self._first_ps = [interval_ps(draw, uniform()) for _ in range(count)]
+        shape = "" if draw.shape is None else f", shape {draw.shape:g}"
+        self._law = f"{draw.law}, MTBF {format_time(draw.mtbf_ps)}{shape}"
+        self._known_ps: dict[int, tuple[list[int], random.Random]] = {}
+
+    def next_ps(self, after_ps: int) -> list[int]:
+        """The time of each component's first failure after ``after_ps``.
+
+        Raises
+        ------
+        ConfigError
+            When there would be a million failures before.
+        """
+        if after_ps > _MOST_RENEWALS * self.draw.mtbf_ps:
+            law = f"one failure of a {self.draw.per} every {format_time(self.draw.mtbf_ps)}"
+            raise ConfigError(
+                f"failures: {law} are more than a million up to {format_time(after_ps)}; give a longer mtbf"
+            )
+        return [
+            time_ps if time_ps > after_ps else self._later_ps(component, after_ps)
+            for component, time_ps in enumerate(self._first_ps)
+        ]
+
+    def _later_ps(self, component: int, after_ps: int) -> int:
+        if component not in self._known_ps:
+            own = stream(self._seed, *self._name, component)
+            self._known_ps[component] = ([self._first_ps[component]], own)
+        times_ps, own = self._known_ps[component]
+        while times_ps[-1] <= after_ps:
+            times_ps.append(times_ps[-1] + interval_ps(self.draw, own.random()))
+        return times_ps[bisect_right(times_ps, after_ps)]
+
+    def cause(self, component: int) -> str:
+        """What to say of a failure of that component."""
+        per = self.draw.per
+        name = per if per in ("rank", "machine") else f"{per} {component}"  # a rank's number is said anyway
+        return f"drawn: {name}, {self._law}"

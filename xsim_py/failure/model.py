@@ -1,0 +1,141 @@
+"""From what is said about failures to which rank dies when."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from xsim_py.config import DrawSpec, MachineSpec
+from xsim_py.config.entries import raise_all
+from xsim_py.failure.components import Components
+from xsim_py.failure.draws import Renewals
+from xsim_py.failure.said import misfits, read_failures
+from xsim_py.failure.schedule import CallSite, Failure, Schedule
+from xsim_py.failure.statements import AtCall, Timed
+
+__all__ = ["FailureModel", "check_failures"]
+
+_NEVER_PS: Final = 1 << 200
+
+
+def check_failures(spec: MachineSpec) -> None:
+    """Check the section ``failures`` of a description as far as that is possible without a number of ranks.
+
+    Raises
+    ------
+    ConfigError
+        With every problem on a line of its own.
+    """
+    raise_all(read_failures(spec, (), None).problems)
+
+
+class FailureModel:
+    """Which rank dies when, on one machine with one seed.
+
+    Parameters
+    ----------
+    spec
+        The machine's description, with its section ``failures``.
+    extra
+        More failures, as ``--fail`` takes them.
+    ranks
+        How many ranks there are.
+    node_of
+        The node of each rank.
+    cores_per_node
+        How many ranks fit on a node; None: as many as there are on the fullest.
+    seed
+        The seed of the run.
+    known_calls
+        The names of MPI calls; None: any name will do.
+
+    Raises
+    ------
+    ConfigError
+        With every problem on a line of its own.
+    """
+
+    def __init__(
+        self,
+        spec: MachineSpec,
+        *,
+        extra: Sequence[str] = (),
+        ranks: int,
+        node_of: Sequence[int],
+        cores_per_node: int | None = None,
+        seed: int,
+        known_calls: Collection[str] | None = None,
+    ) -> None:
+        said = read_failures(spec, extra, known_calls)
+        raise_all(said.problems)
+        self._ranks = ranks
+        self._components = Components(said.levels, node_of=node_of, cores_per_node=cores_per_node)
+        raise_all(list(misfits(said, self._components)))
+        explicit = [what for _, what in said.explicit]
+        self._timed = [what for what in explicit if isinstance(what, Timed)]
+        self._sites = tuple(CallSite(*what, f"injected: {what}") for what in explicit if isinstance(what, AtCall))
+        self._events = sorted(event for _, event in said.events)
+        self._renewals = list(self._make_renewals(said.draws, seed))
+
+    def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
+        before: Counter[str] = Counter()
+        for draw in draws:
+            count = self._components.count(draw.per)
+            yield Renewals(draw, occurrence=before[draw.per], count=count, seed=seed)
+            before[draw.per] += 1
+
+    @property
+    def any(self) -> bool:
+        """Whether anything can fail."""
+        return bool(self._timed or self._sites or self._events or self._renewals)
+
+    def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
+        """What a start of the job meets.
+
+        Parameters
+        ----------
+        start_ps
+            When it starts. A failure at that very time is over, but for time zero, when nothing can be over.
+        struck
+            The call sites at which earlier starts have lost a rank; they do not strike twice.
+
+        Returns
+        -------
+        Schedule
+            For each rank its earliest failure, if it has any, and all call sites that are left.
+        """
+        after_ps = start_ps if start_ps else -1
+        times_ps = [_NEVER_PS] * self._ranks
+        causes: list[str | Renewals] = [""] * self._ranks
+        for time_ps, level, number, cause in self._one_by_one(after_ps):
+            for rank in self._components.members(level, number):
+                if time_ps < times_ps[rank]:
+                    times_ps[rank], causes[rank] = time_ps, cause
+        for renewals in self._renewals:
+            next_ps = renewals.next_ps(after_ps)
+            for rank, component in enumerate(self._components.of_ranks(renewals.draw.per)):
+                if next_ps[component] < times_ps[rank]:
+                    times_ps[rank], causes[rank] = next_ps[component], renewals
+        dying = [rank for rank, time_ps in enumerate(times_ps) if time_ps < _NEVER_PS]
+        dying.sort(key=times_ps.__getitem__)  # it keeps the order of ranks that die together
+        timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
+        return Schedule(timed, tuple(site for site in self._sites if site not in struck))
+
+    def _told(self, cause: str | Renewals, rank: int) -> str:
+        if isinstance(cause, str):
+            return cause
+        return cause.cause(self._components.of_ranks(cause.draw.per)[rank])
+
+    def _one_by_one(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
+        """The explicit failures and, of each component, the first in the traces."""
+        for what in self._timed:
+            if what.time_ps > after_ps:
+                yield what.time_ps, what.level, what.number, f"injected: {what}"
+        seen = set()
+        for event in self._events[bisect_left(self._events, (after_ps + 1,)) :]:
+            component = (event.level, event.number)
+            if component not in seen:
+                seen.add(component)
+                yield event.time_ps, *component, event.cause

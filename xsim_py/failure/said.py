@@ -1,0 +1,131 @@
+"""Everything that is said about failures, in a description and on the command line, checked and brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from xsim_py.config import DrawSpec, MachineSpec
+from xsim_py.config.entries import Place, Problem
+from xsim_py.config.kinds import nearest
+from xsim_py.failure.components import Components, Level, component_problems, levels
+from xsim_py.failure.draws import draw_problem
+from xsim_py.failure.statements import AtCall, Drawn, Timed, parse_statement, unknown_call
+from xsim_py.failure.trace import Event, read_trace
+
+__all__ = ["Said", "misfits", "read_failures"]
+
+
+class Said(NamedTuple):
+    """What is to happen, as far as it could be understood, and what could not."""
+
+    levels: dict[str, Level]
+    explicit: list[tuple[Place, Timed | AtCall]]
+    events: list[tuple[Place, Event]]
+    draws: list[DrawSpec]
+    problems: list[Problem]
+
+    def trace(self, file: Path) -> None:
+        """Add what stands in a file."""
+        events = read_trace(file, levels=self.levels, problems=self.problems)
+        self.events.extend((Place(False, event.line, 1, str(file)), event) for event in events)
+
+    def draw(self, draw: DrawSpec, place: Place, path: str) -> None:
+        """Add a law."""
+        wrong = draw_problem(draw)
+        if draw.per not in self.levels:
+            wrong = "per", f"nothing is called {draw.per!r}{nearest(draw.per, self.levels)}"
+        if wrong is None:
+            self.draws.append(draw)
+        else:
+            key, message = wrong
+            self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
+
+    def single(self, what: Timed | AtCall, place: Place, path: str, known_calls: Collection[str] | None) -> None:
+        """Add a failure that is written down."""
+        wrong = ""
+        if isinstance(what, Timed) and what.level not in self.levels:
+            wrong = f"nothing is called {what.level!r}{nearest(what.level, self.levels)}"
+        elif isinstance(what, AtCall) and known_calls is not None:
+            wrong = unknown_call(what.name, known_calls)
+        if wrong:
+            self.problems.append(Problem(place, path, wrong))
+        else:
+            self.explicit.append((place, what))
+
+
+def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> Said:
+    """Everything that a description and further texts say, whether the machine has such ranks and nodes or not.
+
+    Parameters
+    ----------
+    spec
+        The description.
+    extra
+        Texts from the command line.
+    known_calls
+        The names of MPI calls; None: any name will do.
+    """
+    failures = spec.failures
+    said = Said(levels(failures.components), [], [], [], [])
+    for index, message in component_problems(failures.components):
+        path = f"failures.components[{index}]"
+        said.problems.append(Problem(spec.place(path), path, message))
+    for index, draw in enumerate(failures.draws):
+        path = f"failures.draws[{index}]"
+        said.draw(draw, spec.place(path), path)
+    if failures.trace is not None:
+        said.trace(failures.trace)
+    paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
+    texts = [(text, spec.place(path), path) for text, path in zip(failures.at, paths, strict=True)]
+    texts += [(text, Place(True, 0, 0, f"--fail {text}"), "") for text in extra]
+    for text, place, path in texts:
+        what = parse_statement(text, place, path=path)
+        if isinstance(what, list):
+            said.problems.extend(what)
+        elif isinstance(what, Drawn):
+            said.draw(what.draw, place, path)
+        elif isinstance(what, Timed | AtCall):
+            said.single(what, place, path, known_calls)
+        else:
+            said.trace(what.file)
+    return said
+
+
+def misfits(said: Said, components: Components) -> Iterator[Problem]:
+    """What a machine of these components cannot meet: failures of what is not there, and of the dead."""
+    strangers = list(_strangers(said, components))
+    yield from strangers or _dead_already(said.explicit, components)
+
+
+def _strangers(said: Said, components: Components) -> Iterator[Problem]:
+    explicit = [(place, ("rank", what.rank) if isinstance(what, AtCall) else what[:2]) for place, what in said.explicit]
+    for place, (level, number) in [*explicit, *((place, (event.level, event.number)) for place, event in said.events)]:
+        if not components.members(level, number):
+            count = components.count(level)
+            wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
+            there = f"{level} 0 is all there is" if count == 1 else f"there are {count:,}, 0 to {count - 1}"
+            yield Problem(place, "", f"{level} {number} {wrong}; {there}")
+
+
+def _dead_already(explicit: Sequence[tuple[Place, Timed | AtCall]], components: Components) -> Iterator[Problem]:
+    """Explicit failures that would find nobody alive: a rank dies once."""
+    killers: dict[int, Timed] = {}
+    named: dict[int, Timed | AtCall] = {}
+    timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]
+    for what, place in sorted(timed, key=lambda item: item[0].time_ps):
+        ranks = components.members(what.level, what.number)
+        alive = [rank for rank in ranks if rank not in killers]
+        if not alive:
+            yield Problem(
+                place, "", f"{what.level} {what.number} fails twice: it is dead by then, by {killers[ranks[0]]}"
+            )
+        killers |= dict.fromkeys(alive, what)
+        if what.level == "rank":
+            named[what.number] = what
+    for place, site in explicit:
+        if isinstance(site, AtCall):
+            if site.rank in named:
+                yield Problem(place, "", f"rank {site.rank} fails twice: there is also {named[site.rank]}")
+            named[site.rank] = site

@@ -1,0 +1,139 @@
+"""Failures as people write them, and back.
+
+======================================  ================================================================
+``rank=5@1.2ms``                        a rank, a node or another component dies at a virtual time
+``rank=3 before its 2nd Allreduce``     a rank dies at a call of its program
+``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails again and again at random
+``trace=FILE.csv``                      what stands in a file
+======================================  ================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from xsim_py.config import DrawSpec
+from xsim_py.config.entries import Place, Problem, from_python
+from xsim_py.config.kinds import Reading, Section
+from xsim_py.units import format_time, parse_time_ps
+
+__all__ = ["AtCall", "Drawn", "FromTrace", "Statement", "Timed", "parse_statement", "unknown_call"]
+
+_TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?\d+)\s*@\s*(.*)")
+_AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?\d+)\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
+_DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")
+_TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
+_NUMERAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
+_ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
+ANY_CALL: Final = "call"
+
+
+class Timed(NamedTuple):
+    """All ranks of a component die at a time."""
+
+    level: str
+    number: int
+    time_ps: int
+
+    def __str__(self) -> str:
+        return f"{self.level}={self.number}@{format_time(self.time_ps, digits=None).replace(' ', '')}"
+
+
+class AtCall(NamedTuple):
+    """A rank dies before or after its so many-th call of a name."""
+
+    rank: int
+    before: bool
+    ordinal: int
+    name: str
+
+    def __str__(self) -> str:
+        last = self.ordinal % 10 if self.ordinal // 10 % 10 != 1 else 0
+        suffix = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
+        return f"rank={self.rank} {'before' if self.before else 'after'} its {self.ordinal}{suffix} {self.name}"
+
+
+class Drawn(NamedTuple):
+    """Components of a level fail at random."""
+
+    draw: DrawSpec
+
+
+class FromTrace(NamedTuple):
+    """Failures stand in a file."""
+
+    file: Path
+
+
+Statement = Timed | AtCall | Drawn | FromTrace
+
+
+def parse_statement(text: str, place: Place, *, path: str = "") -> Statement | list[Problem]:
+    """What one failure's text means, or what is wrong with it.
+
+    Parameters
+    ----------
+    text
+        What a person wrote.
+    place
+        Where.
+    path
+        The key in a description. There, only single failures are good, because laws and traces have keys of their own.
+    """
+    stripped, explicit = text.strip(), bool(path)
+    try:
+        if match := _TIMED.fullmatch(stripped):
+            return Timed(match[1], int(match[2]), parse_time_ps(match[3]))
+        if match := _AT_CALL.fullmatch(stripped):
+            return _at_call(*match.groups())
+        if not explicit and (match := _TRACE.fullmatch(stripped)):
+            return FromTrace(Path(match[1]))
+        if not explicit and (match := _DRAWN.fullmatch(stripped)):
+            return _drawn(match[1], match[2], match[3], place)
+    except ValueError as error:
+        return [Problem(place, path, str(error))]
+    return [Problem(place, path, f"{text!r} is no failure; write {_EXPLICIT if explicit else _ANY}")]
+
+
+def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> AtCall:
+    if level != "rank":
+        raise ValueError(f"a {level} makes no calls; write rank=... {when} its {ordinal} {name}")
+    match = _NUMERAL.fullmatch(ordinal)
+    count = int(match[1]) if match else _WORDS.index(ordinal) + 1 if ordinal in _WORDS else 0
+    if count < 1:
+        raise ValueError(f"{ordinal!r} is not which call it is; write first, 2nd, 3rd, ...")
+    return AtCall(int(number), when == "before", count, name)
+
+
+def _drawn(law: str, per: str, rest: str, place: Place) -> Drawn | list[Problem]:
+    """A law is checked by the checker of a description's ``failures.draws``."""
+    keys: dict[str, object] = {"law": law, "per": per.strip()}
+    for word in rest.split(",")[1:]:
+        key, equals, value = word.partition("=")
+        if not equals or not value.strip() or key.strip() in keys:
+            raise ValueError(f"{word.strip()!r} is not a key and its value, each key once; write mtbf=6.7h")
+        keys[key.strip()] = _number(value.strip())
+    reading = Reading()
+    draw = Section(DrawSpec).read(from_python(keys, place=place), "", reading)
+    return reading.problems or Drawn(draw)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def unknown_call(name: str, known: Collection[str]) -> str:
+    """What is wrong with a call of that name, or nothing."""
+    if name == ANY_CALL or name in known:
+        return ""
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"there is no call {name} in mpi4py" + (f"; did you mean {close[0]}?" if close else "")

@@ -1,0 +1,98 @@
+"""Failures from a CSV file, such as the log of a real system or the failures of another run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from xsim_py.config.entries import Place, Problem
+from xsim_py.units import parse_time_ps
+
+__all__ = ["Event", "read_trace"]
+
+
+class Event(NamedTuple):
+    """A failure of a component, from one line of a file. Events sort by time, then as they stand there."""
+
+    time_ps: int
+    line: int
+    level: str
+    number: int
+    cause: str
+
+
+class _Columns(NamedTuple):
+    """Which column of the file holds what."""
+
+    width: int
+    time: int
+    what: int
+    level: str
+    cause: int | None
+
+
+def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
+    """The failures in a file; every line that is none goes to ``problems``.
+
+    Parameters
+    ----------
+    file
+        Its header names ``time`` (or ``time_s``, as a result's table does), one of ``levels``, and perhaps ``cause``.
+    levels
+        What can fail.
+    problems
+        Where to note what is wrong.
+    """
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            return list(_events(file, csv.reader(lines), levels, problems))
+    except OSError as error:
+        problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace cannot be read: {error.strerror}"))
+    except (UnicodeDecodeError, csv.Error) as error:
+        problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace is no CSV: {error}"))
+    return []
+
+
+def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], problems: list[Problem]) -> Iterator[Event]:
+    columns = None
+    for row in rows:
+        line: int = rows.line_num  # type: ignore[attr-defined]  # of csv.reader
+        if not row or not any(cell.strip() for cell in row):
+            continue
+        try:
+            if columns is None:
+                columns = _header([cell.strip() for cell in row], levels)
+            else:
+                yield _event([cell.strip() for cell in row], columns, line, file)
+        except ValueError as error:
+            problems.append(Problem(Place(False, line, 1, str(file)), "", str(error)))
+            if columns is None:
+                return
+    if columns is None:
+        problems.append(Problem(Place(False, 1, 1, str(file)), "", "the trace is empty; it needs a header"))
+
+
+def _header(names: list[str], levels: Collection[str]) -> _Columns:
+    times = [name for name in names if name in ("time", "time_s")]
+    things = [name for name in names if name in levels]
+    known = {*times, *things, "cause"}
+    if len(times) != 1 or len(things) != 1 or len(set(names)) != len(names) or not known.issuperset(names):
+        things_known = ", ".join(levels)
+        raise ValueError(
+            f"the header {','.join(names)!r} is not time, one of {things_known}, and perhaps cause, such as time,rank"
+        )
+    cause = names.index("cause") if "cause" in names else None
+    return _Columns(len(names), names.index(times[0]), names.index(things[0]), things[0], cause)
+
+
+def _event(cells: list[str], columns: _Columns, line: int, file: Path) -> Event:
+    if len(cells) != columns.width:
+        raise ValueError(f"{len(cells)} cells where the header has {columns.width}")
+    number = cells[columns.what]
+    if not (number.isascii() and number.removeprefix("-").isdigit()):
+        raise ValueError(f"{number!r} is not the number of a {columns.level}")
+    told = cells[columns.cause] if columns.cause is not None else ""
+    time_ps = parse_time_ps(cells[columns.time])
+    return Event(time_ps, line, columns.level, int(number), told or f"trace: {file.name}:{line}")
