@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
+from xsim_py.report.style import COLOURS, INK, MARKERS, tidy, time_scale
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison"]
 
-# Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_MARKERS = "osD^vPX"
-_INK = "#333333"
 _UNITS = {"bytes": "B", "cpu_s": "s"}
 
 
@@ -52,7 +49,7 @@ class Comparison:
     def __str__(self) -> str:
         """Return the table for a terminal: virtual times in one unit that suits them, without the hashes."""
         table = self.table()
-        scale, unit = _scale(max(table["virtual_time_s"]))
+        scale, unit = time_scale(max(table["virtual_time_s"]))
         shown = {"ranks": table["ranks"], "machine": table["machine"]}
         shown["virtual time"] = [float(f"{time_s * scale:.4g}") for time_s in table["virtual_time_s"]]
         shown |= {name: table[name] for name in ("relative", "messages", "bytes", "cpu_s", "ended")}
@@ -110,7 +107,7 @@ class Comparison:
         self._draw_bars(axes[0])
         if panels == 2:
             self._draw_lines(axes[1])
-        figure.suptitle(self.title, color=_INK, fontsize=12, fontweight="bold")
+        figure.suptitle(self.title, color=INK, fontsize=12, fontweight="bold")
         figure.savefig(path)
 
     def _draw_bars(self, axes: Axes) -> None:
@@ -118,24 +115,24 @@ class Comparison:
         ranks = self.sizes[-1]
         machines = [machine for machine in self.machines if self._has(machine, ranks)]
         times_s = [self.results[machine, ranks].virtual_time_s for machine in machines]
-        scale, unit = _scale(max(times_s))
+        scale, unit = time_scale(max(times_s))
         bars = axes.barh(machines, [time_s * scale for time_s in times_s], color=self._colours(machines), height=0.6)
-        axes.bar_label(bars, [_label(time_s, min(times_s)) for time_s in times_s], padding=4, color=_INK, fontsize=9)
+        axes.bar_label(bars, [_label(time_s, min(times_s)) for time_s in times_s], padding=4, color=INK, fontsize=9)
         axes.invert_yaxis()
         axes.margins(x=0.3)
-        axes.set_xlabel(f"virtual time [{unit}]", color=_INK)
-        axes.set_title(f"{ranks:,} ranks", color=_INK, fontsize=11)
-        _tidy(axes, grid="x")
+        axes.set_xlabel(f"virtual time [{unit}]", color=INK)
+        axes.set_title(f"{ranks:,} ranks", color=INK, fontsize=11)
+        tidy(axes, grid="x")
 
     def _draw_lines(self, axes: Axes) -> None:
         """Draw virtual time over the number of ranks."""
         from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-        scale, unit = _scale(max(result.virtual_time_s for result in self.results.values()))
+        scale, unit = time_scale(max(result.virtual_time_s for result in self.results.values()))
         for machine, colour in zip(self.machines, self._colours(self.machines), strict=True):
             sizes = [ranks for ranks in self.sizes if self._has(machine, ranks)]
             times = [self.results[machine, ranks].virtual_time_s * scale for ranks in sizes]
-            marker = _MARKERS[self.machines.index(machine) % len(_MARKERS)]
+            marker = MARKERS[self.machines.index(machine) % len(MARKERS)]
             axes.plot(sizes, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=machine)
         axes.set_xscale("log", base=2)
         axes.set_xticks(self.sizes, [f"{ranks:,}" for ranks in self.sizes])
@@ -144,31 +141,17 @@ class Comparison:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel("ranks", color=_INK)
-        axes.set_ylabel(f"virtual time [{unit}]", color=_INK)
-        axes.set_title("over the number of ranks", color=_INK, fontsize=11)
+        axes.set_xlabel("ranks", color=INK)
+        axes.set_ylabel(f"virtual time [{unit}]", color=INK)
+        axes.set_title("over the number of ranks", color=INK, fontsize=11)
         axes.legend(frameon=False, fontsize=9)
-        _tidy(axes, grid="both")
+        tidy(axes, grid="both")
 
     def _colours(self, machines: Sequence[str]) -> list[str]:
-        return [_COLOURS[self.machines.index(machine) % len(_COLOURS)] for machine in machines]
-
-
-def _scale(time_s: float) -> tuple[float, str]:
-    """Return the factor from seconds, and its unit, that makes a time at least 1."""
-    steps = ((1.0, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
-    return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
+        return [COLOURS[self.machines.index(machine) % len(COLOURS)] for machine in machines]
 
 
 def _label(time_s: float, fastest_s: float) -> str:
     """Return a bar's figure: its time, and how many times the fastest it is."""
     text = format_time(round(time_s * PS_PER_S))
     return text if time_s == fastest_s or not fastest_s else f"{text} ({time_s / fastest_s:.2g} x)"
-
-
-def _tidy(axes: Axes, *, grid: str) -> None:
-    """Leave of the frame what carries meaning."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis=grid, color="#dddddd", linewidth=0.8)  # type: ignore[arg-type]
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=_INK)

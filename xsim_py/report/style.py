@@ -1,0 +1,29 @@
+"""What all pictures have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["COLOURS", "INK", "MARKERS", "tidy", "time_scale"]
+
+# Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = "osD^vPX"
+INK = "#333333"
+
+
+def time_scale(time_s: float) -> tuple[float, str]:
+    """Return the factor from seconds, and its unit, that makes a time at least 1."""
+    steps = ((1.0, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
+    return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
+
+
+def tidy(axes: Axes, *, grid: str) -> None:
+    """Leave of the frame what carries meaning."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=grid, color="#dddddd", linewidth=0.8)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK)
