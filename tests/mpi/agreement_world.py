@@ -7,7 +7,7 @@ place, so it can come in the middle of a broadcast. Every event is followed by t
 from __future__ import annotations
 
 import copy
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,13 +17,14 @@ from xsim_py.mpi.agreement import Agreement, Ballot, Decision, Packet
 class Event(NamedTuple):
     """Something that can happen to a member.
 
-    It enters, takes the next packet from `other`, hears that `other` is dead, or (``die``) just dies. If it dies of
-    the event, only the first `sends` of its messages leave.
+    It enters, takes a packet from `other`, loses one from `other`, hears that `other` is dead, or (``die``) just dies.
+    If it dies of the event, only the first `sends` of its messages leave.
     """
 
-    kind: str  # enter, deliver, learn, die
+    kind: str  # enter, deliver, lose, learn, die
     member: int
     other: int = -1
+    place: int = 0  # of the packet among those under way
     sends: int | None = None
 
 
@@ -36,6 +37,8 @@ class World:
         As of an `Agreement`.
     gossip : bool
         Whether anyone may hear of any death at any time, and not just of those whom it waits for.
+    rough : bool
+        Whether packets may overtake each other, and those of the dead get lost: more than the protocol asks for.
     acked : list of frozenset
         What each member has acknowledged.
     kind : type
@@ -48,16 +51,18 @@ class World:
         tree: str,
         *,
         gossip: bool,
+        rough: bool = False,
         acked: list[frozenset[int]] | None = None,
         kind: type[Agreement] = Agreement,
     ) -> None:
         self.size = size
         self.gossip = gossip
+        self.rough = rough
         self.acked = acked or [frozenset()] * size
         self.members = [kind(me=me, size=size, tree=tree, failed=frozenset()) for me in range(size)]
         self.alive = set(range(size))
         self.entered: dict[int, frozenset[int]] = {}  # who, and what it knew
-        self.under_way: dict[tuple[int, int], deque[Packet]] = defaultdict(deque)
+        self.under_way: dict[tuple[int, int], list[Packet]] = defaultdict(list)
         self.sent = 0
 
     def copy(self) -> World:
@@ -68,7 +73,7 @@ class World:
             member._pending = set(member._pending)
         other.alive = set(self.alive)
         other.entered = dict(self.entered)
-        other.under_way = defaultdict(deque, {ends: deque(queue) for ends, queue in self.under_way.items() if queue})
+        other.under_way = defaultdict(list, {ends: list(queue) for ends, queue in self.under_way.items() if queue})
         return other
 
     def key(self) -> tuple[object, ...]:
@@ -95,8 +100,11 @@ class World:
 
     def possible(self) -> Iterator[Event]:
         """What can happen next, deaths aside."""
-        for ends in sorted(ends for ends, queue in self.under_way.items() if queue):
-            yield Event("deliver", ends[1], ends[0])
+        for source, member in sorted(ends for ends, queue in self.under_way.items() if queue):
+            for place in range(len(self.under_way[source, member]) if self.rough else 1):
+                yield Event("deliver", member, source, place)
+                if self.rough and source not in self.alive:
+                    yield Event("lose", member, source, place)
         dead = [member for member in range(self.size) if member not in self.alive]
         for number in sorted(self.alive):
             member = self.members[number]
@@ -108,14 +116,16 @@ class World:
 
     def happen(self, event: Event) -> int:
         """Let it happen; returns how many messages the member would send if it did not die of it."""
-        kind, number, other, sends = event
+        kind, number, other, place, sends = event
         member = self.members[number]
         out: list[tuple[int, Packet]] = []
         if kind == "enter":
             self.entered[number] = member.known
             out = member.contribute(Ballot((~(1 << number),), self.acked[number], member.known))
         elif kind == "deliver":
-            out = member.receive(other, self.under_way[other, number].popleft())
+            out = member.receive(other, self.under_way[other, number].pop(place))
+        elif kind == "lose":
+            del self.under_way[other, number][place]
         elif kind == "learn":
             out = member.learn([other])
         for to, packet in out[:sends]:

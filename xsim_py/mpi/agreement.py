@@ -9,8 +9,9 @@ has adopted and not heard, a member sends REQUEST, which is answered by UP, or b
 Who sends UP again to a new parent that has decided is answered by DOWN. Every UP and REQUEST carries the deaths that
 its sender knows of, and the receiver learns them first; so the receiver always agrees that it is the parent.
 
-**What is assumed.** A member is said to be dead only when it is, perhaps late, and not to all at once. What a member
-sent before it died arrives, in order. A driver need only report deaths of members in `Agreement.waiting_for`.
+**What is assumed.** A member is said to be dead only when it is, perhaps late, and not to all at once; a driver need
+only report deaths of members in `Agreement.waiting_for`. What the living send arrives, in any order; what the dead
+had sent may arrive or not.
 
 **What holds.** At every moment all members that live and have decided have the same decision; so all survivors have.
 It counts every one of them, and exactly the dead in ``missing`` not. It is *not* uniform among the dead: a root that
@@ -38,8 +39,8 @@ for results). Buntinas, "Scalable distributed consensus to support MPI fault tol
 over a rebuilt tree). xSim's agreement of 2014 is a reduction and a broadcast on a binomial tree. What differs: the
 trees are fixed by the number of members, so that no common knowledge of earlier failures is needed to begin.
 
-Cost: some 600 bytes a member in progress and a few microseconds a message while few are dead; nothing loops over all
-members, and repair costs the children of the dead.
+Cost: 450 bytes a member in progress, 600 with what it has under way; 4 us a message, 6 if 1,000 of 32,768 are dead.
+Nothing loops over all members, and repair costs as much as the dead have children.
 """
 
 from __future__ import annotations
@@ -165,8 +166,9 @@ TREES = {
 class Agreement:
     """One member's part in one agreement.
 
-    Every method returns what to send, in order. A member that has decided must be kept, and go on receiving, as long
-    as another may ask: until a later agreement of the same communicator is over, or all have left it.
+    Its methods return what to send, in order. A member that has decided must be kept, and go on receiving, as long as
+    another may ask: until this member has decided the next agreement among the same members, for that needed everyone
+    alive to have decided this one. The last agreement is kept until the end of the job.
 
     Parameters
     ----------
@@ -270,12 +272,11 @@ class Agreement:
 
     def _learn(self, failed: frozenset[int]) -> list[int]:
         """Take note of deaths; returns the children that are adopted by this."""
-        if failed <= self.known:
+        if failed is self.known or failed <= self.known:
             return []
-        new = sorted(failed - self.known)
-        self.known = self.known | failed if self.known else failed
         assert self.me not in failed
-        dead = [member for member in new if member in self._pending]
+        self.known = self.known | failed if self.known else failed
+        dead = sorted(self._pending & failed)
         if not self._root and self._smallest_alive() == self.me:
             self._root = True
             dead.append(0)  # all that have no ancestor left are found from the first root
