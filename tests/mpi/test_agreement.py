@@ -179,6 +179,22 @@ def test_a_late_child_of_a_dead_member_is_told_the_decision():
     assert root.waiting_for() == ()
 
 
+def test_the_last_word_of_a_root_is_not_heeded_by_whoever_knows_of_its_death():
+    """The shortest way to two decisions among the living, if it were: 2 takes that of 0, and has let 1 decide anew."""
+    members = [Agreement(me=me, size=3, tree="binomial") for me in range(3)]
+    entered = [member.contribute(Ballot((~(1 << me),), NOBODY, NOBODY)) for me, member in enumerate(members)]
+    members[0].receive(1, entered[1][0][1])
+    last_word = members[0].receive(2, entered[2][0][1])
+    [(heir, again)] = members[2].learn([0])
+    assert members[2].receive(0, dict(last_word)[2]) == []
+    [(other, decided)] = members[heir].receive(2, again)
+    assert members[1].receive(0, dict(last_word)[1]) == []
+    assert (heir, other) == (1, 2)
+    members[2].receive(1, decided)
+    assert members[1].decision == members[2].decision == ((~0b110,), {0}, {0}, True)
+    assert members[0].decision == ((~0b111,), NOBODY, NOBODY, False)
+
+
 def test_it_waits_for_children_then_for_its_parent_and_only_once_entered():
     member = Agreement(me=1, size=8, tree="binary")
     assert member.waiting_for() == ()
