@@ -53,6 +53,8 @@ def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[in
             yield index, f"the name {spec.name} is taken; {advice}"
         elif not spec.name.replace("_", "").replace("-", "").isalnum():
             yield index, f"the name {spec.name!r} is not made of letters, digits, - and _"
+        elif not spec.name[0].isalpha():
+            yield index, f"the name {spec.name!r} does not begin with a letter"
         elif spec.name in seen:
             yield index, f"there is another {spec.name} before this one"
         if (spec.nodes is None) == (spec.cores is None):

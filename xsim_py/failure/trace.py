@@ -47,7 +47,7 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
     """
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
-            return list(_events(file, csv.reader(lines), levels, problems))
+            return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
     except OSError as error:
         problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace cannot be read: {error.strerror}"))
     except (UnicodeDecodeError, csv.Error) as error:

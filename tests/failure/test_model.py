@@ -1,0 +1,141 @@
+"""What each start of a job meets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.failure.models import errors, model, times_s
+from xsim_py.failure import CallSite, Failure, Schedule
+from xsim_py.units import PS_PER_S
+
+MS = 10**9
+
+
+def test_failures_stand_in_the_order_of_time_and_rank() -> None:
+    told = model("rank=5@1.2ms", "node=3@0.5ms", "rank=1@1.2ms", per_node=2)
+    assert told.schedule() == Schedule(
+        (
+            Failure(6, MS // 2, "injected: node=3@500us"),
+            Failure(7, MS // 2, "injected: node=3@500us"),
+            Failure(1, 1_200_000_000, "injected: rank=1@1.2ms"),
+            Failure(5, 1_200_000_000, "injected: rank=5@1.2ms"),
+        ),
+        (),
+    )
+
+
+def test_the_description_and_the_command_line_add_up() -> None:
+    told = model("rank=2@2s", failures={"at": ["rank=1@1s"], "draws": [{"per": "node", "mtbf": "100h"}]})
+    times = times_s(told)
+    assert (times[1], times[2], len(times)) == (1, 2, 8)
+
+
+def test_call_sites_have_no_time_and_strike_once() -> None:
+    told = model("rank=3 before its 2nd Allreduce", "rank=1 after its first call", known_calls={"Allreduce"})
+    sites = (
+        CallSite(3, True, 2, "Allreduce", "injected: rank=3 before its 2nd Allreduce"),
+        CallSite(1, False, 1, "call", "injected: rank=1 after its 1st call"),
+    )
+    assert told.schedule() == ((), sites)
+    assert told.schedule(5, struck=[sites[0]]) == ((), sites[1:])
+
+
+def test_a_call_that_does_not_exist_is_refused() -> None:
+    text = "rank=3 before its 2nd Alreduce"
+    assert errors(text, known_calls={"Allreduce", "Send"}) == [
+        f"--fail {text}: there is no call Alreduce in mpi4py; did you mean Allreduce?"
+    ]
+    assert errors("rank=3 before its 2nd Xyz", known_calls={"Send"}) == [
+        "--fail rank=3 before its 2nd Xyz: there is no call Xyz in mpi4py"
+    ]
+
+
+def test_a_failure_at_the_very_start_happens_and_one_at_a_restart_is_over() -> None:
+    told = model("rank=1@0", "rank=2@5ms")
+    assert times_s(told) == {1: 0, 2: 0.005}
+    assert times_s(told, 0.005 - 1e-12) == {2: 0.005}
+    assert times_s(told, 0.005) == {}
+
+
+def test_a_rank_meets_the_earliest_of_its_failures() -> None:
+    told = model("rank=1@1ms", "node=0@2ms", "machine=0@3ms", per_node=4)
+    assert times_s(told) == {1: 0.001, 0: 0.002, 2: 0.002, 3: 0.002} | dict.fromkeys(range(4, 8), 0.003)
+
+
+def test_whether_anything_can_fail_is_known() -> None:
+    assert not model().any
+    for said in ("rank=1@1ms", "rank=1 before its first call", "exponential:node,mtbf=1h"):
+        assert model(said).any
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    found = errors("rank=1", "disk=3@1ms", "nod=3@1ms", failures={"at": ["rank=1@-1s", "weibull:node,mtbf=1h,shape=2"]})
+    forms = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
+    assert found == [
+        "machine description: failures.at[0]: -1s is negative; a time is zero or more",
+        f"machine description: failures.at[1]: 'weibull:node,mtbf=1h,shape=2' is no failure; write {forms}",
+        "--fail disk=3@1ms: nothing is called 'disk'; known: machine, node, rank",
+        "--fail nod=3@1ms: nothing is called 'nod'; did you mean node?",
+        f"--fail rank=1: 'rank=1' is no failure; write {forms}, exponential:node,mtbf=6.7h or trace=FILE.csv",
+    ]
+
+
+def test_what_is_not_there_cannot_fail() -> None:
+    assert errors("rank=8@1ms", "rank=-1 after its 1st Send", "node=4@1ms", "machine=1@1ms", per_node=2) == [
+        "--fail machine=1@1ms: machine 1 has no ranks; machine 0 is all there is",
+        "--fail node=4@1ms: node 4 has no ranks; there are 4, 0 to 3",
+        "--fail rank=-1 after its 1st Send: rank -1 does not exist; there are 8, 0 to 7",
+        "--fail rank=8@1ms: rank 8 does not exist; there are 8, 0 to 7",
+    ]
+    assert errors("rank=1@1s", ranks=1) == ["--fail rank=1@1s: rank 1 does not exist; rank 0 is all there is"]
+
+
+def test_nobody_dies_twice() -> None:
+    said = ["rank=1@1ms", "rank=1@2ms", "node=1@5ms", "rank=3@6ms", "rank=5 before its 1st Send", "rank=5@1s"]
+    assert errors(*said, "rank=5 after its 2nd Send", per_node=2) == [
+        "--fail rank=1@2ms: rank 1 fails twice: it is dead by then, by rank=1@1ms",
+        "--fail rank=3@6ms: rank 3 fails twice: it is dead by then, by node=1@5ms",
+        "--fail rank=5 after its 2nd Send: rank 5 fails twice: there is also rank=5 before its 1st Send",
+        "--fail rank=5 before its 1st Send: rank 5 fails twice: there is also rank=5@1s",
+    ]
+    assert errors("rank=1@1ms", "rank=1@1ms") == [
+        "--fail rank=1@1ms: rank 1 fails twice: it is dead by then, by rank=1@1ms"
+    ]
+
+
+@given(
+    st.dictionaries(st.integers(0, 7), st.integers(0, 20), max_size=8), st.integers(0, 20), st.sampled_from([1, 2, 4])
+)
+def test_each_start_meets_what_lies_after_it(times: dict[int, int], start: int, per_node: int) -> None:
+    told = model(*(f"rank={rank}@{time}s" for rank, time in times.items()), per_node=per_node)
+    after = {rank: time for rank, time in times.items() if time > start or start == 0}
+    assert times_s(told, start) == after
+    assert list(told.schedule(start * PS_PER_S).timed) == sorted(
+        told.schedule(start * PS_PER_S).timed, key=lambda f: f[1::-1]
+    )
+
+
+def test_checkpointing_takes_as_long_as_theory_says() -> None:
+    """Solve 1000 s in pieces of 50 s, each with a checkpoint of 5 s; a restart takes 10 s; a failure every 200 s.
+
+    The expected time is M exp(R/M) (exp((tau+delta)/M) - 1) T/tau = 1331.04 s when a restart may fail too (Daly 2006).
+    """
+
+    def total_s(seed: int) -> float:
+        told = model("exponential:machine,mtbf=200s", ranks=1, seed=seed)
+        now_s = 0.0
+        for _ in range(20):
+            needed_s = 55
+            while (failure_s := times_s(told, now_s)[0]) < now_s + needed_s:
+                now_s, needed_s = failure_s, 65
+            now_s += needed_s
+        return now_s
+
+    expected_s = 200 * math.exp(10 / 200) * (math.exp(55 / 200) - 1) * 20
+    totals_s = np.array([total_s(seed) for seed in range(600)])
+    assert round(expected_s, 2) == 1331.04
+    assert abs(np.mean(totals_s) - expected_s) < 3 * np.std(totals_s, ddof=1) / math.sqrt(600)

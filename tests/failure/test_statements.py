@@ -1,0 +1,105 @@
+"""What people write about failures is understood, can be written again, and is explained when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim_py.config.entries import Place
+from xsim_py.failure.statements import AtCall, Drawn, FromTrace, Timed, parse_statement
+
+HERE = Place(True, 0, 0, "--fail")
+
+LEVELS = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True)
+TIMED = st.builds(Timed, LEVELS, st.integers(0, 10**9), st.integers(0, 10**27))
+AT_CALL = st.builds(
+    AtCall, st.integers(0, 10**9), st.booleans(), st.integers(1, 10**6), st.sampled_from(["Send", "allreduce", "call"])
+)
+
+
+@given(TIMED | AT_CALL)
+def test_what_is_written_is_read_back(statement: Timed | AtCall) -> None:
+    assert parse_statement(str(statement), HERE) == statement
+    assert parse_statement(f"  {statement} ", HERE, path="failures.at[0]") == statement
+
+
+@given(st.text(max_size=20) | st.from_regex(r"\w+=[-\d]+( before| after|@)[^\n]{0,12}", fullmatch=True))
+def test_any_other_text_is_refused_and_nothing_worse(text: str) -> None:
+    found = parse_statement(text, HERE)
+    if isinstance(found, list):
+        assert all(problem.message for problem in found)
+    elif isinstance(found, Timed | AtCall):
+        assert parse_statement(str(found), HERE) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("rank=5@1.2ms", Timed("rank", 5, 1_200_000_000)),
+        ("node = 3 @ 10 ms", Timed("node", 3, 10_000_000_000)),
+        ("cabinet=0@0", Timed("cabinet", 0, 0)),
+        ("rank=5@2", Timed("rank", 5, 2 * 10**12)),
+        ("rank=3 before its 2nd Allreduce", AtCall(3, True, 2, "Allreduce")),
+        ("rank=3 after its 7th call", AtCall(3, False, 7, "call")),
+        ("rank=3 before first bcast", AtCall(3, True, 1, "bcast")),
+        ("rank=3  after  its  tenth  Send", AtCall(3, False, 10, "Send")),
+    ],
+)
+def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> None:
+    assert parse_statement(text, HERE) == meaning
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "number"), [("1st", 1), ("2nd", 2), ("3rd", 3), ("4th", 4), ("11th", 11), ("12th", 12), ("113th", 113),
+                            ("21st", 21), ("102nd", 102), ("33rd", 33)]
+)  # fmt: skip
+def test_ordinals_are_english(ordinal: str, number: int) -> None:
+    assert str(AtCall(0, True, number, "Send")) == f"rank=0 before its {ordinal} Send"
+    assert parse_statement(f"rank=0 before its {ordinal} Send", HERE) == AtCall(0, True, number, "Send")
+
+
+def test_a_law_has_the_keys_of_the_description() -> None:
+    found = parse_statement("weibull:node,mtbf=1h,shape=0.7", HERE)
+    assert isinstance(found, Drawn)
+    draw = found.draw
+    assert (draw.law, draw.per, draw.mtbf_ps, draw.shape) == ("weibull", "node", 3600 * 10**12, 0.7)
+
+
+def test_a_trace_is_a_file() -> None:
+    assert parse_statement("trace=logs/x.csv", HERE) == FromTrace(Path("logs/x.csv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rank=5", "'rank=5' is no failure; write rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce, expo"),
+        ("rank=5@-1ms", "-1ms is negative; a time is zero or more"),
+        ("rank=5@soon", "'soon' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        ("rank=5@1sec", "'1sec' has no known unit; write for example 20us"),
+        ("rank=5@", "'' is not a time"),
+        ("node=5 before its 2nd Send", "a node makes no calls; write rank=... before its 2nd Send"),
+        ("rank=5 before its 0th Send", "'0th' is not which call it is; write first, 2nd, 3rd, ..."),
+        ("rank=5 before its last Send", "'last' is not which call it is"),
+        ("rank=5 during its 2nd Send", "is no failure"),
+        ("weibul:node,mtbf=1h", "law: 'weibul' is not one of its values; did you mean weibull?"),
+        ("weibull:node,shape=2", "mtbf: missing: mean time between failures of one component."),
+        ("weibull:node,mtbf=1h,shap=2", "shap: unknown key; did you mean shape?"),
+        ("weibull:node,mtbf=1h,shape=x", "shape: 'x' is not a number above zero"),
+        ("weibull:node,mtbf=1h,mtbf=2h", "'mtbf=2h' is not a key and its value, each key once; write mtbf=6.7h"),
+        ("weibull:node,1h", "'1h' is not a key and its value"),
+    ],
+)
+def test_a_mistake_is_explained(text: str, message: str) -> None:
+    found = parse_statement(text, HERE)
+    assert isinstance(found, list)
+    assert any(message in str(problem) for problem in found), found
+
+
+@pytest.mark.parametrize("text", ["weibull:node,mtbf=1h,shape=0.7", "trace=x.csv"])
+def test_a_list_of_failures_holds_neither_laws_nor_traces(text: str) -> None:
+    found = parse_statement(text, HERE, path="failures.at[0]")
+    assert isinstance(found, list)
+    assert found[0].message.endswith("write rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce")

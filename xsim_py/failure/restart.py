@@ -1,0 +1,63 @@
+"""When a job that was aborted is started again, as the scripts around a checkpointing application do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xsim_py.errors import ConfigError
+from xsim_py.units import parse_time_ps
+
+__all__ = ["RestartPolicy"]
+
+_MOST = 1000
+_FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
+
+
+class RestartPolicy(NamedTuple):
+    """Starting an aborted job again.
+
+    Attributes
+    ----------
+    most : int
+        How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever.
+    delay_ps : int
+        From the abort to the next start.
+    """
+
+    most: int = _MOST
+    delay_ps: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> RestartPolicy:
+        """Read ``on-abort[,max=N,delay=TIME]``.
+
+        Raises
+        ------
+        ConfigError
+            It is something else; every fault is named.
+        """
+        event, *options = (part.strip() for part in text.split(","))
+        problems = [] if event == "on-abort" else [f"{event!r} is not on-abort"]
+        found = cls()._asdict()
+        for option in options:
+            name, _, value = option.partition("=")
+            try:
+                if name == "max":
+                    found["most"] = _count(value)
+                elif name == "delay":
+                    found["delay_ps"] = parse_time_ps(value)
+                else:
+                    problems.append(f"{option!r} is neither max=N nor delay=TIME")
+            except ValueError as error:
+                problems.append(f"{name}: {error}")
+        if found["delay_ps"] < 0:
+            problems.append(f"delay: {value} is negative")
+        if problems:
+            raise ConfigError("\n".join(f"restart: {text}: {problem}; write {_FORM}" for problem in problems))
+        return cls(**found)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
