@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from xsim_py import __version__
 from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.options import Parser, split_program
 from xsim_py.cli.run import add_run_parser
+from xsim_py.cli.study import add_study_parser
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,7 +75,9 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser.add_argument("--version", action="version", version=f"xsim_py {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     with_program = {"run": add_run_parser(commands), "compare": add_compare_parser(commands)}
+    add_study_parser(commands)
     add_models_parser(commands)
+    add_failures_parser(commands)
     command = argv[0] if argv else ""
     if command not in with_program:
         return parser.parse_args(argv)

@@ -48,7 +48,12 @@ class ProgressLine:
         now_s = self._clock()
         rate = (events - self._events) / max(now_s - self._since_s, 1e-9)
         self._events, self._since_s = events, now_s
-        text = f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished"
+        self.show(f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished")
+
+    def show(self, text: str) -> None:
+        """Show any text, as far as it fits."""
+        if not self._enabled:
+            return
         # A timer's signal brings us here, perhaps in the middle of a write to this stream, which then refuses another.
         with suppress(RuntimeError):
             self._stream.write(_ERASE + text[: shutil.get_terminal_size().columns - 1])

@@ -1,0 +1,188 @@
+"""``xsim study``: many runs, described in a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import assignment, positive
+from xsim_py.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from xsim_py.study import StudyResults, StudySpec
+
+__all__ = ["add_study_parser"]
+
+_BAR = 24
+
+_NOTES = """\
+Results go to a folder: runs.jsonl (a line for each run as soon as it is done), runs.csv (a row for each run),
+summary.csv (means over repetitions), results.json (everything), and the pictures. The same command again runs only
+what is missing.
+
+exit status: 0 when all runs are good, 1 when some are not, 2 bad input, 130 interrupted.
+"""
+
+
+def add_study_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = commands.add_parser(
+        "study",
+        help="run a study: many runs, described in a file; tables and pictures",
+        description="Run what is missing of a study, on all cores, and show its tables and draw its pictures.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=study)
+    add = parser.add_argument
+    add("file", nargs="?", metavar="FILE", help="a YAML file, or a preset; without one, the presets are listed")
+    add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="of the combinations, run those with for example ranks<=64, machine=gige,shmem; may be repeated",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        type=assignment,
+        metavar="PATH=VALUE",
+        help="change one entry of every machine, such as network.latency=5us; may be repeated",
+    )
+    add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
+    add("--fresh", action="store_true", help="forget the results that are there, and start over")
+    add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
+    add("--quiet", action="store_true", help="print nothing but the table, and what went wrong")
+    add("--schema", action="store_true", help="print the JSON Schema of studies, for editors")
+
+
+def study(args: Namespace) -> int:
+    """Run the command and return the exit status."""
+    if args.schema:
+        from xsim_py.study.loader import json_schema
+
+        print(json.dumps(json_schema(), indent=2))
+        return 0
+    if args.file is None:
+        _list_presets()
+        return 0
+    from xsim_py.study import load_study
+
+    spec = load_study(args.file)
+    return _list_runs(spec, args) if args.list else _run(spec, args)
+
+
+def _list_presets() -> None:
+    from xsim_py.study import load_study
+    from xsim_py.study.loader import presets
+
+    width = max(map(len, presets()), default=0) + 2
+    for name in presets():
+        print(f"{name:<{width}}{load_study(name).description}")
+
+
+def _list_runs(spec: StudySpec, args: Namespace) -> int:
+    """Print a table of the runs, with what came of those that are done."""
+    from xsim_py.report import Table
+    from xsim_py.study import plan_runs
+    from xsim_py.study.conduct import conditions, results_folder
+    from xsim_py.study.store import read_outcomes
+
+    runs = plan_runs(spec, only=conditions(args.only), overrides=dict(args.overrides))
+    outcomes = read_outcomes(results_folder(spec, args.out))
+    columns: dict[str, list[Any]] = {name: [run.columns[name] for run in runs] for name in runs[0].columns}
+    columns["state"] = [outcomes[run.key]["ended"] if run.key in outcomes else "" for run in runs]
+    print(Table("runs", columns).to_text(max_rows=None))
+    return 0
+
+
+def _run(spec: StudySpec, args: Namespace) -> int:
+    """Run what is missing, print the table, and say where everything is."""
+    from xsim_py.study import run_study
+    from xsim_py.study.conduct import results_folder
+
+    line = ProgressLine(sys.stderr, wanted=not args.quiet)
+    folder = results_folder(spec, args.out)
+    bar = _Bar(line, None if args.quiet else spec.name, folder)
+    try:
+        results = run_study(
+            spec,
+            out=folder,
+            jobs=args.jobs,
+            only=args.only,
+            overrides=dict(args.overrides),
+            fresh=args.fresh,
+            progress=bar.update,
+        )
+    except KeyboardInterrupt:
+        line.clear()
+        print(f"xsim: interrupted: {bar.done:,} of {bar.planned:,} runs are done and kept", file=sys.stderr)
+        print("xsim: the same command goes on with the rest", file=sys.stderr)
+        return 130
+    finally:
+        line.clear()
+    print(results.shown().to_text(max_rows=None))
+    for complaint in results.complaints():
+        print(complaint if complaint.startswith(" ") else f"xsim: {complaint}", file=sys.stderr)
+    if not args.quiet:
+        _say_where(results, folder)
+    return 1 if results.failed else 0
+
+
+def _say_where(results: StudyResults, folder: Path) -> None:
+    names = [path.name for path in results.written]
+    print(f"xsim: wrote {', '.join(names[:-1])} and {names[-1]} in {folder}", file=sys.stderr)
+    if results.not_drawn:
+        print(f"xsim: no picture: {results.not_drawn}", file=sys.stderr)
+
+
+class _Bar:
+    """Tells how far a study is: in one line at first, and then in a live one on a terminal."""
+
+    def __init__(self, line: ProgressLine, name: str | None, folder: Path) -> None:
+        self._line = line
+        self._name = name
+        self._folder = folder
+        self._first: int | None = None
+        self._since_s = time.perf_counter()
+        self.done = 0
+        self.planned = 0
+
+    def update(self, done: int, planned: int, failed: int) -> None:
+        """Show it."""
+        self.done, self.planned = done, planned
+        if self._first is None:
+            self._first = done
+            before = f", {done:,} of them done before" if done else ""
+            if self._name is not None:
+                text = f"xsim: version {__version__}, study {self._name}: {planned:,} runs{before}; in {self._folder}"
+                print(text, file=sys.stderr)
+        filled = _BAR * done // planned
+        parts = [f"{'#' * filled}{'.' * (_BAR - filled)} {done:,} of {planned:,} runs"]
+        if failed:
+            parts.append(f"{failed:,} not good")
+        self._line.show("  ".join([*parts, *self._times(done - self._first, planned - done)]))
+
+    def _times(self, done: int, left: int) -> list[str]:
+        elapsed_s = time.perf_counter() - self._since_s
+        told = [_clock(elapsed_s)]
+        if done and left:
+            told.append(f"about {_clock(elapsed_s / done * left)} left")
+        return told
+
+
+def _clock(time_s: float) -> str:
+    minutes, seconds = divmod(round(time_s), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"

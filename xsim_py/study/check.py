@@ -1,0 +1,134 @@
+"""What cannot stand together in one study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Final
+
+from xsim_py.config.kinds import nearest
+from xsim_py.config.loader import every_path
+from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
+from xsim_py.study.condition import Condition
+from xsim_py.study.description import OPTIONS, StudySpec
+from xsim_py.study.kinds import Given
+
+__all__ = ["ALWAYS_KNOWN", "contradictions"]
+
+# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
+Contradiction = tuple[str, str, tuple[str, ...]]
+
+ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
+"""What a template may name beside the variables and the options that are given."""
+
+_PICTURES: Final = (".png", ".svg", ".pdf")
+
+
+def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
+    """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    yield from _options(spec)
+    yield from _variables(spec)
+    yield from _templates(spec)
+    yield from _captures(spec)
+    yield from _conditions("only", spec.only, key_columns(spec))
+    yield from _columns(spec)
+    yield from _plots(spec)
+
+
+def _options(spec: StudySpec) -> Iterator[Contradiction]:
+    for key in ("program", "ranks"):
+        if spec.given(key) is None and key not in spec.sweep:
+            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].metadata['help']}", ("sweep",)
+    for name in spec.sweep:
+        fixed = name if name in OPTIONS and spec.given(name) is not None else f"set.{name}"
+        if fixed == name or name in spec.overrides:
+            yield f"sweep.{name}", f"{fixed} gives this one value, and sweep others", (fixed,)
+    if "seed" in spec.sweep and spec.repetitions > 1:
+        yield "repetitions", "repetitions have seeds of their own, and sweep has others: use one of the two", ("sweep",)
+
+
+def _variables(spec: StudySpec) -> Iterator[Contradiction]:
+    """A variable that changes nothing would make runs that are the same and look different."""
+    used = {name for _, given in _all_given(spec) for name in given.names()}
+    for name in spec.sweep:
+        path = f"sweep.{name}"
+        if name in RESERVED:
+            yield path, "the results have a column of this name; choose another", ()
+        elif "." in name and name not in every_path():
+            yield path, f"no entry of a machine{nearest(name, every_path())}", ()
+        elif "." not in name and name not in OPTIONS and name not in used:
+            known = nearest(name, OPTIONS)
+            yield path, f"this is neither an option of a run nor used in a template{known}", tuple(OPTIONS)
+    for name in spec.overrides:
+        if name not in every_path():
+            yield f"set.{name}", f"no entry of a machine{nearest(name, every_path())}", ()
+
+
+def _templates(spec: StudySpec) -> Iterator[Contradiction]:
+    known = {*spec.sweep, *ALWAYS_KNOWN, *(key for key in OPTIONS if spec.given(key) is not None)}
+    for path, given in _all_given(spec):
+        for name in given.names():
+            if name not in known:
+                yield path, f"no variable {name}{nearest(name, known and sorted(known))}", ("sweep",)
+
+
+def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
+    """Everything that may be a template, with its path."""
+    for key in OPTIONS:
+        given = spec.given(key)
+        if given is not None:
+            yield key, given
+    for name, given in spec.overrides.items():
+        yield f"set.{name}", given
+    for name, values in spec.sweep.items():
+        for value in values:
+            yield f"sweep.{name}", value.given
+
+
+def _captures(spec: StudySpec) -> Iterator[Contradiction]:
+    for name in spec.capture:
+        if name in RESERVED or name in spec.sweep or name in ALWAYS_KNOWN:
+            yield f"capture.{name}", "the results have a column of this name already; choose another", ("sweep",)
+
+
+def _conditions(path: str, conditions: Iterable[Condition], columns: list[str]) -> Iterator[Contradiction]:
+    for index, condition in enumerate(conditions):
+        try:
+            condition.check(columns)
+        except ValueError as error:
+            yield f"{path}[{index}]", str(error), ("sweep",)
+
+
+def _columns(spec: StudySpec) -> Iterator[Contradiction]:
+    for name in spec.table or ():
+        if name not in metric_names(spec):
+            yield "table", f"there are no means of {name}{nearest(name, metric_names(spec))}", ("capture",)
+
+
+def _plots(spec: StudySpec) -> Iterator[Contradiction]:
+    files: list[str] = []
+    for index, plot in enumerate(spec.plots):
+        path = f"plots[{index}]"
+        if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in _PICTURES:
+            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(_PICTURES)} file", ()
+        if plot.file in files:
+            yield f"{path}.file", "another plot has the same file", ()
+        files.append(plot.file)
+        yield from _plot_columns(spec, index)
+        yield from _conditions(f"{path}.only", plot.only, key_columns(spec))
+
+
+def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
+    plot, path = spec.plots[index], f"plots[{index}]"
+    if plot.x in metric_names(spec) and plot.series is None:
+        yield f"{path}.series", f"{plot.x} is measured: name the columns whose values tell the lines apart", ("sweep",)
+    choices = {
+        "x": ((plot.x,), key_columns(spec) + metric_names(spec)),
+        "y": (plot.y, metric_names(spec)),
+        "series": (plot.series or (), key_columns(spec)),
+    }
+    for key, (names, known) in choices.items():
+        for name in names:
+            if name not in known:
+                there = "is no number" if name in column_names(spec) else "does not exist"
+                yield f"{path}.{key}", f"the column {name!r} {there}{nearest(name, known)}", ("sweep", "capture")

@@ -1,0 +1,56 @@
+"""The columns of a study's table: which there are, and in what units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xsim_py.study.description import StudySpec
+
+__all__ = ["MEASURED", "RESERVED", "column_names", "key_columns", "metric_names", "unit_of"]
+
+MEASURED: Final[dict[str, str]] = {
+    "ended": "",
+    "exit_status": "",
+    "virtual_time_s": "s",
+    "events": "",
+    "messages": "",
+    "bytes": "B",
+    "cpu_s": "s",
+    "wall_s": "s",
+    "peak_rss_bytes": "B",
+    "config_hash": "",
+    "digest": "",
+}
+"""What every run says of itself, and in what unit."""
+
+_FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
+_ALWAYS: Final = ("ranks", "machine")
+_SUFFIXES: Final = {**dict.fromkeys(("ps", "ns", "us", "ms", "s", "min", "h")), "bytes": "B"}
+
+RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
+"""Names that no variable and no captured value may have."""
+
+
+def key_columns(spec: StudySpec) -> list[str]:
+    """The columns that say which combination a run is of: the variables, and what is the same for all runs."""
+    return [*spec.sweep, *(name for name in _ALWAYS if name not in spec.sweep)]
+
+
+def metric_names(spec: StudySpec) -> list[str]:
+    """The columns that hold a number for each run, of which there are means."""
+    return [*(name for name in MEASURED if name not in _FINGERPRINTS), *spec.capture]
+
+
+def column_names(spec: StudySpec) -> list[str]:
+    """All columns of the runs, in order."""
+    seed = [] if "seed" in spec.sweep else ["seed"]
+    return [*key_columns(spec), "repetition", *seed, *MEASURED, *spec.capture]
+
+
+def unit_of(spec: StudySpec, column: str) -> str:
+    """The unit of a column; that of a captured value without one shows in its name's end, as in ``total_us``."""
+    if column in spec.capture:
+        suffix = column.rpartition("_")[2]
+        inferred = (_SUFFIXES[suffix] or suffix) if "_" in column and suffix in _SUFFIXES else ""
+        return spec.capture[column].unit or inferred
+    return MEASURED.get(column, "")

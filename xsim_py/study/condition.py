@@ -1,0 +1,88 @@
+"""Conditions on the columns of a run: ``ranks<=64``, ``machine=gige,shmem``, ``ranks<=1024 or machine=gige``."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from xsim_py.config.kinds import nearest
+from xsim_py.study.template import NAME, Scalar, text_of
+
+__all__ = ["Condition"]
+
+_COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_FORM: Final = re.compile(rf"\s*(?P<name>{NAME.pattern})\s*(?P<sign><=|>=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
+_OR: Final = re.compile(r"\s+or\s+")
+
+
+class _Test(NamedTuple):
+    name: str
+    sign: str
+    values: tuple[str, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        if self.sign in _COMPARISONS:
+            number = _number(value)
+            return number is not None and _COMPARISONS[self.sign](number, float(self.values[0]))
+        among = any(_same(value, other) for other in self.values)
+        return among != (self.sign == "!=")
+
+
+class Condition:
+    """One or more comparisons of a column with a value, of which one has to hold.
+
+    ``=`` and ``!=`` take several values with commas between them, and compare numbers as numbers.
+
+    Raises
+    ------
+    ValueError
+        When the text is no condition.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tests = [_test(part, text) for part in _OR.split(text)]
+
+    def __repr__(self) -> str:
+        return f"Condition({self.text!r})"
+
+    def check(self, columns: Iterable[str]) -> None:
+        """Raise a ValueError when it is about a column that is not among these."""
+        known = list(columns)
+        for test in self._tests:
+            if test.name not in known:
+                raise ValueError(f"{self.text!r}: there is no {test.name} here{nearest(test.name, known)}")
+
+    def holds(self, row: Mapping[str, Scalar]) -> bool:
+        """Whether it holds for a run with these columns."""
+        return any(test.holds(row[test.name]) for test in self._tests)
+
+
+def _test(part: str, whole: str) -> _Test:
+    match = _FORM.fullmatch(part)
+    if match is None:
+        raise ValueError(f"{whole!r} is not a condition; write for example ranks<=64 or machine=gige,shmem")
+    sign = "=" if match["sign"] == "==" else match["sign"]
+    values = tuple(value.strip() for value in match["value"].split(","))
+    if sign in _COMPARISONS and (len(values) != 1 or _number(values[0]) is None):
+        raise ValueError(f"{whole!r}: {match['name']} {sign} compares numbers, and {match['value'].strip()!r} is none")
+    return _Test(match["name"], sign, values)
+
+
+def _number(value: Scalar) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except ValueError:
+        return None
+
+
+def _same(value: Scalar, other: str) -> bool:
+    numbers = _number(value), _number(other)
+    return text_of(value) == other or (None not in numbers and numbers[0] == numbers[1])

@@ -1,0 +1,142 @@
+"""A study from its file to its results."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from xsim_py.errors import ConfigError
+from xsim_py.study.condition import Condition
+from xsim_py.study.description import StudySpec
+from xsim_py.study.loader import load_study
+from xsim_py.study.plan import Run, plan_runs
+from xsim_py.study.results import StudyResults
+from xsim_py.study.store import Store
+from xsim_py.study.task import Outcome, Task
+from xsim_py.study.workers import do_in_executor, do_in_workers
+
+__all__ = ["conditions", "results_folder", "run_study"]
+
+
+def run_study(
+    study: str | Path | Mapping[str, Any] | StudySpec,
+    *,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    only: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    progress: Callable[[int, int, int], None] | None = None,
+    executor: Executor | None = None,
+) -> StudyResults:
+    """Run what is missing of a study, and write and draw its results.
+
+    Parameters
+    ----------
+    study : str, path, mapping or StudySpec
+        A YAML file, a preset such as ``xsim-fig1``, or what such a file would hold.
+    out : path, optional
+        The folder for the results, which is made if need be; default: the study's name and ``-results``. Runs whose
+        results are there already are not run again.
+    jobs : int, optional
+        How many runs at once; default: as many as there are cores.
+    only : sequence of str, optional
+        Conditions, such as ``ranks<=64``, on the combinations to run.
+    overrides : mapping, optional
+        Entries of every machine, as in `xsim_py.simulate`.
+    fresh : bool, optional
+        Forget results that are there.
+    progress : callable, optional
+        Called with the number of runs that are done, that are planned, and that are not good, at first and after each.
+    executor : concurrent.futures.Executor, optional
+        Does the runs, in place of worker processes of this computer.
+
+    Returns
+    -------
+    StudyResults
+        The tables; written to the folder too, with the pictures.
+
+    Raises
+    ------
+    ConfigError
+        The input is wrong; nothing was run.
+    KeyboardInterrupt
+        Ctrl-C. What is done is on disk, and the same call goes on with the rest.
+    """
+    spec = study if isinstance(study, StudySpec) else load_study(study)
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs: {jobs} is less than 1")
+    planned = plan_runs(spec, only=conditions(only), overrides=overrides)
+    folder = results_folder(spec, out)
+    with Store(folder, fresh=fresh) as store:
+        todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
+        tasks = [_task(spec, run) for run in todo]
+        work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or _cores())
+        try:
+            with closing(work) as outcomes:
+                _collect(StudyResults(spec, planned, store.outcomes), todo, outcomes, store, progress)
+        finally:
+            results = StudyResults(spec, planned, store.outcomes)
+            results.write(folder)
+    results.draw(folder)
+    return results
+
+
+def results_folder(spec: StudySpec, out: str | Path | None) -> Path:
+    """Where the results go: the folder that was asked for, or one with the study's name."""
+    return Path(f"{spec.name}-results" if out is None else out)
+
+
+def conditions(texts: Sequence[str]) -> list[Condition]:
+    """The conditions that a user gave beside the study's own."""
+    try:
+        return [Condition(text) for text in texts]
+    except ValueError as error:
+        raise ConfigError(f"--only {error}") from None
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_missing(run: Run, outcome: Outcome | None) -> bool:
+    """Whether a run has to be done: for the first time, or because it only failed for want of something here."""
+    if outcome is None or outcome["ended"] in ("crashed", "error"):
+        return True
+    limit_s, before_s = run.arguments["wall_limit_s"], outcome.get("wall_limit_s")
+    return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
+
+
+def _task(spec: StudySpec, run: Run) -> Task:
+    captures = {name: (capture.pattern.pattern, capture.take) for name, capture in spec.capture.items()}
+    return Task(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None)
+
+
+def _collect(
+    before: StudyResults,
+    todo: Sequence[Run],
+    outcomes: Iterable[tuple[int, Outcome]],
+    store: Store,
+    progress: Callable[[int, int, int], None] | None,
+) -> None:
+    """Keep what comes of each run at once, and tell how far it is."""
+    missing = {run.key for run in todo}
+    rows = Counter(run.key for run in before.planned)
+    done = sum(run.key not in missing for run in before.planned)
+    failed = sum(run.key not in missing for run in before.failed)
+    if progress is not None:
+        progress(done, len(before.planned), failed)
+    for number, outcome in outcomes:
+        run = todo[number]
+        outcome["wall_limit_s"] = run.arguments["wall_limit_s"]
+        store.add(run.key, run.settings, run.columns, outcome)
+        done += rows[run.key]
+        failed += 0 if before.is_good(outcome) else rows[run.key]
+        if progress is not None:
+            progress(done, len(before.planned), failed)

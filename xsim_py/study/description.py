@@ -1,0 +1,246 @@
+"""What a study may say: one dataclass a section, one field a key.
+
+As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are made from
+it. An option of a run has the name that it has on the command line of ``xsim run``.
+"""
+
+# ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from xsim_py.config import kinds
+from xsim_py.config.entries import Place, Problem
+from xsim_py.config.kinds import Choice, Integer, ListOf, Scalar, Section, option, options
+from xsim_py.report.result import ENDINGS
+from xsim_py.study.condition import Condition
+from xsim_py.study.kinds import (
+    ANY,
+    CONDITION,
+    Given,
+    MachineEntry,
+    Named,
+    Swept,
+    Templated,
+    TemplatedList,
+    TextOrList,
+    Values,
+)
+
+__all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "StudySpec", "option_kind"]
+
+_MOST: Final = 2**31 - 1
+_SCALES: Final = Choice(("linear", "log", "log2"))
+
+
+def _pattern(value: object) -> re.Pattern[str]:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a regular expression; put it in quotes")
+    try:
+        pattern = re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    if pattern.groups != 1:
+        raise ValueError(f"{value!r} has {pattern.groups} groups; put what is to be captured, and only that, in ( )")
+    return pattern
+
+
+_PATTERN: Final = Scalar(_pattern, {"type": "string"}, "a regular expression with one group")
+_COLUMN: Final = Scalar(kinds.TEXT.parse, {"type": "string"}, "a column of the runs")
+_COLUMNS: Final = TextOrList(_COLUMN, "a column of the runs, or a list of columns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureSpec:
+    """One entry of ``capture``: a value that the program prints."""
+
+    pattern: re.Pattern[str] = option(
+        "pattern",
+        _PATTERN,
+        "Regular expression for one line of output; its one group is the value.",
+        default=re.compile("()"),
+        required=True,
+    )
+    unit: str = option(
+        "unit", kinds.TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s"
+    )
+    take: str = option(
+        "take",
+        Choice(("last", "first", "min", "max", "mean", "sum", "count")),
+        "Which value, or what of all values, when several lines match.",
+        default="last",
+    )
+
+
+@dataclass(frozen=True)
+class _Capture:
+    """A capture: a regular expression alone, or a section."""
+
+    words: str = "a regular expression with one group, or a section {pattern: ..., unit: s}"
+
+    def read(self, entry: Any, path: str, reading: Any) -> Any:
+        """The section; a pattern alone is one with defaults."""
+        if isinstance(entry.value, dict):
+            return Section(CaptureSpec).read(entry, path, reading)
+        pattern = _PATTERN.read(entry, path, reading)
+        return pattern if pattern is kinds.REFUSED else CaptureSpec(pattern=pattern)
+
+    def schema(self) -> dict[str, Any]:
+        """Either."""
+        return {"anyOf": [_PATTERN.schema(), Section(CaptureSpec).schema()]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotSpec:
+    """One entry of ``plots``: a picture of means over repetitions, with standard errors."""
+
+    file: str = option(
+        "file", kinds.TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True
+    )
+    title: str = option("title", kinds.TEXT, "Stands over the picture.", shown="the study's name")
+    x: str = option("x", _COLUMN, "The column along the x axis.", default="", required=True)
+    y: tuple[str, ...] = option(
+        "y", _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
+    )
+    series: tuple[str, ...] | None = option(
+        "series", _COLUMNS, "Variables with a line for each value: the first gives the colour, the others the dashes.",
+        shown="all variables but that of the x axis",
+    )  # fmt: skip
+    only: tuple[Condition, ...] = option(
+        "only", ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
+    )
+    x_scale: str = option("x_scale", _SCALES, "Scale of the x axis.", default="linear")
+    y_scale: str = option("y_scale", _SCALES, "Scale of the y axis.", default="linear")
+    x_label: str = option("x_label", kinds.TEXT, "Name of the x axis.", shown="the column and its unit")
+    y_label: str = option("y_label", kinds.TEXT, "Name of the y axis.", shown="the column and its unit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptSpec:
+    """Section ``accept``: which runs are good; the others are counted, listed, and in no mean."""
+
+    ended: tuple[str, ...] = option(
+        "ended",
+        TextOrList(
+            Scalar(Choice(ENDINGS).parse, {"enum": list(ENDINGS)}, "an ending"), "one ending, or a list of them"
+        ),
+        "How a good run ends: finished, aborted, stalled or wall limit.",
+        default=("finished",),
+        shown="finished",
+    )
+    exit_status: tuple[int, ...] = option(
+        "exit_status",
+        TextOrList(Integer(0, 255), "one exit status, or a list of them"),
+        "With which exit status.",
+        default=(0,),
+        shown="0",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySpec:
+    """A whole study, checked."""
+
+    name: str = option("name", kinds.TEXT, "A short name.", default="", shown="the file's name")
+    description: str = option("description", kinds.TEXT, "One line about it.", default="")
+    source: str = option("source", kinds.TEXT, "Where the experiment comes from.", default="")
+    program: Given | None = option(
+        "program",
+        Templated(kinds.TEXT, "text"),
+        "The program: a file beside the study or one of those that come with xsim_py (apps/ring.py), a module's name "
+        "or Python text, as kind says.",
+    )
+    kind: Given | None = option(
+        "kind", Templated(Choice(("script", "module", "code")), "a kind"), "What the program is.", shown="script"
+    )
+    args: Given | None = option(
+        "args", TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments."
+    )
+    ranks: Given | None = option("ranks", Templated(Integer(1, _MOST), "a number"), "Number of virtual ranks.")
+    machine: Given | None = option(
+        "machine", Templated(kinds.TEXT, "a machine"), "A preset, or a YAML file beside the study.", shown="gige"
+    )
+    overrides: Mapping[str, Given] = option(
+        "set",
+        Named(MachineEntry(), "entries of the machine such as {network.latency: 5us}"),
+        "Entries of the machine that are changed, by their dotted path.",
+        default=dict,
+    )
+    seed: Given | None = option(
+        "seed", Templated(Integer(0, 2**63 - 1), "a number"), "Seed of the first repetition; the next has one more.",
+        shown="0",
+    )  # fmt: skip
+    shards: Given | None = option("shards", Templated(Integer(1, _MOST), "a number"), "Shards of a run.", shown="1")
+    compute: Given | None = option(
+        "compute",
+        Templated(Choice(("none", "measured")), "a word"),
+        "What computing costs.",
+        shown="what the machine says",
+    )
+    wall_limit_ps: Given | None = option(
+        "wall_limit", Templated(kinds.TIME, "a time"), "End a run after so long on your wall clock.", shown="no limit"
+    )
+    sweep: Mapping[str, tuple[Swept, ...]] = option(
+        "sweep",
+        Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
+        "The variables: every combination of their values is run. A variable named as an option is that option, one "
+        "named as an entry of the machine (network.latency) is that entry, and all can stand in templates: {ranks}.",
+        default=dict,
+    )
+    only: tuple[Condition, ...] = option(
+        "only", ListOf(CONDITION, "a list of conditions"), "Leave out combinations that break a condition.", default=()
+    )
+    repetitions: int = option(
+        "repetitions", Integer(1, 10**6), "Runs of each combination, each with another seed.", default=1
+    )
+    run_in: str = option(
+        "run_in",
+        Choice(("scratch", "study")),
+        "Where a run takes place: in an empty folder of its own that goes when it ends, or in the study's folder.",
+        default="scratch",
+    )
+    accept: AcceptSpec = option("accept", Section(AcceptSpec), "Which runs are good.", default=AcceptSpec)
+    capture: Mapping[str, CaptureSpec] = option(
+        "capture",
+        Named(_Capture(), "names and regular expressions such as {time_us: 'time: ([0-9.]+) us'}"),
+        "Values that the program prints, by the name of their column.",
+        default=dict,
+    )
+    table: tuple[str, ...] | None = option(
+        "table", _COLUMNS, "Columns whose means are printed.", shown="virtual_time_s, and whatever is captured"
+    )
+    plots: tuple[PlotSpec, ...] = option(
+        "plots", ListOf(Section(PlotSpec), "a list of plots", least=0), "Pictures.", default=()
+    )
+    folder: Path = Path()
+    """Of the study's file."""
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def problem(self, path: str, message: str) -> Problem:
+        """What is wrong with the key at ``path``, with the place of that key or of the section that it belongs to."""
+        where = path
+        while where and where not in self.places:
+            where = re.sub(r"(?:^[^.\[]+|\.[^.\[]*|\[\d+\])$", "", where)
+        return Problem(self.places[where], path, message)
+
+    def given(self, key: str) -> Given | None:
+        """What the study says of an option of the run, apart from a sweep over it."""
+        found: Given | None = getattr(self, OPTIONS[key].name)
+        return found
+
+
+OPTIONS: Final = {
+    f.metadata["key"]: f for f in options(StudySpec) if isinstance(f.metadata["kind"], Templated | TemplatedList)
+}
+"""The options of a run, which may be swept over and be templates, by their key."""
+
+
+def option_kind(key: str) -> kinds.Kind:
+    """What the value of an option has to be, once it is filled in."""
+    kind = OPTIONS[key].metadata["kind"]
+    return TextOrList(kind.items, kind.words) if isinstance(kind, TemplatedList) else kind.kind

@@ -1,0 +1,324 @@
+"""The kinds of value that only a study has: templates, values to sweep over, and sections with names of one's own.
+
+They stand beside those of `xsim_py.config.kinds`: each knows how it is checked and how JSON Schema says the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from xsim_py.config.entries import Entry, from_python
+from xsim_py.config.kinds import REFUSED, Kind, ListOf, Reading, Scalar
+from xsim_py.study.condition import Condition
+from xsim_py.study.template import NAME, Template, Value, is_template
+from xsim_py.study.template import Scalar as PlainScalar
+
+__all__ = [
+    "ANY",
+    "CONDITION",
+    "PLAIN",
+    "Given",
+    "MachineEntry",
+    "Named",
+    "Swept",
+    "Templated",
+    "TemplatedList",
+    "TextOrList",
+    "Values",
+]
+
+_MOST_VALUES: Final = 100_000
+_RANGE: Final = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*(?:([*+])\s*(\d+))?\s*", re.ASCII)
+_TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
+
+
+def _scalar(value: object) -> PlainScalar:
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError("a value is missing here")
+    return value
+
+
+def _condition(value: object) -> Condition:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a condition; write for example ranks<=64")
+    return Condition(value)
+
+
+ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
+CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value as it was written, to be filled in for each run: a scalar, a template, or a list of these; or nothing."""
+
+    entry: Entry
+    kind: Kind
+
+    def fill(self, value_of: Callable[[str], Value | None]) -> Value | None:
+        """The value of one run.
+
+        Raises
+        ------
+        ValueError
+            When a template cannot be filled in.
+        """
+        value = self.entry.value
+        if isinstance(value, list):
+            return [word for item in value for word in _words(item.value, value_of)]
+        return _filled(value, value_of)
+
+    def names(self) -> Iterator[str]:
+        """The variables that it needs."""
+        items = self.entry.value if isinstance(self.entry.value, list) else [self.entry]
+        for item in items:
+            if is_template(item.value):
+                yield from sorted(Template(item.value).names)
+
+    def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
+        """The value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
+        try:
+            value = self.fill(value_of)
+        except ValueError as error:
+            return reading.refuse(self.entry, path, str(error))
+        if value is None:
+            return None
+        entry = from_python(value, place=self.entry.place)
+        return self.kind.read(Entry(entry.value, entry.place, entry.place, self.entry.folder), path, reading)
+
+
+def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None:
+    def present(name: str) -> Value:
+        found = value_of(name)
+        if found is None:
+            raise ValueError(f"{value!r}: {name} has no value in this run")
+        return found
+
+    return Template(value).fill(present) if is_template(value) else value
+
+
+def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
+    """What an item of a list becomes: one word, or all of a list that it names."""
+    filled = _filled(value, value_of)
+    if isinstance(filled, list):
+        return filled
+    return [] if filled is None else [filled]
+
+
+@dataclass(frozen=True)
+class Templated:
+    """A value of some kind, or a template that becomes one."""
+
+    kind: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The value as it was written, in the kind that it will have to be."""
+        if not is_template(entry.value):
+            checked = self.kind.read(entry, path, reading)
+        else:
+            checked = _well_formed(entry, path, reading)
+        return REFUSED if checked is REFUSED else Given(entry, self.kind)
+
+    def schema(self) -> dict[str, Any]:
+        """The kind's own schema, or a template's."""
+        return {"anyOf": [self.kind.schema(), _TEMPLATE_SCHEMA]}
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """A scalar or a list of scalars; what it means is for a machine description to say."""
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The value, as Python has it."""
+        if isinstance(entry.value, list):
+            return ListOf(ANY, "a list of values", least=0).read(entry, path, reading)
+        return ANY.read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """A scalar, or an array."""
+        return {"anyOf": [ANY.schema(), {"type": "array", "items": ANY.schema()}]}
+
+
+@dataclass(frozen=True)
+class MachineEntry:
+    """A value for an entry of the machine, or a template that becomes one; nothing leaves it as it is."""
+
+    words: str = "a value of the machine description"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The value as it was written."""
+        if isinstance(entry.value, list):
+            return TemplatedList(ANY, "a list of values").read(entry, path, reading)
+        return Given(entry, PLAIN) if entry.value is None else Templated(ANY, self.words).read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """Whatever a sweep may hold."""
+        return {"anyOf": [PLAIN.schema(), {"type": "null"}]}
+
+
+@dataclass(frozen=True)
+class TemplatedList:
+    """A list of templated values, or one template that becomes a list."""
+
+    items: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The list as it was written."""
+        if is_template(entry.value):
+            return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
+        if not isinstance(entry.value, list):
+            return reading.refuse(entry, path, f"{entry.value!r} is not a list; write {self.words}")
+        item = Templated(self.items, self.words)
+        read = [item.read(each, f"{path}[{index}]", reading) for index, each in enumerate(entry.value)]
+        return REFUSED if REFUSED in read else self._given(entry)
+
+    def _given(self, entry: Entry) -> Given:
+        return Given(entry, TextOrList(self.items, self.words))
+
+    def schema(self) -> dict[str, Any]:
+        """An array, or a template."""
+        item = Templated(self.items, self.words).schema()
+        return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
+
+
+def _well_formed(entry: Entry, path: str, reading: Reading) -> Any:
+    try:
+        return Template(entry.value)
+    except ValueError as error:
+        return reading.refuse(entry, path, str(error))
+
+
+@dataclass(frozen=True)
+class Named:
+    """A section whose keys are names of one's own, each with a value of the same kind; read as a dict."""
+
+    kind: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The values, by name."""
+        if not isinstance(entry.value, dict):
+            return reading.refuse(entry, path, f"write {self.words}")
+        found = {}
+        for name, item in entry.value.items():
+            here = f"{path}.{name}"
+            reading.entries[here] = item
+            if not NAME.fullmatch(name):
+                advice = "a name has letters, digits and _, and may have dots between"
+                reading.refuse(Entry(name, item.key_place, item.key_place, item.folder), here, advice)
+            elif (value := self.kind.read(item, here, reading)) is not REFUSED:
+                found[name] = value
+        return found
+
+    def schema(self) -> dict[str, Any]:
+        """An object with any names."""
+        names = {"pattern": f"^{NAME.pattern}$"}
+        return {"type": "object", "additionalProperties": self.kind.schema(), "propertyNames": names}
+
+
+class Swept(NamedTuple):
+    """One value of a variable: what the tables call it, and what it is."""
+
+    label: PlainScalar
+    given: Given
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a variable: a list, a range, or a section of labels and values; read as a tuple of `Swept`."""
+
+    words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The values, each with its label."""
+        if isinstance(entry.value, dict):
+            items: list[tuple[Any, Entry]] = list(entry.value.items())
+        elif isinstance(entry.value, list):
+            items = [(item.value, item) for item in entry.value]
+        else:
+            try:
+                items = [(number, Entry(number, *entry_places(entry))) for number in _range(entry.value)]
+            except ValueError as error:
+                return reading.refuse(entry, path, str(error))
+        if not items:
+            return reading.refuse(entry, path, f"there is no value to take; write {self.words}")
+        before = len(reading.problems)
+        read = tuple(self._value(label, item, path, reading) for label, item in items)
+        labels = [label for label, _ in items]
+        for index, (label, item) in enumerate(items):
+            if label in labels[:index]:
+                reading.refuse(item, path, f"the value {label!r} is there twice")
+        return REFUSED if len(reading.problems) > before else read
+
+    def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Swept:
+        """One value; what kind it has to be shows only where it is used."""
+        if isinstance(label, list | dict) or label is None:
+            advice = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
+            reading.refuse(item, path, advice)
+        parts = item.value if isinstance(item.value, list) else [item]
+        for part in parts:
+            if isinstance(part.value, dict | list) or (part.value is None and part is not item):
+                reading.refuse(part, path, "a value is text, a number, true or false, or a list of these")
+            elif is_template(part.value):
+                _well_formed(part, path, reading)
+        return Swept(label, Given(item, ANY))
+
+    def schema(self) -> dict[str, Any]:
+        """An array of scalars, an object of labels, or text."""
+        scalar = ANY.schema()
+        value = {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
+        return {
+            "anyOf": [
+                {"type": "array", "items": scalar, "minItems": 1, "uniqueItems": True},
+                {"type": "object", "additionalProperties": value, "minProperties": 1},
+                {"type": "string", "pattern": f"^{_RANGE.pattern}$"},
+            ]
+        }
+
+
+PLAIN: Final = _Plain()
+
+
+def entry_places(entry: Entry) -> tuple[Any, Any, Any]:
+    """Where an entry stands, for another in its place."""
+    return entry.place, entry.key_place, entry.folder
+
+
+def _range(value: Any) -> list[int]:
+    match = _RANGE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is neither a list nor a range; write {Values.words}")
+    number, last, by = int(match[1]), int(match[2]), int(match[4] or 1)
+    multiply = match[3] == "*"
+    if last < number or by < (2 if multiply else 1) or (multiply and number < 1):
+        raise ValueError(f"{value!r} does not grow; write for example 4..1024 *2, or 0..100 +10")
+    if (last - number) // by >= _MOST_VALUES and not multiply:
+        raise ValueError(f"{value!r} has more than {_MOST_VALUES:,} values")
+    numbers = []
+    while number <= last:
+        numbers.append(number)
+        number = number * by if multiply else number + by
+    return numbers
+
+
+@dataclass(frozen=True)
+class TextOrList:
+    """One value, or a list of them; read as a tuple."""
+
+    items: Kind
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The values."""
+        items = entry.value if isinstance(entry.value, list) else [entry]
+        read = [self.items.read(item, path, reading) for item in items]
+        return REFUSED if REFUSED in read else tuple(read)
+
+    def schema(self) -> dict[str, Any]:
+        """One, or an array."""
+        return {"anyOf": [self.items.schema(), {"type": "array", "items": self.items.schema()}]}

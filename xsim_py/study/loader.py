@@ -1,0 +1,98 @@
+"""From a preset's name, a file or a mapping to a checked `StudySpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all, read_yaml_file
+from xsim_py.config.kinds import Reading, Section, nearest
+from xsim_py.errors import ConfigError
+from xsim_py.study.check import contradictions
+from xsim_py.study.description import StudySpec
+
+__all__ = ["bundled_apps", "json_schema", "load_study", "presets"]
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_PYTHON: Final = Place(False, 0, 0, "study")
+
+
+def _bundled(installed: str, checkout: str) -> Path:
+    """A folder that comes with xsim_py: in the wheel, or in a checkout."""
+    folder = _PACKAGE / installed
+    return folder if folder.is_dir() else _PACKAGE.parent / checkout
+
+
+def bundled_apps() -> Path:
+    """The folder of the programs that come with xsim_py."""
+    return _bundled("_apps", "apps")
+
+
+@cache
+def presets() -> Mapping[str, Path]:
+    """The files of the studies that come with xsim_py, by name."""
+    return {path.stem: path for path in sorted((_bundled("_models", "models") / "studies").glob("*.yaml"))}
+
+
+def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
+    """Read and check a study.
+
+    Parameters
+    ----------
+    source
+        The path of a YAML file, the name of a preset (``"xsim-fig1"``), or the same as a mapping.
+
+    Raises
+    ------
+    ConfigError
+        With every problem on a line of its own: ``file:line:column: path: message``.
+    """
+    reading = Reading()
+    root, name, folder = _root(source, reading.problems)
+    if not isinstance(root.value, dict):
+        if not reading.problems:
+            reading.refuse(root, "", "a study is a section of the form `key: value`")
+        raise_all(reading.problems)
+    spec: StudySpec = Section(StudySpec).read(root, "", reading)
+    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
+    spec = dataclasses.replace(spec, name=spec.name or name, folder=folder, places=places)
+    # A key that could not be read has its default, and what follows from that would be said of nothing.
+    wrong = {_top(problem.path) for problem in reading.problems}
+    for path, message, involved in contradictions(spec):
+        if not {_top(key) for key in (path, *involved)} & wrong:
+            reading.problems.append(spec.problem(path, message))
+    raise_all(reading.problems)
+    return spec
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str, Path]:
+    if isinstance(source, Mapping):
+        return from_python(source, place=_PYTHON), "study", Path.cwd()
+    path = Path(source)
+    if isinstance(source, str) and not path.is_file():
+        path = _preset(source)
+    return read_yaml_file(path, what="study", problems=problems), path.stem, path.absolute().parent
+
+
+def _preset(name: str) -> Path:
+    """The preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
+    found = presets().get(name.removeprefix("studies/").removesuffix(".yaml"))
+    if found is None:
+        advice = nearest(name.removeprefix("studies/").removesuffix(".yaml"), presets()).removeprefix("; ")
+        raise ConfigError(
+            f"there is neither a file nor a preset study {name!r}: {advice}\npresets: {', '.join(presets())}"
+        )
+    return found
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
+    schema = Section(StudySpec).schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "xsim_py study", **schema}

@@ -1,0 +1,292 @@
+"""From a study to its runs: every combination of the variables' values, with its settings and its fingerprint.
+
+The fingerprint is over all that can change what a run gives: the settings, the machine's own fingerprint, the text of
+the program and of the files that its arguments name, what is captured of its output, and the version of xsim_py. It is
+what a second call of the same study looks for among the results of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from xsim_py import __version__
+from xsim_py.config import MachineSpec, config_hash, load_machine
+from xsim_py.config.entries import raise_all
+from xsim_py.config.kinds import REFUSED, Reading, nearest
+from xsim_py.errors import ConfigError
+from xsim_py.machine import Machine
+from xsim_py.study.columns import key_columns
+from xsim_py.study.condition import Condition
+from xsim_py.study.description import OPTIONS, StudySpec, option_kind
+from xsim_py.study.grouping import hidden_by
+from xsim_py.study.kinds import PLAIN, Given, Swept
+from xsim_py.study.loader import bundled_apps
+from xsim_py.study.template import Scalar, Value, text_of
+from xsim_py.units import PS_PER_S
+
+__all__ = ["Run", "plan_runs"]
+
+_MOST_RUNS: Final = 1_000_000
+_DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
+_FOLDERS: Final = ("folder", "apps")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a study.
+
+    Attributes
+    ----------
+    columns : dict
+        What its row in the table begins with: the combination, the repetition, the seed.
+    settings : dict
+        What is asked for, in plain data that is the same on every computer.
+    arguments : dict
+        What `xsim_py.simulate` is to be told.
+    key : str
+        Its fingerprint.
+    """
+
+    columns: dict[str, Scalar]
+    settings: dict[str, Any]
+    arguments: dict[str, Any]
+    key: str
+
+
+def plan_runs(
+    spec: StudySpec, *, only: Sequence[Condition] = (), overrides: Mapping[str, Any] | None = None
+) -> list[Run]:
+    """The runs of a study, in the order of its variables; the last one varies fastest.
+
+    Parameters
+    ----------
+    spec
+        The study.
+    only
+        Conditions beside the study's own, which a combination has to meet.
+    overrides
+        Entries of every machine, beside the study's own.
+
+    Raises
+    ------
+    ConfigError
+        With every value that cannot be used.
+    """
+    total = spec.repetitions
+    for values in spec.sweep.values():
+        total *= len(values)
+    if total > _MOST_RUNS:
+        raise ConfigError(str(spec.problem("sweep", f"{total:,} runs are more than {_MOST_RUNS:,}")))
+    for condition in only:
+        try:
+            condition.check(key_columns(spec))
+        except ValueError as error:
+            raise ConfigError(f"--only {error}") from None
+    return _Planner(spec, [*spec.only, *only], overrides or {}).runs()
+
+
+class _Values:
+    """The values of all names in one run."""
+
+    def __init__(self, spec: StudySpec, chosen: Mapping[str, Swept], repetition: int) -> None:
+        self._spec = spec
+        self._chosen = chosen
+        self._repetition = repetition
+        self._under_way: list[str] = []
+        self._known: dict[str, Value | None] = {"repetition": repetition, **{name: f"{{{name}}}" for name in _FOLDERS}}
+
+    def __call__(self, name: str) -> Value | None:
+        """The value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
+        if name not in self._known:
+            if name in self._under_way:
+                raise ValueError(f"{name} is made from {' from '.join([*self._under_way[1:], name])}")
+            self._under_way.append(name)
+            given = self.given(name)
+            value = _DEFAULTS.get(name) if given is None else given.fill(self)
+            if name == "seed" and isinstance(value, int):
+                value += self._repetition
+            self._known[name] = value
+            self._under_way.pop()
+        return self._known[name]
+
+    def given(self, name: str) -> Given | None:
+        """What was written for a variable or an option."""
+        return self._chosen[name].given if name in self._chosen else self._spec.given(name) if name in OPTIONS else None
+
+
+class _Planner:
+    """Makes the runs, and remembers what many of them share."""
+
+    def __init__(self, spec: StudySpec, only: list[Condition], overrides: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self.only = only
+        self.overrides = dict(overrides)
+        self.reading = Reading()
+        self.machines: dict[str, MachineSpec | None] = {}
+        self.sizes: set[tuple[str, int]] = set()
+        self.programs: dict[str, Path | None] = {}
+        self.contents: dict[Path, str] = {}
+
+    def runs(self) -> list[Run]:
+        """All of them; ConfigError with every problem when one cannot be made."""
+        runs = [run for run in self._each() if run is not None]
+        for index, plot in enumerate(self.spec.plots):
+            hidden = hidden_by(self.spec, plot, [run.columns for run in runs])
+            if hidden:
+                names = " and ".join(hidden)
+                message = f"points with different {names} would lie on top of each other; add it to series, or use only"
+                self.reading.problems.append(self.spec.problem(f"plots[{index}].series", message))
+        raise_all(self.reading.problems)
+        if not runs:
+            raise ConfigError(str(self.spec.problem("", "no combination of values meets the conditions")))
+        return runs
+
+    def _each(self) -> Iterator[Run | None]:
+        names, choices = list(self.spec.sweep), self.spec.sweep.values()
+        for values in itertools.product(*choices):
+            chosen = dict(zip(names, values, strict=True))
+            columns = self._columns(chosen)
+            if columns is None:
+                yield None
+            elif all(condition.holds(columns) for condition in self.only):
+                for repetition in range(self.spec.repetitions):
+                    yield self._run(chosen, columns, repetition)
+
+    def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
+        """What tells a combination from the others; None after a noted problem."""
+        columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
+        value_of = _Values(self.spec, chosen, 0)
+        for name in key_columns(self.spec):
+            if name not in columns:
+                value = self._option(name, value_of, chosen)
+                if value is REFUSED:
+                    return None
+                columns[name] = _DEFAULTS[name] if value is None else value
+        return columns
+
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
+        """One run; None after a noted problem."""
+        value_of = _Values(self.spec, chosen, repetition)
+        before = len(self.reading.problems)
+        options = {key: self._option(key, value_of, chosen) for key in OPTIONS}
+        entries = self._machine_entries(value_of, chosen)
+        if len(self.reading.problems) > before:
+            return None
+        options = {key: _DEFAULTS.get(key) if value is None else value for key, value in options.items()}
+        seed = options["seed"] + repetition
+        begin = {**columns, "repetition": repetition}
+        begin.setdefault("seed", seed)
+        return self._finish(begin, {**options, "seed": seed}, entries)
+
+    def _option(self, key: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        given = value_of.given(key)
+        if given is None:
+            return None
+        path = f"sweep.{key}" if key in chosen else key
+        return Given(given.entry, option_kind(key)).read(value_of, path, self.reading)
+
+    def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
+        """The entries of the machine that this run changes; one without a value is left as the machine has it."""
+        entries = {}
+        for name, given in self.spec.overrides.items():
+            entries[name] = given.read(value_of, f"set.{name}", self.reading)
+        for name, swept in chosen.items():
+            if "." in name:
+                entries[name] = Given(swept.given.entry, PLAIN).read(value_of, f"sweep.{name}", self.reading)
+        return {name: value for name, value in entries.items() if value is not None} | self.overrides
+
+    def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
+        program = self._program(options["program"], options["kind"])
+        machine = self._machine(options["machine"], entries, options["ranks"])
+        if program is None or machine is None:
+            return None
+        limit_ps = options.pop("wall_limit")
+        settings = {
+            **{key: value for key, value in options.items() if value is not None},
+            "args": [text_of(word) for word in options["args"] or ()],
+            "set": {name: list(value) if isinstance(value, tuple) else value for name, value in entries.items()},
+        }
+        arguments = {key: value for key, value in settings.items() if key != "set"}
+        arguments |= {
+            "program": program,
+            "machine": self._machine_source(options["machine"]),
+            "overrides": settings["set"],
+            "args": [self._in_folders(word) for word in settings["args"]],
+            "wall_limit_s": None if limit_ps is None else limit_ps / PS_PER_S,
+        }
+        return Run(columns, settings, arguments, self._key(settings, arguments, machine))
+
+    def _key(self, settings: dict[str, Any], arguments: dict[str, Any], machine: MachineSpec) -> str:
+        files = [Path(arguments["program"])] if settings["kind"] == "script" else []
+        files += [Path(new) for new, old in zip(arguments["args"], settings["args"], strict=True) if new != old]
+        told = {
+            **{key: value for key, value in settings.items() if key not in ("machine", "set")},
+            "config": config_hash(machine),
+            "version": __version__,
+            "files": [self._content(file) for file in files],
+            "capture": {name: [each.pattern.pattern, each.take] for name, each in self.spec.capture.items()},
+            "run_in": self.spec.run_in,
+        }
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def _content(self, file: Path) -> str:
+        if file.is_dir():
+            file = file / "__main__.py"
+        if file not in self.contents:
+            self.contents[file] = hashlib.blake2b(file.read_bytes()).hexdigest() if file.is_file() else ""
+        return self.contents[file]
+
+    def _program(self, name: str, kind: str) -> str | None:
+        """Where the program is: beside the study, or among those that come with xsim_py."""
+        if kind != "script":
+            return name
+        if name not in self.programs:
+            inside = name.removeprefix("apps/")
+            places = [self.spec.folder / name, *([bundled_apps() / inside] if inside != name else [])]
+            self.programs[name] = next((place for place in places if place.exists()), None)
+            if self.programs[name] is None:
+                known = sorted(f"apps/{path.name}" for path in bundled_apps().glob("*.py"))
+                missing = f"there is no {name} in {self.spec.folder} or with xsim_py{nearest(name, known)}"
+                self._refuse("program", missing)
+        found = self.programs[name]
+        return None if found is None else str(found)
+
+    def _machine_source(self, name: str) -> str:
+        """A machine's file is beside the study; a preset has no folder and no ending."""
+        return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
+
+    def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> MachineSpec | None:
+        """The machine of a run, after a look whether the ranks fit on it."""
+        known = json.dumps([name, entries], sort_keys=True, default=list)
+        if known not in self.machines:
+            self.machines[known] = None
+            try:
+                self.machines[known] = load_machine(self._machine_source(name), overrides=entries)
+            except ConfigError as error:
+                self._refuse_machine(error)
+        machine = self.machines[known]
+        if machine is not None and (known, ranks) not in self.sizes:
+            self.sizes.add((known, ranks))
+            try:
+                Machine(machine, ranks=ranks)
+            except ConfigError as error:
+                self._refuse_machine(error)
+        return machine
+
+    def _refuse_machine(self, error: ConfigError) -> None:
+        for line in str(error).splitlines():
+            self._refuse("machine", line)
+
+    def _refuse(self, key: str, message: str) -> None:
+        """Note a problem about an option, wherever it is given."""
+        path = f"sweep.{key}" if key in self.spec.sweep else key
+        self.reading.problems.append(self.spec.problem(path, message))
+
+    def _in_folders(self, word: str) -> str:
+        return word.replace("{folder}", str(self.spec.folder)).replace("{apps}", str(bundled_apps()))

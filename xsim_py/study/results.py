@@ -1,0 +1,292 @@
+"""What came of a study: a row for each run, means over repetitions, pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from xsim_py import __version__
+from xsim_py.errors import ConfigError
+from xsim_py.report import Table
+from xsim_py.report.chart import Chart, Line
+from xsim_py.report.style import time_scale
+from xsim_py.study.columns import MEASURED, column_names, key_columns, metric_names, unit_of
+from xsim_py.study.description import PlotSpec, StudySpec
+from xsim_py.study.grouping import grouped, series_of
+from xsim_py.study.plan import Run
+from xsim_py.study.task import Outcome
+from xsim_py.study.template import Scalar, text_of
+
+__all__ = ["StudyResults"]
+
+Row = dict[str, Any]
+
+_SHOWN_FAILURES: Final = 10
+
+
+class StudyResults:
+    """The runs of a study, as far as they are done.
+
+    Parameters
+    ----------
+    spec : StudySpec
+        The study.
+    planned : sequence of Run
+        Its runs, in order.
+    outcomes : mapping of str to dict
+        What came of them, by fingerprint; one that is not there is missing.
+
+    Attributes
+    ----------
+    runs : Table
+        A row for each run that is done.
+    summary : Table
+        A row for each combination of the variables: how many good runs it has, and of each number the mean and its
+        standard error over the repetitions.
+    written : list of Path
+        The files that hold all this.
+    not_drawn : str
+        Why there are no pictures, if there should be.
+    """
+
+    def __init__(self, spec: StudySpec, planned: Sequence[Run], outcomes: Mapping[str, Outcome]) -> None:
+        self.spec = spec
+        self.planned = list(planned)
+        self._outcomes = {run.key: outcomes[run.key] for run in planned if run.key in outcomes}
+        self._rows = [self._row(run) for run in self.planned if run.key in self._outcomes]
+        self.runs = self._table("runs", column_names(spec), self._rows)
+        self._means = [self._mean(rows) for rows in grouped(self._rows, key_columns(spec))]
+        self.summary = self._summary()
+        self.written: list[Path] = []
+        self.not_drawn = ""
+
+    @property
+    def missing(self) -> int:
+        """How many runs are not done."""
+        return len(self.planned) - len(self._rows)
+
+    @property
+    def failed(self) -> list[Run]:
+        """The runs that are done and not good."""
+        return [run for run in self.planned if run.key in self._outcomes and not self.is_good(self._outcomes[run.key])]
+
+    def __str__(self) -> str:
+        """Return the means for a terminal, and what went wrong."""
+        return "\n".join([self.shown().to_text(max_rows=None), *self.complaints()])
+
+    def _repr_html_(self) -> str:
+        return self.shown()._repr_html_()
+
+    # ------------------------------------------------------------------------------------------------------ rows
+
+    def is_good(self, row: Mapping[str, Any]) -> bool:
+        """Whether a run ended as the study accepts it."""
+        accept = self.spec.accept
+        return row["ended"] in accept.ended and (row["ended"] != "finished" or row["exit_status"] in accept.exit_status)
+
+    def _row(self, run: Run) -> Row:
+        outcome = self._outcomes[run.key]
+        captured = outcome.get("captured", {})
+        measured = {name: outcome.get(name) for name in MEASURED}
+        return {**run.columns, **measured, **{name: captured.get(name) for name in self.spec.capture}}
+
+    def _mean(self, rows: Sequence[Row]) -> Row:
+        """One combination: its columns, how many runs are good and not, and the figures of its good runs."""
+        good = [row for row in rows if self.is_good(row)]
+        mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
+        mean |= {"runs": len(good), "failed": len(rows) - len(good)}
+        for name in metric_names(self.spec):
+            mean |= _statistics(name, [row[name] for row in good])
+        return mean
+
+    def _summary(self) -> Table:
+        names = [*key_columns(self.spec), "runs", "failed"]
+        names += [f"{metric}{end}" for metric in metric_names(self.spec) for end in ("", *_ENDS)]
+        return self._table("summary", names, self._means)
+
+    def _table(self, name: str, columns: Iterable[str], rows: Sequence[Row]) -> Table:
+        names = list(columns)
+        units = {column: unit for column in names if (unit := unit_of(self.spec, _metric(column)))}
+        return Table(name, {column: [row[column] for row in rows] for column in names}, units)
+
+    def shown(self) -> Table:
+        """The means that people want to see: with standard errors where there are repetitions, times in one unit."""
+        wanted = self.spec.table or ("virtual_time_s", *self.spec.capture)
+        columns: dict[str, list[Any]] = {name: [row[name] for row in self._means] for name in self._telling()}
+        units: dict[str, str] = {}
+        if self.spec.repetitions > 1:
+            columns["runs"] = [row["runs"] for row in self._means]
+        for name in wanted:
+            scale, unit = self._scale(name, self._means)
+            label = name.removesuffix("_s").replace("_", " ") if unit != unit_of(self.spec, name) else name
+            units[label] = unit
+            columns[label] = [_rounded(row[name], scale) for row in self._means]
+            if self.spec.repetitions > 1:
+                columns[f"+- {label}"] = [_rounded(row[f"{name}_stderr"], scale) for row in self._means]
+                units[f"+- {label}"] = unit
+        if any(row["failed"] for row in self._means):
+            columns["failed"] = [row["failed"] for row in self._means]
+        return Table(self.spec.name, columns, {name: unit for name, unit in units.items() if unit})
+
+    def _telling(self) -> list[str]:
+        """The columns that tell combinations apart; what is the same for all has been said once."""
+        names = key_columns(self.spec)
+        varying = [name for name in names if len({text_of(row[name]) for row in self._means}) > 1]
+        return varying or names
+
+    def _scale(self, name: str, rows: Sequence[Row]) -> tuple[float, str]:
+        """Return factor and unit for a column; seconds become what makes the largest at least 1."""
+        unit = unit_of(self.spec, name)
+        numbers = [row[name] for row in rows if isinstance(row[name], int | float)]
+        return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
+
+    def complaints(self) -> Iterator[str]:
+        """A line or two about each run that is not good, the first ones only, and about those that are missing."""
+        failed = self.failed
+        for run in failed[:_SHOWN_FAILURES]:
+            outcome = self._outcomes[run.key]
+            which = ", ".join(f"{name}={text_of(value)}" for name, value in run.columns.items())
+            yield f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
+            said = outcome.get("said", "").splitlines() or outcome.get("last_lines", [])
+            yield from (f"    {line}" for line in said[-2:])
+        if len(failed) > _SHOWN_FAILURES:
+            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
+        if self.missing:
+            yield f"missing: {self.missing:,} of {len(self.planned):,} runs"
+
+    # -------------------------------------------------------------------------------------------------- pictures
+
+    def chart(self, plot: PlotSpec) -> Chart:
+        """The picture that a plot of the study asks for."""
+        means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
+        scales = self._scales(plot.y, means)
+        names = series_of(self.spec, plot, means)
+        lines, numbers = [], _Numbers()
+        for y in plot.y:
+            for rows in grouped(means, names):
+                points = _in_order([row for row in rows if _is_number(row[y]) and row[plot.x] is not None], plot.x)
+                words = [_worded(name, rows[0][name]) for name in names] + ([y] if len(plot.y) > 1 else [])
+                line = Line(
+                    label=", ".join(words),
+                    x=[row[plot.x] for row in points],
+                    y=[row[y] * scales[y][0] for row in points],
+                    errors=[(row[f"{y}_stderr"] or 0.0) * scales[y][0] for row in points],
+                    colour=numbers.of("colour", words[0] if words else ""),
+                    dashes=numbers.of("dashes", ", ".join(words[1:])),
+                )
+                lines += [line] if points else []
+        return Chart(
+            title=plot.title or self.spec.name,
+            x_label=plot.x_label or self._axis(plot.x, unit_of(self.spec, plot.x)),
+            y_label=plot.y_label or " / ".join(self._axis(y, scales[y][1]) for y in plot.y),
+            lines=lines,
+            x_scale=plot.x_scale,
+            y_scale=plot.y_scale,
+        )
+
+    def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
+        """Factor and unit for columns that share an axis: those of the largest."""
+        found = {name: self._scale(name, rows) for name in names}
+        seconds = [name for name in names if unit_of(self.spec, name) == "s"]
+        smallest = min((found[name] for name in seconds), default=None)
+        return {name: smallest if smallest and name in seconds else found[name] for name in names}
+
+    def _axis(self, name: str, unit: str) -> str:
+        words = name.removesuffix(f"_{unit_of(self.spec, name)}").replace("_", " ")
+        return f"{words} [{unit}]" if unit else words
+
+    # ----------------------------------------------------------------------------------------------------- files
+
+    def write(self, folder: Path) -> None:
+        """Write ``runs.csv``, ``summary.csv`` and ``results.json``."""
+        self.runs.to_csv(folder / "runs.csv")
+        self.summary.to_csv(folder / "summary.csv")
+        (folder / "results.json").write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        self.written += [folder / "runs.csv", folder / "summary.csv", folder / "results.json"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "study": self.spec.name,
+            "description": self.spec.description,
+            "source": self.spec.source,
+            "version": __version__,
+            "missing": self.missing,
+            "tables": {table.name: table.to_dict() for table in (self.runs, self.summary)},
+            "runs": [
+                {
+                    "columns": run.columns,
+                    "settings": run.settings,
+                    "key": run.key,
+                    "outcome": self._outcomes.get(run.key),
+                }
+                for run in self.planned
+            ],
+        }
+
+    def draw(self, folder: Path) -> None:
+        """Draw every plot of the study that has something to show; `not_drawn` says why if that cannot be."""
+        for plot in self.spec.plots:
+            chart = self.chart(plot)
+            try:
+                if chart.lines:
+                    chart.draw(folder / plot.file)
+                    self.written.append(folder / plot.file)
+            except ConfigError as error:
+                self.not_drawn = str(error)
+
+
+_ENDS: Final = ("_stderr", "_min", "_max")
+
+
+def _metric(column: str) -> str:
+    """The column that a column of the summary is about."""
+    for end in _ENDS:
+        column = column.removesuffix(end)
+    return column
+
+
+def _statistics(name: str, values: Sequence[Any]) -> Row:
+    """Mean, standard error, smallest and largest of those values that are numbers."""
+    numbers = [value for value in values if _is_number(value)]
+    if not numbers:
+        return {name: None, **{f"{name}{end}": None for end in _ENDS}}
+    count = len(numbers)
+    mean = math.fsum(numbers) / count
+    if all(number == numbers[0] for number in numbers):
+        mean = numbers[0]  # summing and dividing would add a rounding error to what is exact
+    error = None
+    if count > 1:
+        error = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1) / count)
+    return {name: mean, f"{name}_stderr": error, f"{name}_min": min(numbers), f"{name}_max": max(numbers)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_order(rows: list[Row], name: str) -> list[Row]:
+    return sorted(rows, key=lambda row: row[name]) if all(_is_number(row[name]) for row in rows) else rows
+
+
+def _rounded(value: float | None, scale: float) -> float | None:
+    return None if value is None else float(f"{value * scale:.6g}")
+
+
+def _worded(name: str, value: Scalar) -> str:
+    """A value in a legend: words speak for themselves, and a number needs its name."""
+    return value if isinstance(value, str) and not value[:1].isdigit() else f"{name} = {text_of(value)}"
+
+
+class _Numbers:
+    """Gives each different name a number, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, int]] = {}
+
+    def of(self, kind: str, name: str) -> int:
+        known = self._known.setdefault(kind, {})
+        return known.setdefault(name, len(known))

@@ -1,0 +1,113 @@
+"""The results of a study on disk: one line of JSON for each finished run, added at the end and never changed.
+
+A file that only grows survives everything: an interrupt loses the runs under way and no other, and a line that a
+crash has torn is recognised and left out. The last line of a key counts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from xsim_py.errors import ConfigError
+
+__all__ = ["NAME", "Store", "read_outcomes"]
+
+NAME: Final = "runs.jsonl"
+
+_START: Final = b'{"key": "'
+
+
+class Store:
+    """The file of results in a study's folder; one process at a time may have it open.
+
+    Parameters
+    ----------
+    folder : path
+        Made if need be.
+    fresh : bool, optional
+        Forget what is there.
+
+    Attributes
+    ----------
+    outcomes : dict
+        What came of each run that is there, by its key.
+
+    Raises
+    ------
+    ConfigError
+        The folder cannot be written, holds another file of that name, or is in use.
+    """
+
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self.path = folder / NAME
+        self.outcomes: dict[str, dict[str, Any]] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(self.path, "a+b")  # noqa: SIM115
+        except OSError as error:
+            raise ConfigError(f"{error.filename or folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fresh:
+                self._file.truncate(0)
+            self._read()
+        except BlockingIOError:
+            self._file.close()
+            raise ConfigError(f"{self.path}: another study is at work in this folder; name one with --out") from None
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        data = self._file.read()
+        self.outcomes = _outcomes(self.path, data)
+        if data and not data.endswith(b"\n"):
+            self._file.write(b"\n")
+
+    def add(self, key: str, settings: dict[str, Any], columns: dict[str, Any], outcome: dict[str, Any]) -> None:
+        """Add what came of a run, on disk before this returns."""
+        record = {"key": key, "columns": columns, "settings": settings, "outcome": outcome}
+        self._file.write(json.dumps(record).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.outcomes[key] = outcome
+
+
+def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
+    """What came of each run that is in a folder, by its key; nothing where there is no folder.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, or holds another file of that name.
+    """
+    try:
+        return _outcomes(folder / NAME, (folder / NAME).read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{folder / NAME}: {error.strerror}") from error
+
+
+def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
+    outcomes = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            record = json.loads(line)
+            outcomes[record["key"]] = record["outcome"]
+        except (ValueError, KeyError, TypeError):
+            if not _START.startswith(line[: len(_START)]):  # else a crash tore it, and what follows is whole again
+                raise ConfigError(f"{path}:{number}: not a result of a study; use another folder") from None
+    return outcomes

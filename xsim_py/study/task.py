@@ -1,0 +1,158 @@
+"""One run of a study, in whatever process does it: what goes in, what comes out.
+
+Both are plain data, so that they can be sent to a process of this computer, or with ``mpi4py.futures`` of another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+import traceback
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager, suppress
+from typing import Any, Final, NamedTuple, TextIO, cast
+
+from xsim_py.errors import ConfigError, XsimError
+
+__all__ = ["Outcome", "Task", "do"]
+
+Outcome = dict[str, Any]
+"""``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
+
+_LAST_LINES: Final = 20
+_LONGEST_LINE: Final = 2000
+_FIGURES: Final = ("virtual_time_s", "events", "messages", "bytes", "cpu_s", "wall_s", "config_hash", "digest")
+
+
+class Task(NamedTuple):
+    """What one run needs."""
+
+    arguments: Mapping[str, Any]
+    """For `xsim_py.simulate`."""
+    captures: Mapping[str, tuple[str, str]]
+    """Regular expression, and which value to take, by name."""
+    folder: str | None
+    """Where to run; None for an empty folder of its own."""
+
+
+def do(task: Task) -> Outcome:
+    """Run it, and say what came of it; whatever goes wrong is an outcome too."""
+    output = _Listener(task.captures)
+    stream = cast("TextIO", output)
+    _forget_peak()
+    with _standing(task.folder):
+        try:
+            from xsim_py.run import simulate
+
+            result = simulate(**task.arguments, stdout=stream, stderr=stream)
+        except ConfigError as error:
+            return _failed("refused", 2, str(error), output)
+        except XsimError as error:
+            return _failed("error", 1, str(error), output)
+        except Exception:
+            return _failed("error", 1, traceback.format_exc(), output)
+    if result.ended == "interrupted":
+        raise KeyboardInterrupt
+    said = "\n".join([*result.warnings, result.report]).strip()
+    figures = {name: getattr(result, name) for name in _FIGURES}
+    return {
+        "ended": result.ended,
+        "exit_status": result.exit_status,
+        **figures,
+        "peak_rss_bytes": result.peak_rss_bytes,
+        "captured": output.captured(),
+        "said": said[:_LONGEST_LINE],
+        "last_lines": list(output.last_lines),
+    }
+
+
+def _failed(ended: str, status: int, said: str, output: _Listener) -> Outcome:
+    return {"ended": ended, "exit_status": status, "said": said, "last_lines": list(output.last_lines)}
+
+
+def _forget_peak() -> None:
+    """Let the most memory that this process has used be counted anew; Linux can, elsewhere it stays what it was."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+@contextmanager
+def _standing(folder: str | None) -> Iterator[None]:
+    """Be in a folder: runs at the same time must not write into each other's files."""
+    with tempfile.TemporaryDirectory(prefix="xsim-") as scratch, chdir(folder or scratch):
+        yield
+
+
+class _Listener:
+    """A text file that keeps the last lines of what is written to it, and what the captures find in each line."""
+
+    def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._searches = {name: (re.compile(pattern), _Taken(take)) for name, (pattern, take) in captures.items()}
+        self._partial = ""
+
+    def write(self, text: str) -> int:
+        """Take text, in pieces of any size."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            self._hear(line)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: lines are heard when they are complete."""
+
+    def captured(self) -> dict[str, Any]:
+        """What was captured, by name; None where no line matched."""
+        if self._partial:
+            self._hear(self._partial)
+            self._partial = ""
+        return {name: taken.value() for name, (_, taken) in self._searches.items()}
+
+    def _hear(self, line: str) -> None:
+        self.last_lines.append(line[:_LONGEST_LINE])
+        for pattern, taken in self._searches.values():
+            if found := pattern.search(line):
+                taken.add(found[1])
+
+
+class _Taken:
+    """The one value that is taken of all that a capture finds."""
+
+    def __init__(self, take: str) -> None:
+        self._take = take
+        self._count = 0
+        self._value: Any = None
+
+    def add(self, text: str | None) -> None:
+        """One more value; the group of a pattern may be one that took no part in the match."""
+        if text is None:
+            return
+        self._count += 1
+        value = _number(text)
+        if self._value is None or self._take == "last":
+            self._value = value
+        elif self._take in ("min", "max", "mean", "sum"):
+            both = (self._value, value)
+            if any(isinstance(each, str) for each in both):
+                self._value = value  # no number: the tables will show it, and no mean
+            else:
+                self._value = {"min": min, "max": max}.get(self._take, sum)(both)
+
+    def value(self) -> Any:
+        """The number, or text where it is none; None when nothing matched."""
+        if self._take == "count":
+            return self._count
+        if self._take == "mean" and isinstance(self._value, int | float):
+            return self._value / self._count
+        return self._value
+
+
+def _number(text: str) -> int | float | str:
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    return text

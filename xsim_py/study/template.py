@@ -1,0 +1,169 @@
+"""Text with ``{expressions}`` in it: ``--steps={steps}``, ``rank={ranks // 2}@1ms``.
+
+Prior art: Hydra and Snakemake fill text in too, with Python's own `str.format` or `eval`. Here an expression is a name
+or arithmetic with names, and nothing else: a study from someone else is data, and must not be able to run code.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, Final
+
+__all__ = ["NAME", "Scalar", "Template", "Value", "is_template", "text_of"]
+
+Scalar = str | int | float | bool
+Value = Scalar | list[Scalar]
+
+NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+
+_PIECE: Final = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<expression>[^{}]*)\}|(?P<stray>[{}])|(?P<text>[^{}]+)")
+_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def is_template(value: object) -> bool:
+    """Whether a value is text that has to be filled in."""
+    return isinstance(value, str) and ("{" in value or "}" in value)
+
+
+def text_of(value: Scalar) -> str:
+    """A value as it stands on a command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Template:
+    """Text with expressions in braces; ``{{`` and ``}}`` stand for braces.
+
+    Attributes
+    ----------
+    names : frozenset of str
+        The variables that it needs.
+
+    Raises
+    ------
+    ValueError
+        When it is not well formed; the message says where.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._pieces = list(_pieces(text))
+        found = {name for piece in self._pieces if isinstance(piece, _Expression) for name in piece.names()}
+        self.names = frozenset(found)
+
+    def fill(self, value_of: Callable[[str], Value]) -> Value:
+        """The text with each expression's value in its place; the value itself if it is one expression and no more.
+
+        Raises
+        ------
+        ValueError
+            When an expression cannot be computed, or a list stands in the middle of text.
+        """
+        if len(self._pieces) == 1 and isinstance(self._pieces[0], _Expression):
+            return self._pieces[0].value(value_of)
+        return "".join(self._text(piece, value_of) for piece in self._pieces)
+
+    def _text(self, piece: str | _Expression, value_of: Callable[[str], Value]) -> str:
+        if isinstance(piece, str):
+            return piece
+        value = piece.value(value_of)
+        if isinstance(value, list):
+            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {self.text!r}")
+        return text_of(value)
+
+
+def _pieces(text: str) -> Iterator[str | _Expression]:
+    for match in _PIECE.finditer(text):
+        if match["stray"]:
+            other = "}" if match["stray"] == "{" else "{"
+            raise ValueError(
+                f"{text!r}: a {match['stray']} without its {other}; write {match['stray'] * 2} for the sign"
+            )
+        if match["expression"] is not None:
+            yield _Expression(match["expression"].strip(), text)
+        else:
+            yield match["brace"][0] if match["brace"] else match["text"]
+
+
+class _Expression:
+    """A variable's name, or arithmetic with names and numbers."""
+
+    def __init__(self, text: str, whole: str) -> None:
+        self.text = text
+        if not text:
+            raise ValueError(f"{whole!r}: nothing stands between {{ and }}; name a variable")
+        try:
+            self._tree = ast.parse(text, mode="eval").body
+            self._check(self._tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise ValueError(
+                f"{whole!r}: {{{text}}} is neither a variable nor arithmetic (+ - * / // %) with variables and numbers"
+            ) from None
+
+    def _check(self, node: ast.expr) -> None:
+        """Refuse whatever `_compute` does not know."""
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            self._check(node.left)
+            self._check(node.right)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            self._check(node.operand)
+        elif not (isinstance(node, ast.Constant) and type(node.value) in (int, float)) and _name(node) is None:
+            raise ValueError(self.text)
+
+    def names(self) -> Iterator[str]:
+        """The variables in it."""
+        todo: list[ast.AST] = [self._tree]
+        while todo:
+            node = todo.pop()
+            name = _name(node)
+            if name is not None:
+                yield name
+            else:
+                todo += ast.iter_child_nodes(node)
+
+    def value(self, value_of: Callable[[str], Value]) -> Value:
+        """Its value; a lone variable may be anything."""
+        name = _name(self._tree)
+        if name is not None:
+            return value_of(name)
+        try:
+            result = self._compute(self._tree, value_of)
+        except ZeroDivisionError:
+            raise ValueError(f"{{{self.text}}} divides by zero") from None
+        if isinstance(result, Fraction):
+            return result.numerator if result.denominator == 1 else float(result)
+        return result
+
+    def _compute(self, node: ast.AST, value_of: Callable[[str], Value]) -> Fraction | float:
+        """A number, exactly as long as only whole ones are in it: a half of 8 ranks is 4 and not 4.0."""
+        if isinstance(node, ast.BinOp):
+            left, right = self._compute(node.left, value_of), self._compute(node.right, value_of)
+            result: Fraction | float = _OPERATORS[type(node.op)](left, right)
+            return Fraction(result) if isinstance(result, int) else result
+        if isinstance(node, ast.UnaryOp):
+            return -self._compute(node.operand, value_of)
+        name = _name(node)
+        value = value_of(name) if name is not None else node.value  # type: ignore[attr-defined]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{{{self.text}}} counts with {name}, which is {value!r} and no number")
+        return Fraction(value) if isinstance(value, int) else value
+
+
+def _name(node: ast.AST) -> str | None:
+    """The variable that a node names: ``ranks``, or ``network.latency``, which is one name with a dot in it."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = _name(node.value)
+        return None if before is None else f"{before}.{node.attr}"
+    return None
