@@ -69,11 +69,13 @@ def _list() -> None:
 
 def _check(args: Namespace) -> int:
     from xsim_py.config import config_hash, load_machine
+    from xsim_py.failure import check_failures
     from xsim_py.machine import Machine
 
     try:
         spec = load_machine(args.file, overrides=dict(args.set or ()))
         machine = Machine(spec, ranks=args.ranks)
+        check_failures(spec)
     except ConfigError as error:
         print(error, file=sys.stderr)  # bare lines, which editors understand
         return 2

@@ -17,9 +17,12 @@ __all__ = [
     "PROGRAM_USAGE",
     "Parser",
     "ProgramSpec",
+    "add_description_options",
+    "add_fail_option",
     "add_simulation_options",
     "assignment",
     "exit_status",
+    "first_line",
     "output_folder",
     "positive",
     "simulation_arguments",
@@ -99,12 +102,11 @@ def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
     return ProgramSpec(kind, rest[0], list(rest[1:]))
 
 
-def add_simulation_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say how to simulate, and return them."""
+def add_description_options(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say what to simulate besides the machine and the program, and return them."""
     add = parser.add_argument
     return [
         add("--seed", type=int, default=0, metavar="S", help="seed of every random stream (default: 0)"),
-        add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
         add(
             "--set",
             action="append",
@@ -114,6 +116,28 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             metavar="PATH=VALUE",
             help="change one entry of the machine, such as network.latency=5us; may be repeated",
         ),
+    ]
+
+
+def add_fail_option(parser: ArgumentParser) -> Action:
+    """Add the option that injects failures, and return it."""
+    return parser.add_argument(
+        "--fail",
+        action="append",
+        default=[],
+        dest="failures",
+        metavar="SPEC",
+        help="inject a failure: rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3 after its 7th"
+        " call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv; may be repeated",
+    )
+
+
+def add_simulation_options(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say what to simulate and how, and return them."""
+    add = parser.add_argument
+    return [
+        *add_description_options(parser),
+        add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
         add("--wall-limit", type=_seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
         add(
             "--compute",
@@ -136,6 +160,13 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "wall_limit_s": args.wall_limit,
         "compute": args.compute,
     }
+
+
+def first_line(provenance: dict[str, Any]) -> str:
+    """Return the first line of a run: what is needed to repeat it."""
+    noun = "rank" if provenance["ranks"] == 1 else "ranks"
+    text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} {noun} on {machine}"
+    return text.format(**provenance, noun=noun)
 
 
 def exit_status(ended: str, program_status: int) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_simulation_options,
     exit_status,
+    first_line,
     output_folder,
     positive,
     simulation_arguments,
@@ -58,6 +60,12 @@ def add_run_parser(commands: Any) -> list[Action]:
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
         ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
+        add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
+        add(
+            "--timeline",
+            metavar="FILE",
+            help="draw which rank was in which call when (.png, .svg, .pdf); with - as text to standard output",
+        ),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
 
@@ -75,6 +83,7 @@ def run(args: Namespace) -> int:
             ranks=args.ranks,
             machine=args.machine,
             label=args.label,
+            trace=args.trace is not None or args.timeline is not None,
             stdout=line.above(sys.stderr if args.json == "-" else sys.stdout),
             stderr=line.above(sys.stderr),
             progress=line.callback,
@@ -99,10 +108,8 @@ class _Reporter:
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
         self._told = True
-        text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} {noun} on {machine}"
         if not self._args.quiet:
-            noun = "rank" if provenance["ranks"] == 1 else "ranks"
-            print(text.format(**provenance, noun=noun), file=sys.stderr, flush=True)
+            print(first_line(provenance), file=sys.stderr, flush=True)
 
     def ended(self, result: Result) -> None:
         """Print and write the results."""
@@ -127,6 +134,18 @@ class _Reporter:
         if self._args.out is not None:
             result.to_csv(self._args.out)
             result.to_json(Path(self._args.out) / "result.json")
+        if self._args.trace is not None:
+            self._write_trace(result)
+        if self._args.timeline == "-":
+            print(result.timeline_text(width=get_terminal_size((100, 24)).columns))
+        elif self._args.timeline is not None:
+            result.timeline(self._args.timeline)
+
+    def _write_trace(self, result: Result) -> None:
+        left_out = result.to_perfetto(self._args.trace)
+        if left_out:
+            said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
+            print(f"xsim: warning: {self._args.trace}: {said}", file=sys.stderr)
 
 
 def print_findings(result: Result) -> None:
@@ -139,9 +158,19 @@ def print_findings(result: Result) -> None:
 
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
-    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
-        raise ConfigError(f"--json {args.json}: there is no such folder")
-    if args.json not in (None, "-") and Path(args.json).is_dir():
-        raise ConfigError(f"--json {args.json}: this is a folder; name a file")
+    for option in ("json", "trace", "timeline"):
+        name = getattr(args, option)
+        if name is None or (name == "-" and option != "trace"):
+            continue
+        if not Path(name).absolute().parent.is_dir():
+            raise ConfigError(f"--{option} {name}: there is no such folder")
+        if Path(name).is_dir():
+            raise ConfigError(f"--{option} {name}: this is a folder; name a file")
+    if args.json == args.timeline == "-":
+        raise ConfigError("--json - and --timeline -: only one of them can have the standard output")
+    if args.timeline not in (None, "-"):
+        from xsim_py.report.timeline import check_picture
+
+        check_picture(args.timeline)
     if args.out is not None:
         output_folder(args.out)

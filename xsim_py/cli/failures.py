@@ -1,0 +1,143 @@
+"""``xsim failures``: the failures that a run will meet, without the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentTypeError
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive
+from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S, format_time, parse_time_ps
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from xsim_py.failure import CallSite, Failure
+
+__all__ = ["add_failures_parser", "show_failures"]
+
+_SHOWN_ROWS = 100
+
+
+def add_failures_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    parser = commands.add_parser(
+        "failures",
+        help="show the failures that a run will meet",
+        description="Print when each rank fails, and why, in a run with the same options; the first failure of each.",
+    )
+    parser.set_defaults(action=show_failures)
+    add = parser.add_argument
+    add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks")
+    add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)")
+    add_description_options(parser)
+    add_fail_option(parser)
+    add("--until", type=_time_ps, metavar="TIME", help="leave out what comes later in virtual time: 10ms, 24h")
+    add("--json", metavar="FILE", help="write them as JSON; with - to standard output, in place of the table")
+
+
+def show_failures(args: Namespace) -> int:
+    """Run the command and return the exit status."""
+    from xsim_py.config import config_hash, load_machine
+    from xsim_py.failure import FailureModel
+    from xsim_py.machine import Machine
+    from xsim_py.mpi4py.watch import known_calls
+
+    spec = load_machine(args.machine, overrides=dict(args.overrides))
+    machine = Machine(spec, ranks=args.ranks)
+    model = FailureModel(
+        spec,
+        extra=args.failures,
+        ranks=args.ranks,
+        node_of=machine.node_of,
+        cores_per_node=machine.cores_per_node,
+        seed=args.seed,
+        known_calls=known_calls(),
+    )
+    schedule = model.schedule()
+    timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
+    provenance = {
+        "version": __version__,
+        "seed": args.seed,
+        "config_hash": config_hash(spec),
+        "ranks": args.ranks,
+        "machine": f"{spec.name}: {machine}",
+    }
+    print(first_line(provenance), file=sys.stderr)
+    if args.json != "-":
+        print(_table(timed, schedule.sites))
+    if len(timed) < len(schedule.timed):
+        later = len(schedule.timed) - len(timed)
+        print(f"xsim: later than {format_time(args.until)}: {later:,} {_ranks(later)}", file=sys.stderr)
+    if args.json is not None:
+        _write(args.json, provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)})
+    return 0
+
+
+def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
+    """One line for all ranks that die of the same cause at the same time."""
+    from xsim_py.report import Table
+
+    rows = [
+        (format_time(time_ps, digits=7), _numbers([failure.rank for failure in together]), cause)
+        for (time_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
+    ]
+    rows += [("at a call", str(site.rank), site.cause) for site in sites]
+    if not rows:
+        return "no failures"
+    when, who, why = zip(*rows, strict=True)
+    return Table("failures", {"time": when, "ranks": who, "cause": why}).to_text(max_rows=_SHOWN_ROWS)
+
+
+def _by_cause(failure: Failure) -> tuple[int, str, int]:
+    return failure.time_ps, failure.cause, failure.rank
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    """Ascending numbers in few characters: ``0-3, 8``."""
+    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in _runs(ranks))
+
+
+def _runs(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    for _, run in groupby(enumerate(ranks), key=lambda item: item[1] - item[0]):
+        members = [rank for _, rank in run]
+        yield members[0], members[-1]
+
+
+def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
+    return [{"rank": rank, "time_s": time_ps / PS_PER_S, "cause": cause} for rank, time_ps, cause in timed]
+
+
+def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
+    return [
+        {"rank": rank, "when": "before" if before else "after", "count": count, "call": name, "cause": cause}
+        for rank, before, count, name, cause in sites
+    ]
+
+
+def _write(target: str, told: dict[str, Any]) -> None:
+    text = json.dumps(told, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(f"--json {target}: {error.strerror}") from error
+
+
+def _ranks(count: int) -> str:
+    return "rank" if count == 1 else "ranks"
+
+
+def _time_ps(text: str) -> int:
+    try:
+        return parse_time_ps(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
