@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import ConfigError, InternalError
+from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
+from xsim_py.report.timeline import Timeline
 from xsim_py.units import PS_PER_S, format_size, format_time
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ SUMMARY = (
     "exit_status",
     "version",
     "ended",
+    "aborted",
+    "restarts",
+    "failures",
 )
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -76,6 +81,13 @@ class Result:
         The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
     ended : str
         One of `ENDINGS`.
+    aborted : bool
+        Whether the launcher ended the job.
+    restarts : int
+        How often the job was started again after that.
+    failures : list of dict
+        Processes that failed and that the job survived: ``rank``, ``time_s``, ``cause``. More is in the tables
+        ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
     trace : Trace or None
@@ -199,6 +211,50 @@ class Result:
         for path, table in zip(paths, self.tables.values(), strict=True):
             table.to_csv(path)
         return paths
+
+    def to_perfetto(self, target: str | Path | IO[str]) -> int:
+        """Write the trace for ui.perfetto.dev, and return how many calls, messages and marks were too many for it.
+
+        Raises
+        ------
+        ConfigError
+            When the run was not traced.
+        OSError
+            When the path cannot be written.
+        """
+        facts = {
+            name: getattr(self, name) for name in ("program", "machine", "version", "seed", "config_hash", "digest")
+        }
+        return write_perfetto(self._traced(), target, nodes=self.tables["ranks"]["node"], facts=facts)
+
+    def timeline(self, target: str | Path, *, messages: bool | None = None) -> None:
+        """Draw the trace into a file; see `Timeline.draw`.
+
+        Raises
+        ------
+        ConfigError
+            When the run was not traced, no picture has such a name, or matplotlib is not installed.
+        """
+        self._timeline().draw(target, messages=messages)
+
+    def timeline_text(self, *, width: int = 100) -> str:
+        """Return the trace as lines of text; see `Timeline.text`.
+
+        Raises
+        ------
+        ConfigError
+            When the run was not traced.
+        """
+        return self._timeline().text(width=width)
+
+    def _timeline(self) -> Timeline:
+        ends_ps = [None if end_s is None else round(end_s * PS_PER_S) for end_s in self.tables["ranks"]["end_s"]]
+        return Timeline(self._traced(), ends_ps=ends_ps, title=self._title())
+
+    def _traced(self) -> Trace:
+        if self.trace is None:
+            raise ConfigError("the run was not traced: simulate(..., trace=True) records what this needs")
+        return self.trace
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

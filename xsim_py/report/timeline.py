@@ -1,0 +1,288 @@
+"""A traced run at a glance: one row a rank, a colour for each MPI call, and what failed and who knew when.
+
+Two ways to show it, a picture and lines of text, from one computation: how long each row was in which call, in each of
+some hundred slices of time. Where there are more ranks than rows, a row stands for several neighbours, and a slice
+shows what most of their time went into.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.errors import ConfigError
+from xsim_py.report.style import COLOURS, INK, time_scale
+from xsim_py.units import PS_PER_S, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from xsim_py.trace import Mark, Trace
+
+__all__ = ["PICTURES", "Timeline", "check_picture"]
+
+PICTURES = (".png", ".svg", ".pdf")
+"""What the name of a picture may end with."""
+
+_MOST_ROWS_DRAWN = 256
+_MOST_ROWS_APART = 48
+_MOST_ROWS_WRITTEN = 32
+_MOST_CALLS = len(COLOURS) - 1
+_MOST_ARROWS = 300
+_MOST_MARKS_WRITTEN = 20
+_BINS_DRAWN = 1600
+_OTHER = "other calls"
+_OTHER_COLOUR = "#999999"
+_WORK_COLOUR = "#ececec"
+_IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
+_ACROSS = {"aborted": "#CC0000", "restart": "#009E73"}
+
+
+class Timeline:
+    """A run, as rows over time.
+
+    Parameters
+    ----------
+    trace : Trace
+        What happened.
+    ends_ps : sequence of int or None
+        When each rank ended or died; None where it did not.
+    title : str, optional
+        Stands over the picture.
+    """
+
+    def __init__(self, trace: Trace, *, ends_ps: Sequence[int | None], title: str = "") -> None:
+        self._trace = trace
+        self._end_ps = max(trace.end_ps(), max((ps or 0 for ps in ends_ps), default=0), 1)
+        self._ends_ps = [self._end_ps if ps is None else ps for ps in ends_ps]
+        self._title = title
+        spans = [(span.rank, span.name, span.start_ps, span.end_ps) for span in trace.spans]
+        self._ranks = np.array([span[0] for span in spans], int)
+        self._starts = np.array([span[2] for span in spans], float)
+        self._stops = np.array([self._ends_ps[span[0]] if span[3] is None else span[3] for span in spans], float)
+        self._calls = _longest([span[1] for span in spans], self._stops - self._starts)
+        numbers = {name: number for number, name in enumerate(self._calls)}
+        other = numbers.get(_OTHER, -1)
+        self._kinds = np.array([numbers.get(span[1], other) for span in spans], int)
+
+    # ------------------------------------------------------------------------------------------- the computation
+
+    def _row_of(self, most_rows: int) -> tuple[int, int]:
+        """How many ranks a row stands for, and how many rows there are."""
+        ranks = len(self._ends_ps)
+        each = -(-ranks // most_rows)
+        return each, -(-ranks // each)
+
+    def _shares(self, each: int, rows: int, bins: int) -> NDArray[np.float64]:
+        """How long each row was in each call in each slice of time; last, in its own code, and not alive."""
+        grids = np.zeros((len(self._calls) + 2, rows, bins))
+        for kind in range(len(self._calls)):
+            chosen = self._kinds == kind
+            self._pour(grids[kind], self._ranks[chosen] // each, self._starts[chosen], self._stops[chosen])
+        ends = np.array(self._ends_ps, float)
+        places = np.arange(len(ends)) // each
+        self._pour(grids[-2], places, np.zeros(len(ends)), ends)
+        grids[-2] -= grids[:-2].sum(axis=0)
+        self._pour(grids[-1], places, ends, np.full(len(ends), float(self._end_ps)))
+        return grids
+
+    def _pour(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
+        """Add intervals to the slices that they touch, in slices."""
+        bins = grid.shape[1]
+        starts, stops = starts * bins / self._end_ps, stops * bins / self._end_ps
+        first = np.minimum(starts.astype(int), bins - 1)
+        last = np.minimum(stops.astype(int), bins - 1)
+        inside = first == last
+        np.add.at(grid, (rows[inside], first[inside]), (stops - starts)[inside])
+        across = ~inside
+        np.add.at(grid, (rows[across], first[across]), (first + 1 - starts)[across])
+        np.add.at(grid, (rows[across], last[across]), (stops - last)[across])
+        steps = np.zeros((grid.shape[0], bins + 1))
+        np.add.at(steps, (rows[across], first[across] + 1), 1)
+        np.add.at(steps, (rows[across], last[across]), -1)
+        grid += steps.cumsum(axis=1)[:, :-1]
+
+    # ---------------------------------------------------------------------------------------------- the picture
+
+    def draw(self, target: str | Path, *, messages: bool | None = None) -> None:
+        """Write the picture.
+
+        Parameters
+        ----------
+        target : path
+            Its name ends with one of `PICTURES`.
+        messages : bool, optional
+            Whether to draw an arrow for each message; by default where they are few, and each rank has a row.
+
+        Raises
+        ------
+        ConfigError
+            When the name ends with something else, or matplotlib is not installed.
+        """
+        check_picture(target)
+        from matplotlib.figure import Figure
+
+        each, rows = self._row_of(_MOST_ROWS_DRAWN)
+        height = min(max(1.6 + 0.32 * rows, 2.6), 8.0)
+        figure = Figure(figsize=(10, height), dpi=150, layout="constrained")
+        axes = figure.subplots()
+        scale, unit = time_scale(self._end_ps / PS_PER_S)
+        factor = scale / PS_PER_S
+        keys = self._draw_rows(axes, each, rows, factor)
+        if messages is None:
+            messages = each == 1 and len(self._trace.messages) <= _MOST_ARROWS
+        if messages:
+            self._draw_arrows(axes, factor)
+        keys += self._draw_marks(axes, each * rows, factor)
+        axes.set_xlabel(f"virtual time [{unit}]", color=INK)
+        axes.set_ylabel("rank", color=INK)
+        axes.set_title(self._title, color=INK, fontsize=11, loc="left")
+        axes.tick_params(colors=INK)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.legend(handles=keys, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+        figure.savefig(target)
+
+    def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
+        """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""
+        from matplotlib.colors import ListedColormap
+        from matplotlib.patches import Patch
+        from matplotlib.ticker import MaxNLocator
+
+        shares = self._shares(each, rows, _BINS_DRAWN)
+        chosen = shares.argmax(axis=0)
+        colours = [*self._colours(), _WORK_COLOUR, "white"]
+        names = [*self._calls, "own work"]
+        if rows <= _MOST_ROWS_APART:
+            chosen = np.repeat(chosen, 8, axis=0)
+            chosen[0::8] = chosen[7::8] = len(colours) - 1
+        extent = (0.0, self._end_ps * factor, rows * each - 0.5, -0.5)
+        axes.imshow(
+            chosen,
+            cmap=ListedColormap(colours),
+            vmin=0,
+            vmax=len(colours) - 1,
+            aspect="auto",
+            interpolation="nearest",
+            extent=extent,
+        )
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
+        return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
+
+    def _colours(self) -> list[str]:
+        """One for each call; the last place is that of all the others, if there are any."""
+        colours = list(COLOURS[: len(self._calls)])
+        if self._calls and self._calls[-1] == _OTHER:
+            colours[-1] = _OTHER_COLOUR
+        return colours
+
+    def _draw_arrows(self, axes: Axes, factor: float) -> None:
+        for message in self._trace.messages:
+            if message.arrival_ps is not None:
+                axes.annotate(
+                    "",
+                    xy=(message.arrival_ps * factor, message.dest),
+                    xytext=(message.sent_ps * factor, message.source),
+                    arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0},
+                )
+
+    def _draw_marks(self, axes: Axes, height: int, factor: float) -> list[Any]:
+        """Crosses for deaths, dashes in the row of a rank for what it learns, lines across for what ends the job."""
+        tall = max(height / 120, 0.45)
+        keys: dict[str, Any] = {}
+        for mark in self._trace.marks:
+            at = mark.time_ps * factor
+            drawn: Any
+            if mark.kind == "failed":
+                (drawn,) = axes.plot([at], [mark.rank], "kX", markeredgecolor="white", markersize=9)
+            elif mark.kind in _ACROSS:
+                drawn = axes.axvline(at, color=_ACROSS[mark.kind], linewidth=1.6)
+            else:
+                ends = mark.rank - tall, mark.rank + tall
+                colour = _IN_ROW.get(mark.kind, INK)
+                (drawn,) = axes.plot([at, at], ends, color=colour, linestyle=(0, (2, 1)), linewidth=1.8)
+            if mark.kind not in keys:
+                keys[mark.kind] = drawn
+                drawn.set_label(mark.kind)
+        return list(keys.values())
+
+    # ------------------------------------------------------------------------------------------------- the text
+
+    def text(self, *, width: int = 100) -> str:
+        """Return the rows as lines of text, `width` characters long, with a legend and the marks below."""
+        each, rows = self._row_of(_MOST_ROWS_WRITTEN)
+        labels = [_label(row * each, min((row + 1) * each, len(self._ends_ps)) - 1) for row in range(rows)]
+        room = max(map(len, labels))
+        bins = max(width - room - 3, 10)
+        letters = _letters(self._calls)
+        signs = np.array([*letters, ".", " "])
+        cells = signs[self._shares(each, rows, bins).argmax(axis=0)]
+        for mark in self._trace.marks:
+            if mark.kind == "failed":
+                cells[mark.rank // each, min(int(mark.time_ps * bins / self._end_ps), bins - 1)] = "X"
+        slice_ps = self._end_ps // bins
+        legend = [f"{letter} {name}" for letter, name in zip(letters, self._calls, strict=True)]
+        lines = [
+            f"timeline of {format_time(self._end_ps, digits=None)}; one character is {format_time(slice_ps)}",
+            "  ".join([*legend, ". own work", *(["X died"] if "X" in cells else [])]),
+            *(f"{label:>{room}} |{''.join(row)}|" for label, row in zip(labels, cells, strict=True)),
+        ]
+        return "\n".join([*lines, *_listed(self._trace.marks)])
+
+
+def check_picture(target: str | Path) -> None:
+    """Find out whether a picture can be drawn, under that name.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot.
+    """
+    if Path(target).suffix.lower() not in PICTURES:
+        raise ConfigError(f"{target}: the name of a picture ends with {', '.join(PICTURES[:-1])} or {PICTURES[-1]}")
+    try:
+        import matplotlib.figure
+    except ImportError as error:
+        raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
+    assert matplotlib.figure
+
+
+def _longest(names: list[str], times: NDArray[np.float64]) -> list[str]:
+    """The calls that took time, the longest first, and a place for those that are too many."""
+    totals: dict[str, float] = {}
+    for name, time in zip(names, times.tolist(), strict=True):
+        totals[name] = totals.get(name, 0.0) + time
+    order = sorted((name for name in totals if totals[name]), key=lambda name: (-totals[name], name))
+    return order if len(order) <= _MOST_CALLS else [*order[:_MOST_CALLS], _OTHER]
+
+
+def _letters(calls: list[str]) -> list[str]:
+    """One character for each call: the first of its own letters that is free."""
+    letters: list[str] = []
+    for name in calls:
+        wanted = "o" if name == _OTHER else f"{name.upper()}{name}0123456789"
+        letters.append(next(sign for sign in wanted if sign.isalnum() and sign not in (*letters, "X")))
+    return letters
+
+
+def _label(first: int, last: int) -> str:
+    return f"rank {first}" if first == last else f"ranks {first}-{last}"
+
+
+def _listed(marks: Sequence[Mark]) -> list[str]:
+    """The marks in words; those of many ranks that say the same share a line."""
+    groups: dict[tuple[str, str], list[Mark]] = {}
+    for mark in marks:
+        groups.setdefault((mark.kind, mark.text), []).append(mark)
+    lines = []
+    for (kind, text), alike in list(groups.items())[:_MOST_MARKS_WRITTEN]:
+        first, last = (format_time(mark.time_ps, digits=None) for mark in (alike[0], alike[-1]))
+        who = f"rank {alike[0].rank}" if len(alike) == 1 else f"{len(alike):,} ranks"
+        when = first if first == last else f"{first} to {last}"
+        lines.append(f"{when}  {who}: {kind}{text and ', '}{text}")
+    more = len(groups) - _MOST_MARKS_WRITTEN
+    return [*lines, f"... and {more:,} more kinds of marks"] if more > 0 else lines
