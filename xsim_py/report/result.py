@@ -36,9 +36,6 @@ SUMMARY = (
     "exit_status",
     "version",
     "ended",
-    "aborted",
-    "restarts",
-    "failures",
 )
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -81,13 +78,6 @@ class Result:
         The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
     ended : str
         One of `ENDINGS`.
-    aborted : bool
-        Whether the launcher ended the job.
-    restarts : int
-        How often the job was started again after that.
-    failures : list of dict
-        Processes that failed and that the job survived: ``rank``, ``time_s``, ``cause``. More is in the tables
-        ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
     trace : Trace or None
