@@ -11,6 +11,7 @@ import pytest
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from xsim_py import simulate
 from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.run import add_run_parser
 from xsim_py.config.schema import markdown_table
@@ -108,7 +109,13 @@ def add_to(add_parser) -> argparse.ArgumentParser:
 
 
 @pytest.mark.parametrize(
-    ("command", "add_parser"), [("run", add_run_parser), ("compare", add_compare_parser), ("models", add_models_parser)]
+    ("command", "add_parser"),
+    [
+        ("run", add_run_parser),
+        ("compare", add_compare_parser),
+        ("models", add_models_parser),
+        ("failures", add_failures_parser),
+    ],
 )
 def test_the_reference_has_every_option_and_no_other(command: str, add_parser):
     cells = [cell for row in rows(DOCS / "reference" / "cli.md", f"xsim {command}") for cell in row]
