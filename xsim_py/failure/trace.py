@@ -40,6 +40,7 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
     ----------
     file
         Its header names ``time`` (or ``time_s``, as a result's table does), one of ``levels``, and perhaps ``cause``.
+        Other columns are no concern of ours.
     levels
         What can fail.
     problems
@@ -77,12 +78,8 @@ def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], prob
 def _header(names: list[str], levels: Collection[str]) -> _Columns:
     times = [name for name in names if name in ("time", "time_s")]
     things = [name for name in names if name in levels]
-    known = {*times, *things, "cause"}
-    if len(times) != 1 or len(things) != 1 or len(set(names)) != len(names) or not known.issuperset(names):
-        things_known = ", ".join(levels)
-        raise ValueError(
-            f"the header {','.join(names)!r} is not time, one of {things_known}, and perhaps cause, such as time,rank"
-        )
+    if len(times) != 1 or len(things) != 1 or names.count("cause") > 1:
+        raise ValueError(f"the header {','.join(names)!r} needs time, one of {', '.join(levels)}, and perhaps cause")
     cause = names.index("cause") if "cause" in names else None
     return _Columns(len(names), names.index(times[0]), names.index(things[0]), things[0], cause)
 
