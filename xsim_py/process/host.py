@@ -1,0 +1,85 @@
+"""The files of this computer, as the simulated storage finds them: it reads them during a run and writes after it."""
+
+from __future__ import annotations
+
+import io
+import os
+
+__all__ = ["Host"]
+
+# The real functions: those of `os` are replaced while a run lasts.
+_open = io.open
+_access, _chmod, _listdir, _lstat, _mkdir = os.access, os.chmod, os.listdir, os.lstat, os.mkdir
+_readlink, _remove, _rmdir, _symlink = os.readlink, os.remove, os.rmdir, os.symlink
+
+
+class Host:
+    """What is below an overlay. Paths are absolute, and none of their folders is a symbolic link."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, str | None] = {}
+
+    def link(self, path: str) -> str | None:
+        """Where a symbolic link leads; None for everything else. Looked up once: nobody changes these in a run."""
+        if path not in self._links:
+            try:
+                self._links[path] = _readlink(path)
+            except OSError:
+                self._links[path] = None
+        return self._links[path]
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """As `os.lstat`; None where nothing is."""
+        try:
+            return _lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """What is in a folder; nothing if it is none."""
+        try:
+            return sorted(_listdir(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def allows(self, path: str, mode: int) -> bool:
+        """As `os.access`."""
+        return _access(path, mode)
+
+    def read(self, path: str, start: int, size: int | None) -> bytes:
+        """Bytes of a file from `start` on, all that are left without a size."""
+        with _open(path, "rb") as file:
+            file.seek(start)
+            return file.read(-1 if size is None else size)
+
+    # ------------------------------------------------------------------------------------- after the run
+
+    def write(self, path: str, data: bytes | bytearray, mode: int | None) -> None:
+        """Write a whole file, in place of a link that stands there."""
+        if self._is_link(path):
+            _remove(path)
+        with _open(path, "wb") as file:
+            file.write(data)
+        if mode is not None:
+            _chmod(path, mode)
+
+    def make_folder(self, path: str, mode: int | None) -> None:
+        """Make a folder, if there is none."""
+        if self.stat(path) is None:
+            _mkdir(path)
+        if mode is not None:
+            _chmod(path, mode)
+
+    def make_link(self, path: str, target: str) -> None:
+        """Make a symbolic link, in place of what is there."""
+        if self.stat(path) is not None:
+            _remove(path)
+        _symlink(target, path)
+
+    def remove(self, path: str, *, folder: bool) -> None:
+        """Remove a file or an empty folder."""
+        (_rmdir if folder else _remove)(path)
+
+    def _is_link(self, path: str) -> bool:
+        self._links.pop(path, None)
+        return self.link(path) is not None

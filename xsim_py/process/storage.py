@@ -1,0 +1,159 @@
+"""A server of files: when it serves each request of the ranks, and what it answers.
+
+Requests are served one at a time, in the order in which they come. Bytes take the server's time; the latency passes for
+the one who waits, and meanwhile the server goes on with the next:
+
+    answer at  max(request, server free) + bytes / bandwidth + latency
+
+So k ranks that write b bytes each at the same time hear after ``latency + k b / bandwidth`` at the latest. What a write
+brings is in the file when its last byte has come. A rank that dies before that leaves the bytes that had come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from xsim_py.units import round_half_up
+
+from .overlay import Overlay
+
+__all__ = ["Answer", "Request", "Server"]
+
+
+class Request(NamedTuple):
+    """What a rank asks for: a method of the overlay, with what it is called with.
+
+    Attributes
+    ----------
+    rank : int
+        Who asks.
+    key : int
+        The event key that it has given to this; all events that follow from it have the same.
+    kind : str
+        The method's name.
+    arguments : tuple
+        Its arguments.
+    """
+
+    rank: int
+    key: int
+    kind: str
+    arguments: tuple[Any, ...]
+
+
+class Answer(NamedTuple):
+    """What comes back: what the method returned, or what it raised; and how many bytes were moved."""
+
+    value: Any
+    error: OSError | None
+    size_bytes: int
+
+
+_UNANSWERED = ("close",)
+
+
+class Server:
+    """One server and its tree of files.
+
+    Parameters
+    ----------
+    overlay : Overlay
+        The files.
+    latency_ps : int
+        What each request takes besides its bytes.
+    ps_per_byte : Fraction
+        What each byte takes; 0 for nothing.
+    later : callable
+        ``later(time_ps, request)`` has `transferred` called at that time.
+    reply : callable
+        ``reply(time_ps, request, answer)`` lets the rank have its answer at that time.
+    """
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        *,
+        latency_ps: int,
+        ps_per_byte: Fraction,
+        later: Callable[[int, Request], None],
+        reply: Callable[[int, Request, Answer], None],
+    ) -> None:
+        self.overlay = overlay
+        self._latency_ps = latency_ps
+        self._ps_per_byte = ps_per_byte
+        self._later = later
+        self._reply = reply
+        self._queue: deque[Request] = deque()
+        self._serving: Request | None = None
+        self._began_ps = 0
+
+    def submit(self, now_ps: int, request: Request) -> None:
+        """A request comes. The caller calls this, `transferred` and `died` in the order of time."""
+        self._queue.append(request)
+        self._serve(now_ps)
+
+    def transferred(self, now_ps: int, request: Request) -> None:
+        """The last byte of a request has come, if it was not cut short."""
+        if self._serving is request:
+            self._serving = None
+            if request.kind == "write":
+                self._make(request, now_ps)
+            self._serve(now_ps)
+
+    def died(self, now_ps: int, rank: int) -> None:
+        """A rank is dead: what it was writing stays as it is, and what it had still to ask is not asked."""
+        self._queue = deque(request for request in self._queue if request.rank != rank)
+        if self._serving is not None and self._serving.rank == rank:
+            self._tear(now_ps)
+        self.overlay.died(rank)
+        self._serve(now_ps)
+
+    def stop(self, now_ps: int) -> None:
+        """All ranks are dead, or have ended."""
+        self._queue.clear()
+        if self._serving is not None:
+            self._tear(now_ps)
+        self.overlay.died(None)
+
+    def _serve(self, now_ps: int) -> None:
+        while self._queue and self._serving is None:
+            request = self._queue.popleft()
+            answer = self._answer(request, now_ps)
+            took = self._ps_per_byte * answer.size_bytes
+            busy_ps = round_half_up(took.numerator, took.denominator)
+            if busy_ps:
+                self._serving, self._began_ps = request, now_ps
+                self._later(now_ps + busy_ps, request)
+            elif request.kind == "write":
+                self._make(request, now_ps)
+            if request.kind not in _UNANSWERED:
+                self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
+
+    def _answer(self, request: Request, now_ps: int) -> Answer:
+        """Make a request that changes no bytes at once; of a write, which is made at its end, say how it will end."""
+        if request.kind == "write":
+            number, start, data = request.arguments
+            end = len(data) + (self.overlay.size(number) if start is None else start)
+            return Answer(end, None, len(data))
+        try:
+            value = self._make(request, now_ps)
+        except OSError as error:
+            return Answer(None, error, 0)
+        return Answer(value, None, len(value) if request.kind == "read" else 0)
+
+    def _make(self, request: Request, now_ps: int) -> Any:
+        self.overlay.now_ps = now_ps
+        return getattr(self.overlay, request.kind)(*request.arguments)
+
+    def _tear(self, now_ps: int) -> None:
+        """End what is being served here and now, with the bytes that have come so far."""
+        request = self._serving
+        assert request is not None
+        self._serving = None
+        if request.kind == "write":
+            number, start, data = request.arguments
+            come = int((now_ps - self._began_ps) / self._ps_per_byte)
+            self._make(request._replace(arguments=(number, start, data[:come])), now_ps)
