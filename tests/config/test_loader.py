@@ -164,15 +164,6 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
             {"mpi.detector": {"type": "heartbeat", "period": 0}},
             "mpi.detector.period: heartbeats need some time from one to the next, and this is zero",
         ),
-        (
-            {"mpi.detector": {"type": "heartbeat", "period": "3s", "timeout": "3s"}},
-            "mpi.detector.timeout: the timeout must be longer than the period, or every heartbeat comes too late",
-        ),
-        (
-            {"mpi.detector.timeout": "5us", "network.per_hop": "4.5us"},
-            "5 us is below the latency between two neighbours, 5.5 us; the living would pass for dead",
-        ),
-        ({"mpi.detector.timeout": "5us", "same_node.latency": "6us"}, "between two neighbours, 6 us"),
         ({"failures.trace": "no/x.csv"}, "failures.trace: there is no file no/x.csv"),
         ({"failures.draws": [{"mtbf": "1h"}]}, "failures.draws[0].per: missing: what fails, each for itself"),
         ({"failures.draws": [{"per": "node", "mtbf": "1 hour"}]}, "failures.draws[0].mtbf: '1 hour' has no known unit"),

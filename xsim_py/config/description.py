@@ -215,10 +215,10 @@ class DetectorSpec:
         kinds.TIME,
         "From the failure (or the operation's start, if that is later) to the error, or from the last heartbeat to "
         "the verdict.",
-        shown="the detector's own",
+        shown="ten times the machine's longest latency; heartbeat: 1s",
     )
     period_ps: int | None = option(
-        "period", kinds.TIME, "Time from one heartbeat of a rank to its next.", shown="the detector's own"
+        "period", kinds.TIME, "Time from one heartbeat of a rank to its next.", shown="300ms"
     )
 
 

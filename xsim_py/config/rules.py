@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.units import format_time
 
 __all__ = ["contradictions"]
 
@@ -103,29 +102,12 @@ def _names(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
-    """A detector that suspects the living would make every other answer wrong."""
+    """The lengths of its times are judged where the network's longest latency is known."""
     detector = spec.mpi.detector
-    timeout_ps, period_ps = detector.timeout_ps, detector.period_ps
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)
-        return
-    if period_ps == 0:
+    elif detector.period_ps == 0:
         yield "mpi.detector.period", "heartbeats need some time from one to the next, and this is zero", ()
-    if timeout_ps is not None and period_ps is not None and timeout_ps <= period_ps:
-        message = "the timeout must be longer than the period, or every heartbeat comes too late"
-        yield "mpi.detector.timeout", message, ("mpi.detector.period",)
-    if timeout_ps is not None and timeout_ps < (latency_ps := _neighbour_latency_ps(spec)):
-        message = f"{format_time(timeout_ps)} is below the latency between two neighbours, {format_time(latency_ps)}"
-        yield "mpi.detector.timeout", f"{message}; the living would pass for dead", ("network", "same_node")
-
-
-def _neighbour_latency_ps(spec: MachineSpec) -> int:
-    """The longer of the latencies on a node and to the nearest other node."""
-    same_ps = 0 if spec.same_node is None else spec.same_node.latency_ps
-    if spec.network is None:
-        return same_ps
-    hops = 2 if spec.topology.type == "switch" else 1
-    return max(same_ps, spec.network.latency_ps + hops * spec.network.per_hop_ps)
 
 
 def _trace(spec: MachineSpec) -> Iterator[Contradiction]:
