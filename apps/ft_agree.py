@@ -77,7 +77,7 @@ def print_report(comm: MPI.Comm, times: np.ndarray, right: bool) -> None:
 def main() -> None:
     """Agree as often as is asked for, check each number, and print the times on rank 0."""
     iterations = parse_arguments().iterations
-    comm = MPI.COMM_WORLD.Dup()
+    comm = MPI.COMM_WORLD
     if iterations < 1:
         if comm.rank == 0:
             print("ft_agree: --iterations must be at least 1", file=sys.stderr)

@@ -6,14 +6,14 @@ before the Reduce.  Whoever sees an error revokes the communicator, so that nobo
 shrink it and start the Reduce and the Barrier again.  Without a failure no function of ULFM is called at all.
 
 The victim kills itself (--victim); or a simulator kills a rank, and then the program is not told of a victim.  The
-failure has to come before the first survivor leaves the Barrier, for then that one goes home, and nobody can shrink
-with it.  A program that is to survive failures at any time ends with Agree, as simplemd.py does.
+failure has to come after Dup and before the first survivor leaves the Barrier, for then that one goes home, and nobody
+can shrink with it.  A program that is to survive failures at any time ends with Agree, as simplemd.py does.
 
 Run it for real, and simulated:
 
     mpirun --with-ft ulfm --oversubscribe -n 8 python ft_shrink_barrier.py --victim 3
     xsim run -n 8 --ft ft_shrink_barrier.py --victim 3
-    xsim run -n 8 --fail rank=3@0s ft_shrink_barrier.py
+    xsim run -n 8 --fail "rank=3 before its 1st Reduce" ft_shrink_barrier.py
 """
 
 from __future__ import annotations

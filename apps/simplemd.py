@@ -480,7 +480,8 @@ def run_and_recover(simulation: Simulation) -> None:
         smaller.Set_errhandler(MPI.ERRORS_RETURN)
         if smaller.rank == 0:
             print(f"simplemd: {comm.size - smaller.size} of {comm.size} ranks failed", flush=True)
-        comm.Free()
+        if comm != MPI.COMM_WORLD:
+            comm.Free()
         simulation.comm, recovering = smaller, True
 
 
@@ -529,12 +530,9 @@ def parse_arguments() -> argparse.Namespace:
         default=[],
         help="one parameter, before the file's",
     )
+    steps_help = "number of time steps: short for --set steps=N"
     parser.add_argument(
-        "--steps",
-        type=lambda text: setting(f"steps={text}"),
-        action="append",
-        dest="set",
-        help="short for --set steps=",
+        "--steps", metavar="N", type=lambda text: setting(f"steps={text}"), action="append", dest="set", help=steps_help
     )
     parser.add_argument("--xyz", metavar="FILE", help="write a trajectory, in Angstrom for argon")
     parser.add_argument("--checkpoint", metavar="PREFIX", default="simplemd", help="of the checkpoint files")
@@ -548,7 +546,8 @@ def main() -> None:
     """Simulate, and print on rank 0 a digest of the last positions and velocities, and the time."""
     arguments = parse_arguments()
     begin = MPI.Wtime()
-    simulation = Simulation(arguments, MPI.COMM_WORLD.Dup())
+    # No duplicate: a failure during Dup would be one that nobody is prepared for.
+    simulation = Simulation(arguments, MPI.COMM_WORLD)
     recovers = arguments.recovery in ("ulfm", "buddy")
     simulation.comm.Set_errhandler(MPI.ERRORS_RETURN if recovers else MPI.ERRORS_ARE_FATAL)
     try:
