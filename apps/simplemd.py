@@ -267,15 +267,14 @@ class Buddy:
     def __init__(self) -> None:
         self.complete: Copies | None = None
         self.fresh: Copies | None = None
-        self.recoveries = 0
 
-    def exchange(self, comm: MPI.Comm, step: int, block: np.ndarray) -> None:
+    def exchange(self, comm: MPI.Comm, recoveries: int, step: int, block: np.ndarray) -> None:
         """Give the own block to the next rank and take the one of the rank before."""
         blocks = np.stack([block, np.empty_like(block)])
         after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
         comm.Sendrecv(blocks[0], dest=after, recvbuf=blocks[1], source=before)
         # After a roll-back the same step is a new checkpoint, on other ranks.
-        self.fresh = Copies((self.recoveries << 40) + step, step, members_of(comm), blocks)
+        self.fresh = Copies((recoveries << 40) + step, step, members_of(comm), blocks)
 
     def completed(self) -> None:
         """Note that all ranks hold the fresh checkpoint."""
@@ -283,7 +282,6 @@ class Buddy:
 
     def restore(self, comm: MPI.Comm, atoms: int) -> tuple[int, np.ndarray] | None:
         """Return step and state of the last complete checkpoint from what the survivors hold."""
-        self.recoveries += 1
         known = self.complete.serial if self.complete else -1
         serial = comm.allreduce(known, op=MPI.MAX)
         if serial < 0:
@@ -332,6 +330,7 @@ class Simulation:
         self.uses_disk = arguments.recovery != "buddy"
         self.disk = Disk(arguments.checkpoint)
         self.buddy = Buddy()
+        self.recoveries = 0  # the same on all, for all take part in each Shrink
         self.result = ""
 
     def plan(self) -> tuple[dict[str, Any], np.ndarray | None]:
@@ -354,7 +353,7 @@ class Simulation:
             return {"error": f"the last checkpoint is of step {step}, beyond the last of {p.steps} steps"}, None
         return {"parameters": p._asdict(), "step": step}, state
 
-    def begin(self, recovering: bool) -> tuple[int, bool]:
+    def begin(self) -> tuple[int, bool]:
         """Give every rank its atoms; return the step to go on from, and whether its checkpoint was found."""
         message, state = self.plan() if self.comm.rank == 0 else ({}, None)
         message = self.comm.bcast(message, root=0)
@@ -365,7 +364,7 @@ class Simulation:
         if step is not None:
             state = np.array(state) if self.comm.rank == 0 else np.empty((p.atoms, 6))
             self.comm.Bcast(state, root=0)
-        elif recovering and not self.uses_disk:
+        elif self.recoveries and not self.uses_disk:
             step, state = self.buddy.restore(self.comm, p.atoms) or (None, None)
         found = step is not None
         if state is None:
@@ -424,7 +423,7 @@ class Simulation:
         if gathered is not None:
             self.display(step, gathered[: p.atoms])
         if not self.uses_disk:
-            self.buddy.exchange(self.comm, step, self.padded(np.hstack([self.positions[self.own], v])))
+            self.buddy.exchange(self.comm, self.recoveries, step, self.padded(np.hstack([self.positions[self.own], v])))
         self.comm.Barrier()
         if not self.uses_disk:
             self.buddy.completed()
@@ -446,9 +445,9 @@ class Simulation:
             if self.uses_disk:
                 self.disk.write(step, properties, p.fingerprint, state)
 
-    def run(self, recovering: bool = False) -> None:
+    def run(self) -> None:
         """Simulate from the beginning or the last checkpoint to the last step."""
-        start, found = self.begin(recovering)
+        start, found = self.begin()
         fatal = {step for rank, step in self.arguments.fail_at if rank == MPI.COMM_WORLD.rank}
         if found:
             # Whoever is started again from the checkpoint of his last step has died in it already.
@@ -463,11 +462,10 @@ class Simulation:
 
 def run_and_recover(simulation: Simulation) -> None:
     """Run; after a failure go on without those who failed, until the survivors agree that all has been done."""
-    recovering = False
     while True:
         comm, error = simulation.comm, None
         try:
-            simulation.run(recovering)
+            simulation.run()
         except (MPI.Exception, Refusal) as met:
             error = met
             comm.Revoke()  # nobody may wait for those who are on their way to recovery
@@ -482,7 +480,8 @@ def run_and_recover(simulation: Simulation) -> None:
             print(f"simplemd: {comm.size - smaller.size} of {comm.size} ranks failed", flush=True)
         if comm != MPI.COMM_WORLD:
             comm.Free()
-        simulation.comm, recovering = smaller, True
+        simulation.comm = smaller
+        simulation.recoveries += 1
 
 
 def has_succeeded_everywhere(comm: MPI.Comm, success: bool) -> bool:
