@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
@@ -12,18 +13,49 @@ from xsim_py.report import Result, Table
 from xsim_py.trace import Trace
 from xsim_py.units import PS_PER_S, format_time
 
-__all__ = ["assemble"]
+__all__ = ["Attempt", "assemble"]
 
 _MOST_LISTED = 8
+_KILLED = 137
 
 
-def assemble(parts: Sequence[Part], facts: dict[str, Any], *, printed: str, compute: str) -> Result:
+class Attempt(NamedTuple):
+    """One start of the job; there are several where it is started again after an abort.
+
+    Attributes
+    ----------
+    start_ps : int
+        When it began.
+    parts : sequence of Part
+        What came of it, in the order of the shards.
+    """
+
+    start_ps: int
+    parts: Sequence[Part]
+
+    @property
+    def stopped_ps(self) -> int | None:
+        """When the launcher ended it, if it did."""
+        return max((part.stopped_ps for part in self.parts if part.stopped_ps is not None), default=None)
+
+    @property
+    def aborted_ps(self) -> int | None:
+        """When it was over, if it was aborted."""
+        return _virtual_time_ps(self.parts) if _ending(self.parts)[0] == "aborted" else None
+
+    @property
+    def failures(self) -> list[tuple[int, int, str]]:
+        """Every failure: time, rank, cause."""
+        return sorted(_flat(part.failures for part in self.parts))
+
+
+def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str, compute: str) -> Result:
     """Join the parts of all shards.
 
     Parameters
     ----------
-    parts : sequence of Part
-        In the order of the shards.
+    attempts : sequence of Attempt
+        Every start of the job; how it ended, and its ranks, are those of the last.
     facts : dict
         The provenance, and what the run cost.
     printed : str
@@ -31,32 +63,45 @@ def assemble(parts: Sequence[Part], facts: dict[str, Any], *, printed: str, comp
     compute : str
         The compute mode.
     """
+    parts = attempts[-1].parts
+    every = [part for attempt in attempts for part in attempt.parts]
     ended, status, report = _ending(parts)
     virtual_ps = _virtual_time_ps(parts)
     statuses = _flat(part.exit_status for part in parts)
     ended_ps = _flat(part.ended_ps for part in parts)
-    text = repr((sum(part.digest for part in parts) & ((1 << 64) - 1), ended_ps, statuses, printed, ended, status))
+    text = repr((sum(part.digest for part in every) & ((1 << 64) - 1), ended_ps, statuses, printed, ended, status))
+    failures = [failure for attempt in attempts for failure in attempt.failures]
     summary = {
         "virtual_time_s": virtual_ps / PS_PER_S,
         "digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
-        "events": sum(part.events for part in parts),
-        "messages": sum(sum(part.messages) for part in parts),
-        "bytes": sum(sum(part.sent_bytes) for part in parts),
+        "events": sum(part.events for part in every),
+        "messages": sum(sum(part.messages) for part in every),
+        "bytes": sum(sum(part.sent_bytes) for part in every),
         "exit_status": status,
         "ended": ended,
+        "aborted": ended == "aborted",
+        "restarts": len(attempts) - 1,
+        "failures": [{"rank": rank, "time_s": time_ps / PS_PER_S, "cause": cause} for time_ps, rank, cause in failures],
         **{key: value for key, value in facts.items() if key not in ("machine", "program")},
     }
     result = Result(
         summary,
-        tables=[_ranks_table(parts), _pairs_table(parts), _collectives_table(parts)],
+        tables=[
+            _ranks_table(parts),
+            _pairs_table(every),
+            _collectives_table(every),
+            _failures_table(attempts),
+            _learned_table(attempts),
+            _starts_table(attempts),
+        ],
         report=report,
         warnings=_warnings(parts, ended, compute),
         machine=facts["machine"],
         program=facts["program"],
     )
     result.values = _flat(part.values for part in parts)
-    recorders = [part.trace for part in parts if part.trace is not None]
-    result.trace = Trace.of(recorders) if recorders else None
+    recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
+    result.trace = Trace.joined([Trace.of(recorders) for recorders in recorded]) if any(recorded) else None
     return result
 
 
@@ -92,6 +137,11 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
             return "stalled", 3, _roll_call(f"{message}, at {when}", waiting, total, parts)
         place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         return "aborted", status, f"rank {rank} ended the job at {when}: {message}{place}"
+    failed = {rank for part in parts for _, rank, _ in part.failures}
+    if len(failed) == total:
+        time_ps, rank, cause = max(_flat(part.failures for part in parts))
+        said = f"rank {rank}, the last of {total:,}, failed at {format_time(time_ps, digits=None)}: {cause}"
+        return "aborted", _KILLED, f"no process is left: {said}"
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
         said = f"stalled at {now}: nothing can happen any more"
@@ -100,7 +150,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
         (time_ps, part.first + index, status)
         for part in parts
         for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
-        if status
+        if status and part.first + index not in failed
     ]
     unread, _ = _unread(parts)
     if unread and not ends:
@@ -191,12 +241,20 @@ def _mismatches(waiting: list[Waiting]) -> list[str]:
 
 def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
+    failed = {rank for part in parts for _, rank, _ in part.failures}
     awaited = sorted({peer for entry in waiting for peer in entry.peers if peer in ended})
     if not awaited:
         return []
-    first = f"rank {awaited[0]} " if len(awaited) > 1 else ""
-    when = format_time(ended[awaited[0]], digits=None)
-    return [f"waited for, but ended already: {_ranks(awaited)} ({first}at {when})"]
+    lines = []
+    for said, ranks in (
+        ("failed", [rank for rank in awaited if rank in failed]),
+        ("ended already", [rank for rank in awaited if rank not in failed]),
+    ):
+        if ranks:
+            first = f"rank {ranks[0]} " if len(ranks) > 1 else ""
+            when = format_time(ended[ranks[0]], digits=None)
+            lines.append(f"waited for, but {said}: {_ranks(ranks)} ({first}at {when})")
+    return lines
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
@@ -271,7 +329,11 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
-    rows = sorted(_flat(part.pairs for part in parts))
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for part in parts:
+        for source, dest, size_class, messages in part.pairs:
+            counts[source, dest, size_class] += messages
+    rows = [(*pair, counts[pair]) for pair in sorted(counts)]
     return Table(
         "pairs",
         {
@@ -307,3 +369,43 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
         },
         units={"bytes": "B", "mean_s": "s", "longest_s": "s"},
     )
+
+
+def _failures_table(attempts: Sequence[Attempt]) -> Table:
+    """Every failure, and how many ranks learnt of it, the first and the last when."""
+    rows = []
+    for start, attempt in enumerate(attempts):
+        told: dict[int, list[int]] = {}
+        for part in attempt.parts:
+            for failed, time_ps, _, _ in part.learned:
+                told.setdefault(failed, []).append(time_ps)
+        for time_ps, rank, cause in attempt.failures:
+            known = told.get(rank, [])
+            first, last = (min(known) / PS_PER_S, max(known) / PS_PER_S) if known else (None, None)
+            rows.append((start, rank, time_ps / PS_PER_S, cause, len(known), first, last))
+    names = ("start", "rank", "time_s", "cause", "known_by", "first_known_s", "last_known_s")
+    return _table("failures", names, rows)
+
+
+def _learned_table(attempts: Sequence[Attempt]) -> Table:
+    rows = [
+        (start, failed, rank, time_ps / PS_PER_S, how)
+        for start, attempt in enumerate(attempts)
+        for failed, time_ps, rank, how in sorted(_flat(part.learned for part in attempt.parts))
+    ]
+    return _table("learned", ("start", "failed", "rank", "time_s", "how"), rows)
+
+
+def _starts_table(attempts: Sequence[Attempt]) -> Table:
+    rows = []
+    for start, attempt in enumerate(attempts):
+        ended, _, report = _ending(attempt.parts)
+        end_s = _virtual_time_ps(attempt.parts) / PS_PER_S
+        rows.append((start, attempt.start_ps / PS_PER_S, end_s, ended, report.split("\n")[0]))
+    return _table("starts", ("start", "start_s", "end_s", "ended", "report"), rows)
+
+
+def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """A table of rows; columns of seconds say so in their names."""
+    units = {column: "s" for column in columns if column.endswith("_s")}
+    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units=units)

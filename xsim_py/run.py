@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py import __version__
-from xsim_py.config import MachineSpec, config_hash, load_machine
+from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Transport, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
+from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, install_recovery
 from xsim_py.mpi.harvest import Part, harvest, release
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
@@ -28,7 +29,7 @@ from xsim_py.mpi.tracing import TracingFabric
 from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import Network
-from xsim_py.outcome import assemble
+from xsim_py.outcome import Attempt, assemble
 from xsim_py.process import clock, compute, context, current, dates, debugger, life, logs, own, randomness
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
@@ -37,6 +38,7 @@ from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 
 if TYPE_CHECKING:
+    from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
     from xsim_py.report import Result
 
 __all__ = ["simulate"]
@@ -62,6 +64,9 @@ def simulate(
     compute: str | None = None,
     label: bool = False,
     trace: bool = False,
+    failures: Sequence[str] = (),
+    ft: bool | None = None,
+    restart: str | None = None,
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -95,6 +100,14 @@ def simulate(
         Put ``[rank]`` in front of each printed line.
     trace : bool
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
+    failures : sequence of str, optional
+        Processes that die, besides those that the machine's section ``failures`` names: ``"rank=5@1.2ms"``,
+        ``"rank=3 before its 2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.
+    ft : bool, optional
+        Whether the job survives the death of a process, as under ``mpirun --with-ft ulfm``. Default: what the machine
+        says; else if failures are injected and the job is not to be started again.
+    restart : str, optional
+        ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
     stdout, stderr : text file, optional
@@ -120,6 +133,7 @@ def simulate(
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
     run.traced = trace
+    run.expect(failures, ft=ft, restart=restart)
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
 
@@ -195,6 +209,36 @@ class _Run:
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
+        self.outputs: list[Output] = []
+        self.fault_tolerant = False
+        self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
+        self.failures: FailureModel | None = None
+        self.restart: RestartPolicy | None = None
+        self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
+
+    def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
+        """Find out who will fail, and what the launcher does about it."""
+        if failures or self.spec.failures != FailuresSpec():  # most runs have none, and should start quickly
+            from xsim_py.failure import FailureModel
+            from xsim_py.mpi4py.watch import known_calls
+
+            self.failures = FailureModel(
+                self.spec,
+                extra=failures,
+                ranks=self.ranks,
+                node_of=self.machine.node_of,
+                cores_per_node=self.machine.cores_per_node,
+                seed=self.seed,
+                known_calls=known_calls(),
+            )
+        if restart is not None:
+            from xsim_py.failure import RestartPolicy
+
+            self.restart = RestartPolicy.parse(restart)
+        wanted = self.spec.mpi.fault_tolerance if ft is None else ft
+        self.fault_tolerant = (self.failures is not None and restart is None) if wanted is None else wanted
+        if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
+            self.detector = detector_settings(self.spec, self.network, self.machine)
 
     def lookahead_ps(self, *, background: bool) -> int:
         """How far each shard may run ahead; without a limit where there is one shard only.
@@ -233,49 +277,96 @@ class _Run:
     ) -> Result:
         """Run to the end, whatever that is."""
         lookahead_ps = self.lookahead_ps(background=bool(background))
-        self._make_shards(background)
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
+        start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         with Patches() as patches, self._watched(wall_limit_s, progress), _patient_collector(self.ranks):
             self._isolate(patches)
-            body = life.body(self.program)
-            try:
-                for shard in self.shards:
-                    shard.start(body)
-                self.transport.run(self.shards, lookahead_ps)
-                parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            finally:
-                for shard in self.shards:
-                    release(shard.ranks)
-                    shard.abandon()
-                context.forget()
-                current.fiber = None
-        gathered = self.transport.gather(parts)
+            while start is not None:
+                start_ps, struck = start
+                self._make_shards(background, start_ps)
+                with Patches() as calls:
+                    timed, sites = self._schedule(calls, start_ps, struck)
+                    parts = self._attempt(lookahead_ps, timed)
+                start = self.transport.broadcast(self._ended(start_ps, sites, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
-        return self._result(gathered, cost)
+        return self._result(cost)
 
-    def _result(self, parts: list[Part] | None, cost: tuple[float, float]) -> Result:
+    def _schedule(
+        self, calls: Patches, start_ps: int, struck: frozenset[CallSite]
+    ) -> tuple[tuple[Failure, ...], tuple[CallSite, ...]]:
+        """Who is to fail from this start of the job on, at what times and at which calls."""
+        if self.failures is None:
+            return (), ()
+        from xsim_py.mpi4py.watch import install_call_sites
+
+        schedule = self.failures.schedule(start_ps, struck=struck)
+        install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
+        return schedule.timed, schedule.sites
+
+    def _attempt(self, lookahead_ps: int, timed: tuple[Failure, ...]) -> list[Part]:
+        """Run the job from one start to its end."""
+        body = life.body(self.program)
+        try:
+            for shard, fabric in zip(self.shards, self.fabrics, strict=True):
+                doom(fabric, timed)
+                shard.start(body)
+            self.transport.run(self.shards, lookahead_ps)
+            return [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+        finally:
+            for shard in self.shards:
+                release(shard.ranks)
+                shard.abandon()
+            context.forget()
+            current.fiber = None
+
+    def _ended(
+        self, start_ps: int, sites: tuple[CallSite, ...], parts: list[Part] | None
+    ) -> tuple[int, frozenset[CallSite]] | None:
+        """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
+        if parts is None:
+            return None  # another process decides
+        attempt = Attempt(start_ps, parts)
+        self.attempts.append(attempt)
+        output = self.outputs[0]
+        for part in parts:
+            output.add(part.lines)
+        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else _UNBOUNDED_PS)
+        output.take()  # what ranks would have printed after the end
+        if output.error is not None:
+            raise output.error
+        aborted_ps = attempt.aborted_ps
+        if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
+            return None
+        struck = {(rank, cause) for each in self.attempts for part in each.parts for _, rank, cause in part.failures}
+        done = frozenset(site for site in sites if (site.rank, site.cause) in struck)
+        return aborted_ps + self.restart.delay_ps, done
+
+    def _result(self, cost: tuple[float, float]) -> Result:
         result = None
-        if parts is not None:
-            output = self.shards[0].output
-            for part in parts:
-                output.add(part.lines)
-            ended_ps = max((part.stopped_ps for part in parts if part.stopped_ps is not None), default=_UNBOUNDED_PS)
-            output.flush(ended_ps + 1)
-            if output.error is not None:
-                raise output.error
+        if self.attempts:
             facts = {
                 **self.provenance(),
                 "cpu_s": cost[0],
                 "wall_s": cost[1],
                 "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }
-            result = assemble(parts, facts, printed=output.digest(), compute=self.compute)
+            printed = self.outputs[0].digest()
+            result = assemble(self.attempts, facts, printed=printed, compute=self.compute)
+            self.attempts.clear()  # there are cycles above it, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
         return complete
 
-    def _make_shards(self, background: Sequence[Callable[[Any], Any]]) -> None:
+    def _make_shards(self, background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
+        """Everything anew, as a launcher would start it."""
+        self.shards.clear()
+        self.fabrics.clear()
+        self.control.kernels.clear()
+        if not self.outputs:
+            for number in self.transport.local:
+                sinks = self.sinks if number == 0 else None
+                self.outputs.append(Output(sinks, label=self.label, refused=self._refused))
         algorithms = self.spec.mpi.collectives
         settings = Settings(
             ranks=self.ranks,
@@ -285,18 +376,22 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
         )
-        for number in self.transport.local:
+        for number, output in zip(self.transport.local, self.outputs, strict=True):
             shard = Shard(
                 number=number,
                 blocks=self.blocks,
                 control=self.control,
-                output=Output(self.sinks if number == 0 else None, label=self.label, refused=self._refused),
+                output=output,
                 abort_delay_ps=self.launcher_ps,
+                fault_tolerant=self.fault_tolerant,
+                start_ps=start_ps,
             )
             account = self.network.contention()
             links = None if account is None else SharedLinks(self.machine, account)
             make_fabric = TracingFabric if self.traced else Fabric
-            self.fabrics.append(make_fabric(shard, self.network, links, settings))
+            fabric = make_fabric(shard, self.network, links, settings)
+            install_recovery(fabric, self.detector, self.spec.mpi.ulfm)
+            self.fabrics.append(fabric)
             self.shards.append(shard)
             if number == 0:
                 for make in background:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from xsim_py.report import Result, Table
+from xsim_py.trace import Mark, Message, Span, Trace
 
 SUMMARY: dict[str, Any] = {
     "virtual_time_s": 34.914e-6,
@@ -20,6 +21,9 @@ SUMMARY: dict[str, Any] = {
     "exit_status": 0,
     "version": "0.1.0",
     "ended": "finished",
+    "aborted": False,
+    "restarts": 0,
+    "failures": [],
 }
 
 
@@ -31,3 +35,32 @@ def make_result(**changes: Any) -> Result:
         Table("collectives", {"name": ["Bcast"], "calls": [3]}),
     ]
     return Result({**SUMMARY, **changes}, tables=tables, machine="gige: 1,024 nodes", program="prog.py", **rest)
+
+
+def make_trace(shift_ps: int = 0) -> Trace:
+    """Return the trace of three ranks: one sends, one takes it and meets an error, one dies in a call."""
+    spans = [
+        Span(0, "Send", 1, 2_000_004, ""),
+        Span(1, "Recv", 1_000_000, 8_000_000, ""),
+        Span(2, "Recv", 3_000_000, None, "did not return"),
+        Span(1, "Barrier", 8_000_000, 12_000_000, "ERR_PROC_FAILED"),
+    ]
+    messages = [
+        Message(0, 1, 0, 64, 2, False, "", "eager", 5_000_000, 7_000_000, 7_000_000),
+        Message(0, 2, 0, 64, 2, False, "", "eager", 6_000_000, 10_000_000, None),
+    ]
+    marks = [Mark(2, 9_000_000, "failed", "injected")]
+    moved = [
+        [
+            record._replace(
+                **{key: value + shift_ps for key, value in record._asdict().items() if _is_time(key, value)}
+            )
+            for record in records
+        ]
+        for records in (spans, messages, marks)
+    ]
+    return Trace(*moved)
+
+
+def _is_time(key: str, value: Any) -> bool:
+    return key.endswith("_ps") and value is not None

@@ -61,10 +61,12 @@ class Kernel(simpy.Environment):
     ----------
     native_origin : int
         The origin under which events of native SimPy processes are ordered: above every rank's number.
+    start_ps : int
+        Where its clock begins.
     """
 
-    def __init__(self, *, native_origin: int) -> None:
-        super().__init__(0)
+    def __init__(self, *, native_origin: int, start_ps: int = 0) -> None:
+        super().__init__(start_ps)
         self._queue: list[tuple[int, int, Callable[[Any], object], Any]] = []  # type: ignore[assignment]
         self._native_key = first_key(native_origin)
         self._native_pending = 0

@@ -6,6 +6,7 @@ Functions of numbers: nothing here knows of an event, a message or a running pro
 from __future__ import annotations
 
 from xsim_py.failure.model import FailureModel, check_failures
+from xsim_py.failure.restart import RestartPolicy
 from xsim_py.failure.schedule import CallSite, Failure, Schedule
 
-__all__ = ["CallSite", "Failure", "FailureModel", "Schedule", "check_failures"]
+__all__ = ["CallSite", "Failure", "FailureModel", "RestartPolicy", "Schedule", "check_failures"]

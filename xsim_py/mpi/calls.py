@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
 from xsim_py.process.life import stop_job
 
 from .collectives.choose import REGISTRY, TUNED, choose
 from .message import Operation, Receive
-from .p2p import STANDARD_MODE, receive, start_receive, start_send, wait
+from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
+    from xsim_py.process.fiber import Fiber
+
     from .comm import Communicator
 
 __all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "note", "pick", "record", "timed", "wait_all"]
@@ -134,6 +135,8 @@ class CollectiveChannel:
         wait_all([handle for handle in handles if handle is not None])
         taken: list[bytes | None] = []
         for handle in handles:
+            if handle is not None and handle.error is not None:
+                raise_error(handle)
             if isinstance(handle, Receive):
                 message = handle.message
                 assert message is not None
@@ -169,6 +172,12 @@ class AllOf:
         if not self.left:
             self.fiber.resume()
 
+    def interrupt(self) -> None:
+        """One of the operations can not complete for now: do not wait for the others either."""
+        for operation in self.operations:
+            operation.waiter = None
+        self.fiber.resume()
+
     @property
     def first(self) -> Operation:
         """The first of those that are not complete."""
@@ -181,18 +190,30 @@ class AllOf:
 
 
 def wait_all(operations: list[Operation]) -> None:
-    """Wait for all; the rank's processor completes them in the order in which they became ready."""
+    """Wait for all; the rank's processor completes them in the order in which they became ready.
+
+    One that can not complete before a failure is acknowledged raises that; errors of those that are complete are left
+    in them.
+    """
     fiber = current.fiber
     assert fiber is not None
     pending = [operation for operation in operations if not operation.done]
-    if len(pending) == 1:
-        pending[0].waiter = fiber
-        fiber.park(pending[0])
-    elif pending:
-        everyone = AllOf(fiber, pending)
+    if pending:
+        fabric = fiber.rank.mpi.fabric
+        if fabric.troubled:
+            for operation in pending:
+                fabric.detector.admit_wait(operation)
+        if len(pending) == 1:
+            pending[0].waiter = fiber
+            fiber.park(pending[0])
+        else:
+            everyone = AllOf(fiber, pending)
+            for operation in pending:
+                operation.waiter = everyone
+            fiber.park(everyone)
         for operation in pending:
-            operation.waiter = everyone
-        fiber.park(everyone)
+            if not operation.done:
+                fabric.detector.pending(operation)
     clock = fiber.clock_ps
     if len(operations) > 1:
         operations = sorted(operations, key=_time)
@@ -216,6 +237,8 @@ def channel(comm: Communicator, note: Note, *, check: bool = True) -> Collective
     if comm.local is not None:
         comm.local.collectives += 1
         local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None, collective=True)
     return CollectiveChannel(comm, tag, note, check=check, local=local)
 
 
@@ -226,18 +249,15 @@ class Background(Operation):
     ----------
     result : object
         What the body returned.
-    error : Exception or None
-        What it raised, to be raised again where the request is completed.
     """
 
-    __slots__ = ("body", "error", "fiber", "name", "result")
+    __slots__ = ("body", "fiber", "name", "result")
 
     def __init__(self, name: str, body: Callable[[], Any]) -> None:
         super().__init__()
         self.name = name
         self.body = body
         self.result: Any = None
-        self.error: BaseException | None = None
         self.fiber: Fiber | None = None
 
     def describe(self) -> str:
@@ -269,7 +289,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     assert fiber is not None
     operation = Background(name, body)
     rank = fiber.rank
-    operation.fiber = Fiber(rank, fiber.clock_ps)
+    operation.fiber = type(rank.fiber)(rank, fiber.clock_ps)
     rank.mpi.background += 1
     rank.private("fibers", set).add(operation.fiber)
     rank.key += 1

@@ -11,8 +11,10 @@ An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from xsim_py.process import current
 
 from . import errors
 
@@ -44,21 +46,43 @@ class Context:
         Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
     """
 
-    __slots__ = ("__weakref__", "_index", "cid", "ranks", "remote")
+    __slots__ = ("__weakref__", "_index", "_remote_ranks", "cid", "ranks", "remote")
 
     def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None) -> None:
         self.cid = cid
         self.ranks = ranks
         self.remote = ranks if remote is None else remote
         self._index: dict[int, int] | None = None
+        self._remote_ranks: frozenset[int] | None = None
 
     def index(self, number: int) -> int:
-        """The rank in this communicator of a rank of the whole run."""
+        """The rank in this communicator of a rank of the whole run, which must be a member."""
         if isinstance(self.ranks, range):
             return self.ranks.index(number)
+        return self._indices()[number]
+
+    def _indices(self) -> dict[int, int]:
         if self._index is None:
             self._index = {rank: index for index, rank in enumerate(self.ranks)}
-        return self._index[number]
+        return self._index
+
+    def place(self, number: int) -> int:
+        """The same, or -1 for a rank that is no member (of the local group)."""
+        if isinstance(self.ranks, range):
+            return number - self.ranks.start if number in self.ranks else -1
+        return self._indices().get(number, -1)
+
+    def places(self, numbers: Iterable[int]) -> frozenset[int]:
+        """The ranks in this communicator of those of `numbers` that are members."""
+        return frozenset(place for number in numbers if (place := self.place(number)) >= 0)
+
+    def is_remote(self, number: int) -> bool:
+        """Whether calls can name a rank: a member, or one of the remote group of an intercommunicator."""
+        if self.remote is self.ranks:
+            return self.place(number) >= 0
+        if self._remote_ranks is None:
+            self._remote_ranks = frozenset(self.remote)
+        return number in self._remote_ranks
 
 
 def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
@@ -93,11 +117,16 @@ class Communicator:
         A virtual topology.
     freed : bool
         Whether this rank has freed it: other handles may name it still.
+    outer : Communicator or None
+        The one that this is a part of, such as the intercommunicator of a `local`: its errors are that one's, too.
+    acknowledged : int
+        How many of its failed members the program has acknowledged (see `recovery`).
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
 
     __slots__ = (
+        "acknowledged",
         "attributes",
         "box",
         "buffer",
@@ -113,6 +142,7 @@ class Communicator:
         "local",
         "me",
         "name",
+        "outer",
         "remote",
         "topology",
     )
@@ -125,6 +155,10 @@ class Communicator:
         self.me = context.index(box.rank.number) if me is None else me
         self.remote = context.remote
         self.local = local
+        self.outer: Communicator | None = None
+        if local is not None:
+            local.outer = self
+        self.acknowledged = 0
         self.collectives = 0
         self.children = 0
         self.groups_made: dict[object, int] | None = None
@@ -145,6 +179,10 @@ class Communicator:
     def is_inter(self) -> bool:
         """Whether this is an intercommunicator."""
         return self.local is not None
+
+    def holds(self, number: int) -> bool:
+        """Whether a rank of the whole run is a member, of either group."""
+        return self.context.place(number) >= 0 or self.context.is_remote(number)
 
     def label(self) -> str:
         """How reports call it."""
@@ -171,9 +209,17 @@ class Communicator:
         """Let the error handler see an error (MPI 4.1, 9.3).
 
         Returns True where a handler of the user has: the call then returns as if nothing had happened, as it does in
-        MPICH. False means that the call is to raise the error, as mpi4py does with ERRORS_RETURN.
+        MPICH. False means that the call is to raise the error, as mpi4py does with ERRORS_RETURN, and also after the
+        handler has seen a failure or a revocation, as in Open MPI: the call can not have done what it says.
+
+        A handler sees an error once, and where the program completes the call: not in the middle of a background one.
         """
-        return self.errhandler is not None and bool(self.errhandler(self, error))
+        fiber = current.fiber
+        if error._reported or (fiber is not None and fiber is not fiber.rank.fiber):
+            return False
+        error._reported = True
+        whole = self.outer or self
+        return whole.errhandler is not None and whole.errhandler(whole, error) and not error._is_about_failures
 
     def next_child(self) -> int:
         """Count a communicator made from this one; the same at every member, for such calls are collective."""

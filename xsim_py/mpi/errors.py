@@ -206,6 +206,9 @@ class Exception(RuntimeError):
     # What the failing call adds to the error's text; an instance has one only when there is something to say.
     _detail = ""
 
+    # Whether an error handler has seen it.
+    _reported = False
+
     def __init__(self, ierr: int = c.SUCCESS, /) -> None:
         code = operator.index(ierr)
         self._code = code if code >= c.SUCCESS else c.ERR_UNKNOWN
@@ -256,6 +259,11 @@ class Exception(RuntimeError):
         """Text of the error."""
         text = error_string(self._code)
         return f"{text} ({self._detail})" if self._detail else text
+
+    @property
+    def _is_about_failures(self) -> bool:
+        """Whether it tells of a failed process or of a revocation."""
+        return self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
 
     @property
     def error_code(self) -> int:

@@ -14,6 +14,7 @@ from .calls import AllOf, Background
 from .comm import WORLD_CID
 from .message import Receive, Send
 from .state import Probe
+from .ulfm import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,8 @@ class Leftover:
 class Part:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
 
-    `unread` names the messages of collectives that nobody took: communicator, number, note, and sender.
+    `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
+    those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how.
     """
 
     first: int
@@ -97,6 +99,8 @@ class Part:
     unread: list[tuple[str, int, str, int]] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
     trace: Recorder | None = None
+    failures: list[tuple[int, int, str]] = field(default_factory=list)
+    learned: list[tuple[int, int, int, str]] = field(default_factory=list)
 
 
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
@@ -139,6 +143,11 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
     part.trace = _recorded(shard, fabric)
+    part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.detector.deaths]
+    for rank in ranks:
+        if rank.mpi is not None and rank.mpi.recovery is not None:
+            known = rank.mpi.recovery.known
+            part.learned += [(failed, time_ps, rank.number, how) for failed, (time_ps, how) in known.items()]
     return part
 
 
@@ -178,7 +187,7 @@ def _waiting(rank: Rank, program: Program) -> Waiting:
     else:
         waiting.reason = reason.describe()
     if len(leaves) == 1 or isinstance(reason, AllOf):
-        waiting.peers = sorted({peer for leaf in leaves if (peer := _peer(leaf)) is not None})
+        waiting.peers = sorted({peer for leaf in leaves for peer in _peers(leaf)})
     if len(waiting.peers) == 1 and not waiting.collectives and waiting.peers[0] != _named(leaves[0]):
         waiting.reason += f"; it is rank {waiting.peers[0]} of MPI_COMM_WORLD"
     return waiting
@@ -195,17 +204,19 @@ def _leaves(reason: Any) -> list[Any]:
     return [leaf for operation in operations if not operation.done for leaf in _leaves(operation)]
 
 
-def _peer(leaf: Any) -> int | None:
-    """The rank in the whole run whose doing completes an operation, if it is a single one."""
+def _peers(leaf: Any) -> Sequence[int]:
+    """The ranks in the whole run all of which have to do something to complete an operation."""
     if isinstance(leaf, Send):
-        return leaf.to
+        return (leaf.to,)
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
-        return leaf.comm.remote[leaf.source]
-    return None
+        return (leaf.comm.remote[leaf.source],)
+    return leaf.awaited if isinstance(leaf, Call) else ()
 
 
 def _named(leaf: Any) -> int:
     """The rank that an operation names, in its communicator."""
+    if isinstance(leaf, Call):
+        return leaf.awaited[0]
     named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
     return named
 

@@ -1,7 +1,8 @@
 """Making and ending communicators: what MPI 4.1, chapter 7, calls context management.
 
 Every call here is collective and exchanges messages over the parent, as it does in a real MPI, so it takes time and it
-waits for all who take part. The new number (`derive_cid`) follows from what all of them know.
+waits for all who take part. The new number (`derive_cid`) follows from what all of them know. It counts calls, not
+successes: where a member has failed, a call may succeed at some ranks only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = [
     "create_intercomm",
     "create_topology",
     "duplicate",
+    "make_inter",
     "merge",
     "split",
 ]
@@ -63,24 +65,26 @@ class _Largest:
 
 def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
     """MPI_Comm_dup: the same members in a new context."""
+    child = comm.next_child()
     agree(comm, name)
-    return _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
+    return _like(comm, derive_cid(comm.cid, "dup", child), child)
 
 
 def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Callable[[], None]]:
     """MPI_Comm_idup: the new communicator, and what has to be done in the background before it may be used."""
+    child = comm.next_child()
     ch = channel(comm, Note(name), check=False)
-    made = _like(comm, derive_cid(comm.cid, "dup", comm.next_child()))
+    made = _like(comm, derive_cid(comm.cid, "dup", child), child)
     return made, lambda: _agree_on(ch)
 
 
-def _like(comm: Communicator, cid: int) -> Communicator:
+def _like(comm: Communicator, cid: int, child: int) -> Communicator:
     fabric, old = comm.fabric, comm.context
     if comm.local is None:
         made = Communicator(shared_context(fabric, cid, old.ranks), comm.box, me=comm.me)
         made.topology = comm.topology
         return made
-    local_cid = derive_cid(comm.local.cid, "dup", comm.local.next_child())
+    local_cid = derive_cid(comm.local.cid, "dup of both", child)
     local = Communicator(shared_context(fabric, local_cid, old.ranks), comm.box, me=comm.me)
     return Communicator(shared_context(fabric, cid, old.ranks, old.remote), comm.box, me=comm.me, local=local)
 
@@ -89,8 +93,8 @@ def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") ->
     """MPI_Comm_split: one communicator a colour, ordered by key and then by rank; None for ``UNDEFINED``."""
     if comm.local is not None:
         return _split_inter(comm, color, key, name)
-    table = gather_everywhere(channel(comm, Note(name), check=False), struct.pack("<qq", color, key))
     child = comm.next_child()
+    table = gather_everywhere(channel(comm, Note(name), check=False), struct.pack("<qq", color, key))
     if color == c.UNDEFINED:
         return None
     ranks = _of_color(table, color, comm.ranks)
@@ -108,17 +112,17 @@ def _of_color(table: Sequence[bytes], color: int, ranks: Sequence[int]) -> tuple
 def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communicator | None:
     """Of an intercommunicator: both groups are split, and the parts of equal colour face each other."""
     assert comm.local is not None
+    child = comm.next_child()
     mine = gather_everywhere(channel(comm.local, Note(name), check=False), struct.pack("<qq", color, key))
     theirs = exchange(comm, b"".join(mine), name)
     table = [theirs[start : start + 16] for start in range(0, len(theirs), 16)]
-    child = comm.next_child()
     if color == c.UNDEFINED:
         return None
     ranks = _of_color(mine, color, comm.ranks)
     remote = _of_color(table, color, comm.remote)
     if not remote:
         return None
-    return _make_inter(comm, derive_cid(comm.cid, "split", child, color), ranks, remote)
+    return make_inter(comm, derive_cid(comm.cid, "split", child, color), ranks, remote)
 
 
 def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
@@ -137,7 +141,8 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
     return taken
 
 
-def _make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
+def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
+    """The intercommunicator of that number between two groups, the local one first, for the rank that has `comm`."""
     fabric, box = comm.fabric, comm.box
     local = Communicator(shared_context(fabric, derive_cid(cid, "local", ranks[0]), ranks), box)
     return Communicator(shared_context(fabric, cid, ranks, remote), box, local=local)
@@ -145,17 +150,16 @@ def _make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequ
 
 def create(comm: Communicator, members: Sequence[int], name: str = "Comm.Create") -> Communicator | None:
     """MPI_Comm_create: `members` (ranks of the whole run) in their order; None for who is not among them."""
+    child = comm.next_child()
     if comm.local is not None:
         mine = tuple(members)
         packed = struct.pack(f"<{len(mine)}q", *mine)
         theirs = exchange(comm, packed, name)
         remote = struct.unpack(f"<{len(theirs) // 8}q", theirs)
-        child = comm.next_child()
         if comm.box.rank.number not in mine or not remote:
             return None
-        return _make_inter(comm, derive_cid(comm.cid, "create", child), mine, remote)
+        return make_inter(comm, derive_cid(comm.cid, "create", child), mine, remote)
     agree(comm, name)
-    child = comm.next_child()
     if comm.box.rank.number not in members:
         return None
     cid = derive_cid(comm.cid, "create", child, members[0])
@@ -176,15 +180,20 @@ def create_from_members(comm: Communicator, members: Sequence[int], tag: int) ->
     key = (tag, ranks)
     count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
     cid = derive_cid(comm.cid, "group", tag, tuple(ranks), count)
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None, collective=True)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+    made.outer = comm  # until it is there, what happens to its parent happens to it
     agree(made, "Intracomm.Create_group")
+    made.outer = None
     return made
 
 
 def create_topology(comm: Communicator, members: int, topology: Any, name: str) -> Communicator | None:
     """A communicator of the first `members` ranks with a topology; None for the others."""
+    child = comm.next_child()
     agree(comm, name)
-    cid = derive_cid(comm.cid, "topology", comm.next_child())
+    cid = derive_cid(comm.cid, "topology", child)
     if comm.me >= members:
         return None
     made = Communicator(shared_context(comm.fabric, cid, comm.ranks[:members]), comm.box, me=comm.me)
@@ -228,8 +237,8 @@ def create_intercomm(
 ) -> Communicator:
     """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own."""
     name = "Intracomm.Create_intercomm"
-    ch = channel(comm, Note(name), check=False)
     child = comm.next_child()
+    ch = channel(comm, Note(name), check=False)
     theirs = None
     if comm.me == local_leader:
         assert peer is not None
@@ -241,17 +250,18 @@ def create_intercomm(
     theirs = broadcast(ch, theirs, local_leader)
     other_cid, other_child, *remote = struct.unpack(f"<{len(theirs) // 8}q", theirs)
     sides = sorted([(comm.ranks[0], comm.cid, child), (remote[0], other_cid, other_child)])
-    return _make_inter(comm, derive_cid("inter", tag, *sides), comm.ranks, tuple(remote))
+    return make_inter(comm, derive_cid("inter", tag, *sides), comm.ranks, tuple(remote))
 
 
 def merge(comm: Communicator, high: bool) -> Communicator:
     """MPI_Intercomm_merge: both groups in one, the group that says `high` after the other."""
     assert comm.local is not None
+    child = comm.next_child()
     other = exchange(comm, bytes([high]), "Intercomm.Merge")
     other_high = bool(other[0])
     first = (high, comm.ranks[0]) < (other_high, comm.remote[0])
     ranks = (*comm.ranks, *comm.remote) if first else (*comm.remote, *comm.ranks)
-    cid = derive_cid(comm.cid, "merge", comm.next_child())
+    cid = derive_cid(comm.cid, "merge", child)
     return Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .constants import ANY_SOURCE, ANY_TAG
+from .recovery import acknowledged
 
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
@@ -12,10 +13,10 @@ if TYPE_CHECKING:
     from .calls import AllOf
     from .comm import Communicator
 
-__all__ = ["EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
+__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
 
-EAGER, SYNCHRONOUS, RENDEZVOUS = 0, 1, 2
-"""What kind of envelope a message is."""
+EAGER, SYNCHRONOUS, RENDEZVOUS, NOTICE = 0, 1, 2, 3
+"""What kind of envelope a message is. A notice goes from MPI library to MPI library: no program receives it."""
 
 
 class Message:
@@ -32,7 +33,7 @@ class Message:
     size_bytes : int
         Of the data, also before it is here.
     kind : int
-        EAGER, SYNCHRONOUS or RENDEZVOUS.
+        EAGER, SYNCHRONOUS, RENDEZVOUS or NOTICE.
     arrival_ps : int
         When all of it is here.
     overhead_ps : int
@@ -44,7 +45,7 @@ class Message:
     check : int
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
-        What a collective says about itself, to find out that ranks are in different ones.
+        What a collective says about itself, to find out that ranks are in different ones; what a notice says.
     serial, taken : int, bool
         Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """
@@ -131,15 +132,18 @@ class Operation:
         What completing it costs the rank's processor.
     waiter : Fiber, AllOf or None
         What to ``resume()``.
+    error : Exception or None
+        Why it could not be completed; raised where the program completes it.
     """
 
-    __slots__ = ("done", "overhead_ps", "time_ps", "waiter")
+    __slots__ = ("done", "error", "overhead_ps", "time_ps", "waiter")
 
     def __init__(self) -> None:
         self.done = False
         self.time_ps = 0
         self.overhead_ps = 0
         self.waiter: Fiber | AllOf | None = None
+        self.error: BaseException | None = None
 
     def describe(self) -> str:
         """One line for the roll-call."""
@@ -192,7 +196,7 @@ class Receive(Operation):
     ) -> None:
         self.done = self.cancelled = False
         self.time_ps = self.overhead_ps = self.serial = 0
-        self.waiter = None
+        self.waiter = self.error = None
         self.message: Message | None = None
         self.detached: Any = None
         self.comm = comm
@@ -212,14 +216,28 @@ class Receive(Operation):
         what = "the data of a matched message" if self.message is not None else "a message"
         return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
 
+    def concerns(self, number: int) -> bool:
+        """Whether it can not complete, or not for sure, without a certain rank of the whole run."""
+        comm = self.comm
+        if self.note is not None:
+            return (comm.outer or comm).holds(number)
+        if self.source == ANY_SOURCE:
+            return comm.context.is_remote(number) and number not in acknowledged(comm)
+        return comm.remote[self.source] == number
+
+    def waits_for(self, number: int) -> bool:
+        """Whether it still waits for a rank."""
+        return not self.done and self.concerns(number)
+
 
 class Send(Operation):
     """A send that is not complete when it starts: rendezvous, or synchronous."""
 
-    __slots__ = ("buffered", "comm", "data", "dest", "name", "note", "tag", "ticket", "to")
+    __slots__ = ("buffered", "comm", "data", "dest", "name", "note", "post_ps", "tag", "ticket", "to")
 
-    def __init__(self, comm: Communicator, dest: int, tag: int, data: bytes, name: str) -> None:
+    def __init__(self, comm: Communicator, dest: int, tag: int, data: bytes, name: str, post_ps: int) -> None:
         super().__init__()
+        self.post_ps = post_ps
         self.comm = comm
         self.dest = dest
         self.tag = tag
@@ -235,3 +253,11 @@ class Send(Operation):
         if self.note is not None:
             return f"{self.note} on {self.comm.label()}, sending to rank {self.dest}"
         return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"
+
+    def concerns(self, number: int) -> bool:
+        """See `Receive.concerns`."""
+        return (self.comm.outer or self.comm).holds(number) if self.note is not None else self.to == number
+
+    def waits_for(self, number: int) -> bool:
+        """See `Receive.waits_for`."""
+        return not self.done and self.concerns(number)

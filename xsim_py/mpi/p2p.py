@@ -16,17 +16,18 @@ of greenlets if the receiver waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 from zlib import crc32
 
 from xsim_py.process import current
+from xsim_py.process.grave import keep_for_ever
 
 from .constants import ANY_SOURCE, ANY_TAG
-from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
-from .state import Mailbox
+from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .state import Grave, Mailbox
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from xsim_py.trace import Recorder
 
     from .comm import Communicator, Context
+    from .detector import Detector
+    from .revocation import Revocation
+    from .ulfm import Repair
 
 __all__ = [
     "BUFFERED_MODE",
@@ -42,6 +46,8 @@ __all__ = [
     "SYNC_MODE",
     "Fabric",
     "Settings",
+    "complete",
+    "raise_error",
     "receive",
     "start_receive",
     "start_send",
@@ -97,6 +103,14 @@ class Fabric:
 
     Attributes
     ----------
+    troubled : bool
+        Whether there has been a failure or a revocation: calls look closer then.
+    detector, revocation, repair : Detector, Revocation, Repair
+        Failures and what is done about them.
+    notices : dict
+        Who takes a notice, by its tag: called with the rank and the message.
+    doomed : mapping of int to int
+        The time of death of ranks that are to die at a certain time.
     inline_end : int
         One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
     trace : Recorder or None
@@ -122,6 +136,12 @@ class Fabric:
         self.digest = 0
         self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
         self.calls: dict[tuple[str, str], list[int]] = {}
+        self.troubled = False
+        self.detector: Detector
+        self.revocation: Revocation
+        self.repair: Repair
+        self.notices: dict[int, Callable[[Rank, Message], None]] = {}
+        self.doomed: Mapping[int, int] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
         shard.handlers["shared"] = self._enter
@@ -131,13 +151,18 @@ class Fabric:
         rank.mpi = box = Mailbox(rank, self)
         return box
 
+    def bury(self, rank: Rank) -> None:
+        """A rank has died: what comes for it from now on vanishes."""
+        keep_for_ever(rank.mpi)
+        rank.mpi = Grave(rank.mpi or self.open(rank))
+
     # ------------------------------------------------------------------------------------------ the way out
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Let an envelope leave at `start_ps`; it arrives after its time on the wire and the latency."""
         rank.key = key = rank.key + 1
         if self.links is not None and self.links.between(rank.number, message.to):
-            way = (rank.number, message.to, len(message.data))
+            way = (rank.number, message.to, message.size_bytes if message.kind == NOTICE else len(message.data))
             self.shard.share(start_ps, key, way, message.to, message)
             return
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
@@ -177,6 +202,20 @@ class Fabric:
         send.time_ps = start_ps + wire_ps
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
+    def tell(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
+        """Send a notice from the MPI library of `rank` to that of rank `to`; when the processor is free again."""
+        send_ps, wire_ps, busy_ps, latency_ps, receive_ps, _ = self.link(rank.number, to).times(size_bytes)
+        at_ps += send_ps
+        if at_ps >= self.doomed.get(rank.number, at_ps + 1):
+            return at_ps  # it does not live to see this
+        start_ps = max(at_ps, rank.nic_free_ps)
+        rank.nic_free_ps = start_ps + busy_ps
+        self.tally.log.append(rank.number << 32 | to)
+        self.tally.log.append(size_bytes)
+        message = Message(0, rank.number, tag, b"", size_bytes, NOTICE, 0, receive_ps, to, rank.number, 0, 0, what)
+        self.launch(rank, message, start_ps, wire_ps, latency_ps)
+        return at_ps
+
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send an answer without data (CTS, ACK) back to the sender of `message`."""
         latency_ps = self.link(rank.number, message.origin).times(0)[3]
@@ -194,7 +233,10 @@ class Fabric:
         box: Mailbox = rank.mpi or self.open(rank)
         cid = message.cid
         if cid == 0:
-            self._rendezvous_data(box, message)
+            if message.kind != NOTICE:
+                self._rendezvous_data(box, message)
+            elif type(box) is not Grave:
+                self.notices[message.tag](rank, message)
             return
         operation = box.lone
         if (
@@ -242,19 +284,24 @@ class Fabric:
     def _clear_to_send(self, argument: tuple[int, int]) -> None:
         number, ticket = argument
         rank = self.shard.rank(number)
-        self.send_data(rank, rank.mpi.sends.pop(ticket), self.kernel.now_ps)
+        send = rank.mpi.sends.pop(ticket, None)
+        if send is not None:  # the sender may have died, or given up
+            self.send_data(rank, send, self.kernel.now_ps)
 
     def _acknowledged(self, argument: tuple[int, int]) -> None:
         number, ticket = argument
-        send: Send = self.shard.rank(number).mpi.sends.pop(ticket)
-        send.time_ps = self.kernel.now_ps
-        send.complete()
+        send: Send | None = self.shard.rank(number).mpi.sends.pop(ticket, None)
+        if send is not None:
+            send.time_ps = self.kernel.now_ps
+            send.complete()
 
     def _data(self, message: Message) -> None:
         self._rendezvous_data(self.shard.rank(message.to).mpi, message)
 
     def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
-        operation = box.tickets.pop((message.origin, message.ticket))
+        operation = box.tickets.pop((message.origin, message.ticket), None)
+        if operation is None:  # the receiver has died, or given up
+            return
         assert operation.message is not None
         operation.message.data = message.data
         operation.message.arrival_ps = operation.time_ps = message.arrival_ps
@@ -287,6 +334,8 @@ def start_send(
     rank = fiber.rank
     fabric = comm.fabric
     to = comm.remote[dest]
+    if fabric.troubled:
+        fabric.detector.admit(comm, to, collective=note is not None)
     size = len(data)
     link = fabric.link(rank.number, to)
     send_ps, wire_ps, busy_ps, latency_ps, receive_ps, eager = link.cache.get(size) or link.times(size)
@@ -313,7 +362,7 @@ def start_send(
         else:
             fabric.launch(rank, message, start, wire_ps, latency_ps)
         return None
-    send = Send(comm, dest, tag, data, name)
+    send = Send(comm, dest, tag, data, name, fiber.clock_ps)
     send.note = note
     send.buffered = mode == BUFFERED_MODE
     box.register(send)
@@ -324,6 +373,8 @@ def start_send(
         kind, data, wire_ps = RENDEZVOUS, b"", 0
     message = Message(cid, comm.me, tag, data, size, kind, 0, receive_ps, to, rank.number, send.ticket, crc, note)
     fabric.launch(rank, message, start, wire_ps, latency_ps)
+    if fabric.troubled:
+        fabric.detector.watch(send)
     return None if mode == BUFFERED_MODE else send
 
 
@@ -334,17 +385,22 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
+    fabric = comm.fabric
+    if fabric.troubled:
+        fabric.detector.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
     operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
     message = box.take(cid, source, tag)
     if message is None:
         box.post(operation)
+        if fabric.troubled:
+            fabric.detector.watch(operation)
     elif message.kind == EAGER:
         operation.message = message
         operation.done = True
         operation.time_ps = message.arrival_ps
         operation.overhead_ps = message.overhead_ps
     else:
-        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+        fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
     return operation
 
 
@@ -356,6 +412,8 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
         fiber.sync()
     box = comm.box
     message = None
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit_receive(comm, source, note)
     if box.unexpected:
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
@@ -367,10 +425,13 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     else:
         box.post(operation)
     if not operation.done:
+        if comm.fabric.troubled:
+            comm.fabric.detector.watch(operation)
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
-    assert message is not None
+    if message is None:
+        comm.fabric.detector.give_up(operation)
     if message.arrival_ps > fiber.clock_ps:
         comm.fabric.tally.waited_ps[comm.box.place] += message.arrival_ps - fiber.clock_ps
         fiber.clock_ps = message.arrival_ps
@@ -379,12 +440,30 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
 
 
 def wait(operation: Operation) -> None:
-    """Let the running fiber wait for one operation, and pay for its completion."""
+    """Let the running fiber wait for one operation, and pay for its completion; raises what has ended it."""
+    complete(operation)
+    if operation.error is not None:
+        raise_error(operation)
+
+
+def raise_error(operation: Any) -> NoReturn:
+    """Raise what has ended an operation of a blocking call, after the communicator's error handler has seen it."""
+    operation.comm.report(operation.error)
+    raise operation.error
+
+
+def complete(operation: Operation) -> None:
+    """The same, but leave an error in the operation for who completes the request."""
     fiber = current.fiber
     assert fiber is not None
     if not operation.done:
+        fabric = fiber.rank.mpi.fabric
+        if fabric.troubled:
+            fabric.detector.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)
+        if not operation.done:
+            fabric.detector.pending(operation)
     if operation.time_ps > fiber.clock_ps:
         box = fiber.rank.mpi
         box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps

@@ -14,23 +14,32 @@ if TYPE_CHECKING:
 
     from .comm import Communicator
     from .p2p import Fabric
+    from .recovery import Recovery
 
-__all__ = ["Mailbox", "Probe"]
+__all__ = ["Grave", "Mailbox", "Probe"]
 
 
 class Probe:
     """A fiber that waits for a message to arrive; who has parked it takes it out of the mailbox, or leaves it there."""
 
-    __slots__ = ("cid", "comm", "fiber", "message", "name", "source", "tag")
+    __slots__ = ("cid", "comm", "done", "error", "message", "name", "post_ps", "source", "tag", "time_ps", "waiter")
+
+    note = None
+    concerns = Receive.concerns
+    waits_for = Receive.waits_for
 
     def __init__(self, comm: Communicator, cid: int, source: int, tag: int, fiber: Fiber, name: str) -> None:
         self.comm = comm
         self.cid = cid
         self.source = source
         self.tag = tag
-        self.fiber = fiber
+        self.waiter: Fiber | None = fiber
         self.name = name
         self.message: Message | None = None
+        self.post_ps = fiber.clock_ps
+        self.time_ps = 0
+        self.done = False
+        self.error: Any = None
 
     def describe(self) -> str:
         """One line for the roll-call."""
@@ -69,6 +78,8 @@ class Mailbox:
         This rank's side of COMM_WORLD and COMM_SELF.
     background : int
         How many fibers run beside the program's own.
+    recovery : Recovery or None
+        What the rank knows of failures, made when it first learns of one.
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
@@ -83,6 +94,7 @@ class Mailbox:
         "private",
         "probes",
         "rank",
+        "recovery",
         "self_comm",
         "sends",
         "ticket",
@@ -108,6 +120,7 @@ class Mailbox:
         self.world: Communicator | None = None
         self.self_comm: Communicator | None = None
         self.background = 0
+        self.recovery: Recovery | None = None
         self.private: dict[str, Any] | None = None
 
     def own(self, name: str, make: Any) -> Any:
@@ -123,6 +136,28 @@ class Mailbox:
         self.ticket += 1
         send.ticket = self.ticket
         self.sends[self.ticket] = send
+
+    # ------------------------------------------------------------------------------ what waits for other ranks
+
+    def pending(self) -> list[Any]:
+        """Every receive, probe and send of this rank that is not complete, in an order that depends on it alone."""
+        found: list[Any] = [] if self.lone is None else [self.lone]
+        for table in (self.posted, self.posted_any or {}):
+            found += [operation for entry in table.values() for operation in _entries(entry)]
+        found += self.tickets.values()
+        found += self.probes or ()
+        found += self.sends.values()
+        return found
+
+    def give_up(self, operation: Any) -> None:
+        """Forget one of `pending`."""
+        if isinstance(operation, Send):
+            self.sends.pop(operation.ticket, None)
+        elif isinstance(operation, Probe):
+            assert self.probes is not None
+            self.probes.remove(operation)
+        elif not self.unpost(operation):
+            self.tickets = {key: other for key, other in self.tickets.items() if other is not operation}
 
     # ---------------------------------------------------------------------------------------- posted receives
 
@@ -211,7 +246,9 @@ class Mailbox:
                 if probe.wants(message):
                     self.probes.remove(probe)
                     probe.message = message
-                    probe.fiber.resume()
+                    probe.done = True
+                    if probe.waiter is not None:
+                        probe.waiter.resume()
                     return
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
@@ -277,6 +314,23 @@ class Mailbox:
         """Every message that has arrived and was never received, in order of arrival."""
         kept = [message for entry in self.unexpected.values() for message in _entries(entry)]
         return sorted(kept, key=lambda message: message.serial)
+
+
+class Grave(Mailbox):
+    """The mailbox of a dead rank: what comes for it vanishes."""
+
+    __slots__ = ()
+
+    def __init__(self, box: Mailbox) -> None:
+        super().__init__(box.rank, box.fabric)
+        self.recovery = box.recovery
+
+    def match(self, message: Message) -> Receive | None:
+        """Nobody receives."""
+        return None
+
+    def keep(self, message: Message) -> None:
+        """Nothing is kept."""
 
 
 def _entries(entry: Any) -> Any:

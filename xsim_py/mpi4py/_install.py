@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import private
-from xsim_py.process import current
+from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
 from . import MPI
+
+if TYPE_CHECKING:
+    from xsim_py.process.rank import Rank
 
 __all__ = ["install_face"]
 
@@ -31,6 +34,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     sys.modules["mpi4py"] = sys.modules[__package__]
     sys.modules["mpi4py.MPI"] = MPI
     patches.set(private, "_lookup", _own)
+    patches.set(life, "unfinalized", _unfinalized)
 
 
 def _take_out() -> dict[str, ModuleType]:
@@ -56,6 +60,13 @@ def _own(name: str, make: Any) -> Any:
     rank = fiber.rank
     box = rank.mpi or rank.shard.fabric.open(rank)
     return box.own(name, make)
+
+
+def _unfinalized(rank: Rank) -> bool:
+    """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless ``mpi4py.rc.finalize`` is false."""
+    from . import functions, rc
+
+    return rc.finalize is False and rank.mpi is not None and functions.Is_initialized() and not functions.Is_finalized()
 
 
 def measured_owners() -> list[type]:

@@ -94,7 +94,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
     planned = handled(comm, plan, comm, name, *args)
     if planned is None:
         return Request()
-    made: Request = Request._make(Task(begin(name, partial(handled, comm, timed, comm, name, *planned))))
+    made: Request = Request._make(Task(begin(name, partial(timed, comm, name, *planned)), comm=comm))
     return made
 
 

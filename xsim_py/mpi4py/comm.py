@@ -17,12 +17,13 @@ from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
 from .p2p import PointToPoint
 from .topologies import Topologies
+from .ulfm import FaultTolerance
 
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intracomm"]
 
 
 @fill
-class Comm(Management, PointToPoint, Collectives, ObjectCollectives):
+class Comm(Management, PointToPoint, Collectives, ObjectCollectives, FaultTolerance):
     """Communication context."""
 
     __module__ = "mpi4py.MPI"

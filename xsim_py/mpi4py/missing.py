@@ -17,16 +17,6 @@ from xsim_py.mpi4py.handle import Handle, Null
 __all__ = ["FILE_NULL", "MISSING", "SESSION_NULL", "WIN_NULL", "File", "Session", "Win", "fill", "stub"]
 
 MISSING: dict[str, dict[str, str]] = {
-    "failures and recovery (user-level failure mitigation)": {
-        "Comm.Revoke": "MPI_Comm_revoke",
-        "Comm.Is_revoked": "MPI_Comm_is_revoked",
-        "Comm.Get_failed": "MPI_Comm_get_failed",
-        "Comm.Ack_failed": "MPI_Comm_ack_failed",
-        "Comm.Agree": "MPI_Comm_agree",
-        "Comm.Iagree": "MPI_Comm_iagree",
-        "Comm.Shrink": "MPI_Comm_shrink",
-        "Comm.Ishrink": "MPI_Comm_ishrink",
-    },
     "partitioned communication": {
         "Comm.Psend_init": "MPI_Psend_init",
         "Comm.Precv_init": "MPI_Precv_init",

@@ -339,6 +339,8 @@ def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
         return True
     if dest != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
+    elif comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None)  # a revoked communicator is of no use even for this
     return False
 
 
@@ -350,6 +352,8 @@ def _valid_source(comm: Communicator, source: int, tag: int) -> bool:
         return True
     if source != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
+    elif comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None)
     return False
 
 
@@ -433,15 +437,21 @@ def _probe(
     assert fiber is not None
     fiber.sync()
     box = comm.box
+    detector = comm.fabric.detector
+    if comm.fabric.troubled:
+        detector.admit_receive(comm, source, None)
     message = box.look(comm.cid, source, tag)
     if message is None:
         probe = Probe(comm, comm.cid, source, tag, fiber, name)
         if box.probes is None:
             box.probes = []
         box.probes.append(probe)
+        if comm.fabric.troubled:
+            detector.watch(probe)
         fiber.park(probe)
         message = probe.message
-        assert message is not None
+        if message is None:
+            detector.give_up(probe)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
     if take:
         box.remove(message)
@@ -460,6 +470,8 @@ def _iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *,
     assert fiber is not None
     fiber.sync()
     box = comm.box
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit_receive(comm, source, None)
     message = box.look(comm.cid, source, tag)
     if message is None:
         fiber.clock_ps += comm.fabric.settings.poll_ps

@@ -14,7 +14,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.calls import Background, wait_all
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import Message, Operation, Receive
-from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null
@@ -70,6 +70,8 @@ class Task:
         if not self.active:
             _empty(status)
             return None
+        if operation is not None and operation.error is not None:
+            return self._failed(operation, status)
         if isinstance(operation, Receive):
             return self._received(operation, status)
         if isinstance(operation, Background):
@@ -77,6 +79,8 @@ class Task:
         if isinstance(operation, GeneralizedOperation):
             return operation.outcome(status)
         _empty(status)
+        if operation is not None and self.finish is not None:
+            return self.finish(None)
         if self.null_source and status is not None:
             status._set(c.PROC_NULL, c.ANY_TAG, 0)
         return None
@@ -94,10 +98,20 @@ class Task:
             return None
         return deliver(operation.comm, self.finish, message.data)
 
+    def _failed(self, operation: Any, status: Status | None) -> None:
+        """An error that the operation met on its way goes to the error handler now, and to the program."""
+        error = operation.error
+        _empty(status)
+        comm = self.comm if self.comm is not None else getattr(operation, "comm", None)
+        if isinstance(error, errors.Exception):
+            if status is not None:
+                status.Set_error(error.Get_error_class())
+            if comm is not None and comm.report(error):
+                return
+        raise error
+
     def _background(self, operation: Background, status: Status | None) -> Any:
         _empty(status)
-        if operation.error is not None:
-            raise operation.error
         message = operation.result
         if isinstance(message, Message):
             if status is not None:
@@ -181,11 +195,32 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
     if any(task.is_done() for task in tasks):
         return
     operations = [task.operation for task in tasks if task.operation is not None]
+    if fiber.rank.mpi.fabric.troubled:
+        _admit_wait(operations)
     for operation in operations:
         operation.waiter = fiber
     fiber.park(AnyOf(operations))
     for operation in operations:
         operation.waiter = None
+    if not any(operation.done for operation in operations):
+        _admit_wait(operations)
+
+
+def _admit_wait(operations: Sequence[Operation]) -> None:
+    """Refuse to wait for what can not complete before a failure is acknowledged."""
+    fiber = current.fiber
+    assert fiber is not None
+    for operation in operations:
+        fiber.rank.mpi.fabric.detector.admit_wait(operation)
+
+
+def _not_yet(tasks: Sequence[Task]) -> None:
+    """Some of these are not complete: that is an error if they can not be before a failure is acknowledged."""
+    fiber = current.fiber
+    assert fiber is not None
+    if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.troubled:
+        _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
+    _poll()
 
 
 def _poll() -> None:
@@ -243,7 +278,7 @@ class Request(Handle):
     def wait(self, status: Status | None = None) -> Any:
         task = self._task()
         if task.active and task.operation is not None:
-            wait(task.operation)
+            complete(task.operation)
         return self._completed(status)
 
     def Wait(self, status: Status | None = None) -> bool:
@@ -254,10 +289,10 @@ class Request(Handle):
         task = self._task()
         _look()
         if not task.is_done():
-            _poll()
+            _not_yet((task,))
             return False, None
         if task.active and task.operation is not None:
-            wait(task.operation)
+            complete(task.operation)
         return True, self._completed(status)
 
     def Test(self, status: Status | None = None) -> bool:
@@ -331,7 +366,7 @@ class Request(Handle):
         _look()
         index = _earliest(requests, active)
         if index < 0:
-            _poll()
+            _not_yet([requests[index]._task() for index in active])
             return c.UNDEFINED, False, None
         return index, True, requests[index].wait(status)
 
@@ -376,7 +411,7 @@ class Request(Handle):
         _look()
         if not all(task.is_done() for task in tasks):
             _room(statuses, len(requests))
-            _poll()
+            _not_yet(tasks)
             return False, None
         return True, cls.waitall(requests, statuses)
 
@@ -423,7 +458,7 @@ class Request(Handle):
             return None, None
         _look()
         if not any(requests[index]._task().is_done() for index in active):
-            _poll()
+            _not_yet([requests[index]._task() for index in active])
         return _some(requests, active, statuses)
 
     @classmethod

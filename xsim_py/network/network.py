@@ -118,6 +118,12 @@ class Network:
             latencies.append((self._across.get(hops) or self._make(hops)).latency_ps)
         return min(latencies)
 
+    def max_latency_ps(self, diameter: int) -> int:
+        """The longest latency between any two nodes, `diameter` hops apart, or within one."""
+        costs = self._across_costs
+        across_ps = 0 if costs is None else costs.latency_ps + diameter * costs.per_hop_ps
+        return max(self._same.latency_ps, across_ps)
+
     def contention(self) -> LinkContention | None:
         """A fresh account of who uses which link when, or None if links are not shared on this network."""
         costs = self._across_costs

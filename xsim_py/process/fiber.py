@@ -26,7 +26,7 @@ from .grave import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Fiber", "Parked"]
+__all__ = ["Fiber", "MortalFiber", "Parked"]
 
 
 class Parked:
@@ -108,6 +108,8 @@ class Fiber:
         if not glet:
             self.greenlet = None
 
+    interrupt = resume  # for who waits for one thing there is no difference
+
     def _enter(self, *args: Any) -> None:
         rank = self.rank
         if context.installed is not rank:
@@ -137,6 +139,30 @@ class Fiber:
         glet, self.greenlet = self.greenlet, None
         if glet is not None and not glet.dead:
             keep_for_ever(glet)
+
+
+class MortalFiber(Fiber):
+    """A fiber of a rank that is to die at a certain time, which it does not run past.
+
+    So the rank is stopped when its clock reaches that time, whatever it is doing, and not at its next wait.
+    """
+
+    __slots__ = ("_clock_ps", "death_ps")
+
+    def __init__(self, rank: Rank, clock_ps: int, death_ps: int | None = None) -> None:
+        self.death_ps = rank.fiber.death_ps if death_ps is None else death_ps  # type: ignore[attr-defined]
+        super().__init__(rank, clock_ps)
+
+    @property
+    def clock_ps(self) -> int:
+        """Its virtual time."""
+        return self._clock_ps
+
+    @clock_ps.setter
+    def clock_ps(self, time_ps: int) -> None:
+        self._clock_ps = time_ps
+        if time_ps >= self.death_ps and current.fiber is self:
+            self.sync()
 
 
 _resume = Fiber.resume

@@ -12,6 +12,11 @@ raises                      prints its traceback and ends with status 1; the lau
 ==========================  =====================================================================================
 
 The launcher's signal takes one network latency to reach the other ranks: nothing is known before it can be.
+
+In a fault-tolerant run, as under ``mpirun --with-ft ulfm``, the launcher does not end the job: a process that raises or
+ends without MPI_Finalize has failed, as one that is killed by the simulator (`kill`), and the others learn of it from
+their failure detector. An error that tells of such a failure and that the program does not handle still ends the job,
+which is what the default error handler of MPI would have done.
 """
 
 from __future__ import annotations
@@ -35,9 +40,10 @@ from .patches import Patches
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["abort_job", "body", "install", "leave", "stop_job"]
+__all__ = ["abort_job", "body", "fail_here", "install", "kill", "leave", "stop_job", "unfinalized"]
 
 _FIRST_PID = 10_000
+_KILLED = 128 + signal.SIGKILL
 
 
 def body(program: Any) -> Callable[[Fiber], None]:
@@ -45,32 +51,45 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
-        status, message = _run_program(rank, program)
+        status, message, fatal = _run_program(rank, program)
         if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
             sys.stdout.flush()
             _real_exit(status)
         if rank.extra is not None and "atexit" in rank.extra:
             _run_atexit(rank.extra["atexit"])
+        if message is None and unfinalized(rank):
+            message = "ended without MPI_Finalize"
         context.release(rank, dead=False)
         finish_lines(rank, fiber.clock_ps)
         if message is not None:
-            _announce(rank, status, message)
+            fiber.sync()
+        failed = message is not None and rank.shard.fault_tolerant and not fatal
+        if message is not None and not failed:
+            _announce(rank, fiber.clock_ps, status, message)
         _ended(rank, status)
+        if failed:
+            rank.shard.on_failure(rank, str(message))
 
     return run
 
 
-def _run_program(rank: Rank, program: Any) -> tuple[int, str | None]:
-    """The exit status, and what to tell the launcher if it has to end the job."""
+def unfinalized(rank: Rank) -> bool:
+    """Whether a rank that has come to its end has left out MPI_Finalize; the face of MPI knows."""
+    return False
+
+
+def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
+    """The exit status, what to tell the launcher if there is something, and whether that ends the job in any case."""
     try:
         program.run(rank)
     except SystemExit as stop:
-        return _exit_status(stop.code), None
+        return _exit_status(stop.code), None, False
     except BaseException as error:
         message = "".join(traceback.format_exception_only(error)).strip()
+        fatal = getattr(error, "_is_about_failures", False)
         _call_hook(rank, error)
-        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message
-    return 0, None
+        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message, fatal
+    return 0, None, False
 
 
 def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:
@@ -115,38 +134,64 @@ def _ended(rank: Rank, status: int) -> None:
     rank.shard.finished += 1
 
 
-def _announce(rank: Rank, status: int, message: str) -> None:
+def _announce(rank: Rank, time_ps: int, status: int, message: str) -> None:
     """Tell the launcher that this rank ended badly: it ends the job."""
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
     rank.key += 1
     shard = rank.shard
-    shard.post_everywhere(
-        fiber.clock_ps + shard.abort_delay_ps, rank.key, "abort", (rank.number, fiber.clock_ps, status, message)
-    )
+    shard.post_everywhere(time_ps + shard.abort_delay_ps, rank.key, "abort", (rank.number, time_ps, status, message))
 
 
-def leave(status: int, message: str | None) -> NoReturn:
-    """End the running rank here and now; nothing of it runs any more. With a message, the launcher ends the job."""
+def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
+    """End the running rank here and now; nothing of it runs any more.
+
+    Parameters
+    ----------
+    message : str
+        What has happened. It ends the job, or it is a failure that the job survives.
+    job : bool
+        Whether it ends the job in any case.
+    """
     fiber = current.fiber
     assert fiber is not None
     assert fiber.greenlet is not None
     rank = fiber.rank
-    finish_lines(rank, fiber.clock_ps)
-    if message is not None:
-        _announce(rank, status, message)
-    rank.fiber.clock_ps = fiber.clock_ps
-    _ended(rank, status)
-    context.release(rank, dead=True)
-    rank.private("left", lambda: rank.fiber.greenlet)
+    fiber.sync()
     hub: Any = fiber.greenlet.parent
-    # The running one may be that of a non-blocking collective, and there may be more of those.
-    for each in {fiber, rank.fiber, *(rank.extra or {}).get("fibers", ())}:
-        each.abandon()
-        each.greenlet = GRAVE
+    _die(rank, fiber.clock_ps, status, message, job=job)
     hub.switch()
     raise AssertionError("a rank that has ended was resumed")
+
+
+def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False) -> None:
+    """End a rank wherever it stands, and tell who has to know."""
+    shard = rank.shard
+    finish_lines(rank, time_ps)
+    survivable = shard.fault_tolerant and not job
+    if not survivable:
+        _announce(rank, time_ps, status, cause)
+    rank.exit_status = status
+    rank.ended_ps = time_ps
+    shard.finished += 1
+    context.release(rank, dead=True)
+    rank.private("left", lambda: rank.fiber.greenlet)
+    # The running one may be that of a non-blocking collective, and there may be more of those.
+    for each in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
+        each.abandon()
+        each.greenlet = GRAVE
+    if survivable:
+        shard.on_failure(rank, cause)
+
+
+def kill(entry: tuple[Rank, str]) -> None:
+    """End a rank from outside, with a cause; an event handler, called when the rank's clock has come there."""
+    rank, cause = entry
+    if rank.exit_status is None:
+        _die(rank, rank.shard.kernel.now_ps, _KILLED, cause)
+
+
+def fail_here(cause: str) -> NoReturn:
+    """End the running rank as if it had been killed."""
+    leave(_KILLED, cause)
 
 
 def stop_job(status: int, message: str, reason: Any) -> NoReturn:
@@ -159,14 +204,15 @@ def stop_job(status: int, message: str, reason: Any) -> NoReturn:
     """
     fiber = current.fiber
     assert fiber is not None
-    _announce(fiber.rank, status, message)
+    fiber.sync()
+    _announce(fiber.rank, fiber.clock_ps, status, message)
     fiber.park(reason)
     raise AssertionError("a rank that is kept was resumed")
 
 
 def abort_job(status: int, message: str) -> NoReturn:
     """`MPI.Comm.Abort`: end the running rank and then the job."""
-    leave(status & 0xFF, message)
+    leave(status & 0xFF, message, job=True)
 
 
 # ------------------------------------------------------------------------------- the doors to the operating system

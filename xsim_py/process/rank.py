@@ -68,11 +68,11 @@ class Rank:
         "shard",
     )
 
-    def __init__(self, number: int, shard: Shard) -> None:
+    def __init__(self, number: int, shard: Shard, start_ps: int = 0) -> None:
         self.number = number
         self.shard = shard
         self.key = first_key(number)
-        self.fiber = Fiber(self, 0)
+        self.fiber = Fiber(self, start_ps)
         self.nic_free_ps = 0
         self.exit_status: int | None = None
         self.ended_ps: int | None = None

@@ -69,34 +69,50 @@ class Shard:
         Takes what these ranks print.
     abort_delay_ps : int
         How long the launcher's signal takes to end the other ranks; at least the lookahead.
+    fault_tolerant : bool
+        Whether the job goes on where a process fails, as under ``mpirun --with-ft ulfm``.
+    start_ps : int
+        When the ranks begin.
 
     Attributes
     ----------
+    on_failure : callable
+        Told of a rank that has failed just now, and of the cause; set by the floor above.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
 
     def __init__(
-        self, *, number: int, blocks: Sequence[range], control: Control, output: Output, abort_delay_ps: int
+        self,
+        *,
+        number: int,
+        blocks: Sequence[range],
+        control: Control,
+        output: Output,
+        abort_delay_ps: int,
+        fault_tolerant: bool = False,
+        start_ps: int = 0,
     ) -> None:
         self.number = number
         self.block = blocks[number]
         self.first = self.block.start
         self.end = self.block.stop
         total = blocks[-1].stop
-        self.kernel = Kernel(native_origin=total + number)
-        self.ranks: list[Rank] = [Rank(rank, self) for rank in self.block]
+        self.kernel = Kernel(native_origin=total + number, start_ps=start_ps)
+        self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
         self.control = control
         control.kernels.append(self.kernel)
         self.output = output
         self.abort_delay_ps = abort_delay_ps
+        self.fault_tolerant = fault_tolerant
+        self.on_failure: Callable[[Rank, str], None] = _nobody_cares
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = len(blocks) == 1
-        self.common = self.kernel if self.alone else Kernel(native_origin=total)
+        self.common = self.kernel if self.alone else Kernel(native_origin=total, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
 
@@ -216,7 +232,8 @@ class Shard:
         for rank in self.ranks:
             if self.control.stop_reason:
                 return
-            rank.fiber.start(body)
+            if rank.exit_status is None:  # none may have failed before it began
+                rank.fiber.start(body)
 
     def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
         try:
@@ -238,3 +255,7 @@ class Shard:
             rank.fiber.abandon()
             rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
         self.ranks.clear()
+
+
+def _nobody_cares(rank: Rank, cause: str) -> None:
+    """Nothing."""

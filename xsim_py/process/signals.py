@@ -32,7 +32,7 @@ def _handlers(rank: Rank) -> dict[int, Any]:
     return handlers
 
 
-def install(patches: Patches, leave: Callable[[int, str | None], Any]) -> None:
+def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
     """Replace the functions about signals for the duration of a run.
 
     Parameters

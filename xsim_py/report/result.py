@@ -36,6 +36,9 @@ SUMMARY = (
     "exit_status",
     "version",
     "ended",
+    "aborted",
+    "restarts",
+    "failures",
 )
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -78,6 +81,13 @@ class Result:
         The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
     ended : str
         One of `ENDINGS`.
+    aborted : bool
+        Whether the launcher ended the job.
+    restarts : int
+        How often the job was started again after that.
+    failures : list of dict
+        Processes that failed and that the job survived: ``rank``, ``time_s``, ``cause``. More is in the tables
+        ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
     trace : Trace or None
@@ -238,8 +248,9 @@ class Result:
         return self._timeline().text(width=width)
 
     def _timeline(self) -> Timeline:
+        trace = self._traced()
         ends_ps = [None if end_s is None else round(end_s * PS_PER_S) for end_s in self.tables["ranks"]["end_s"]]
-        return Timeline(self._traced(), ends_ps=ends_ps, title=self._title())
+        return Timeline(trace, ends_ps=ends_ps, title=self._title())
 
     def _traced(self) -> Trace:
         if self.trace is None:

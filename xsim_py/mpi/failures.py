@@ -1,0 +1,82 @@
+"""What a run sets up for failures: a shard's detector, revocation and agreements, and the deaths that are scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.process.fiber import MortalFiber
+from xsim_py.process.life import kill
+from xsim_py.units import PS_PER_S, format_time
+
+from .detector import Detector
+from .revocation import Revocation
+from .ulfm import Repair
+
+if TYPE_CHECKING:
+    from .p2p import Fabric
+
+__all__ = ["DetectorSettings", "detector_settings", "doom", "install_recovery"]
+
+_TIMES_LATENCY = 10
+_HEARTBEAT_TIMEOUT_PS = PS_PER_S  # Open MPI, with a thread for its detector
+_HEARTBEAT_PERIOD_PS = 3 * PS_PER_S // 10
+
+
+class DetectorSettings(NamedTuple):
+    """The failure detector of a run; see `detector`."""
+
+    kind: str
+    timeout_ps: int
+    period_ps: int
+
+
+def detector_settings(spec: Any, network: Any, machine: Any) -> DetectorSettings:
+    """What the description says of the detector, with its defaults, checked against the network.
+
+    The default timeout is ten times the longest latency of the machine, or Open MPI's one second for ``heartbeat``,
+    whose default period is 0.3 s.
+
+    Raises
+    ------
+    ConfigError
+        The timeout is so short that a message may still be on its way, or the next sign of life.
+    """
+    wanted = spec.mpi.detector
+    latency_ps = network.max_latency_ps(machine.topology.diameter())
+    if wanted.type == "heartbeat":
+        period_ps = _HEARTBEAT_PERIOD_PS if wanted.period_ps is None else wanted.period_ps
+        timeout_ps = _HEARTBEAT_TIMEOUT_PS if wanted.timeout_ps is None else wanted.timeout_ps
+        least_ps, why = period_ps + latency_ps, "the period and the network's longest latency together"
+    else:
+        period_ps = 0
+        timeout_ps = _TIMES_LATENCY * latency_ps if wanted.timeout_ps is None else wanted.timeout_ps
+        least_ps, why = latency_ps, "the network's longest latency"
+    if timeout_ps < least_ps:
+        shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)
+        raise spec.error("mpi.detector.timeout", f"{shown} is less than {why}, {least}: the living would seem dead")
+    return DetectorSettings(wanted.type, timeout_ps, period_ps)
+
+
+def install_recovery(fabric: Fabric, detector: DetectorSettings, ulfm: Any) -> None:
+    """Give a shard its failure detector, and the algorithms of revoke, agree and shrink."""
+    Detector(fabric, kind=detector.kind, timeout_ps=detector.timeout_ps, period_ps=detector.period_ps)
+    Revocation(fabric, ulfm.revoke)
+    Repair(fabric, agree=ulfm.agree, shrink=ulfm.shrink)
+
+
+def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
+    """Have ranks of a shard die at the times of `failures` (rank, time, cause), before what else they do then."""
+    shard = fabric.shard
+    dooms: dict[int, int] = {}
+    for number, time_ps, cause in failures:
+        if not shard.local(number):
+            continue
+        rank = shard.rank(number)
+        if time_ps <= shard.kernel.now_ps:
+            kill((rank, cause))
+            continue
+        dooms[number] = time_ps
+        rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, time_ps)
+        shard.kernel.post(time_ps, number, kill, (rank, cause))
+    fabric.doomed = dooms

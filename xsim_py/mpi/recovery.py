@@ -1,0 +1,100 @@
+"""What one rank knows of failures and revocations, and what it has in progress to deal with them (ULFM).
+
+A rank gets a `Recovery` when it first learns of something. Until then, and in every run without failures, the only cost
+is one test of ``fabric.troubled`` in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .comm import Communicator
+    from .state import Mailbox
+
+__all__ = [
+    "Recovery",
+    "acknowledge",
+    "acknowledged",
+    "failed_members",
+    "is_revoked",
+    "members_of",
+    "recovery_of",
+]
+
+
+class Recovery:
+    """One rank's knowledge of failures.
+
+    Attributes
+    ----------
+    known : dict of int to (int, str)
+        The failed ranks that it knows of, in the order in which it learnt of them: when, and how.
+    revoked : dict of int to tuple
+        The communicators that it knows to be revoked: members, and its own place among them.
+    sessions : dict
+        Agreements, by communicator, number on it, and round.
+    early : dict
+        Packets of agreements that this rank has not entered yet.
+    entered : dict
+        The number of the last agreement that this rank has entered, by communicator.
+    busy_ps : int
+        Until when its MPI library is at work on such messages.
+    """
+
+    __slots__ = ("busy_ps", "early", "entered", "known", "revoked", "sessions")
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[int, str]] = {}
+        self.revoked: dict[int, tuple[Sequence[int], int]] = {}
+        self.sessions: dict[tuple[int, int, int], Any] = {}
+        self.early: dict[tuple[int, int, int], list[tuple[int, Any]]] = {}
+        self.entered: dict[int, int] = {}
+        self.busy_ps = 0
+
+
+def recovery_of(box: Mailbox) -> Recovery:
+    """The rank's knowledge, made on first use."""
+    if box.recovery is None:
+        box.recovery = Recovery()
+    return box.recovery
+
+
+def members_of(comm: Communicator) -> Sequence[int]:
+    """All members, as ranks of the whole run, in an order that is the same at all of them.
+
+    Those of an intercommunicator are both groups, the one with the lower first rank in front.
+    """
+    if comm.local is None:
+        return comm.ranks
+    groups = sorted((tuple(comm.ranks), tuple(comm.remote)))
+    return (*groups[0], *groups[1])
+
+
+def failed_members(comm: Communicator) -> list[int]:
+    """The members that this rank knows to have failed, in the order in which it learnt of them (MPI_Comm_get_failed).
+
+    A later list begins with the earlier one.
+    """
+    state = comm.box.recovery
+    return [] if state is None else [rank for rank in state.known if comm.holds(rank)]
+
+
+def acknowledged(comm: Communicator) -> list[int]:
+    """Those of `failed_members` that the program has acknowledged; they come first there."""
+    return failed_members(comm)[: comm.acknowledged] if comm.acknowledged else []
+
+
+def acknowledge(comm: Communicator, count: int | None) -> int:
+    """MPI_Comm_ack_failed: acknowledge the first `count` failed members (None: all); how many are acknowledged now."""
+    known = len(failed_members(comm))
+    wanted = known if count is None else min(count, known)
+    comm.acknowledged = max(comm.acknowledged, wanted)
+    return comm.acknowledged
+
+
+def is_revoked(comm: Communicator) -> bool:
+    """Whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
+    state = comm.box.recovery
+    return state is not None and (comm.outer or comm).cid in state.revoked

@@ -1,0 +1,310 @@
+"""Agreement and shrinking on communicators with failed members (ULFM: MPI_Comm_agree, MPI_Comm_shrink and kin).
+
+The protocol is a state machine (`agreement`). Here are its driver, which gives it the rank's knowledge of failures and
+charges its messages to the network, and what is built from it:
+
+* agree: one agreement on the flag, on who has failed, and on whose failure everybody has acknowledged.
+* shrink, ``two_phase`` (xSim): agreements on the set of the failed until two in a row give the same one.
+* shrink, ``agreement`` (Open MPI): agreements until nobody has failed that somebody did not know of, and one more for
+  the number of the new communicator.
+
+The MPI library does this by itself, as with a progress thread: the rank may compute meanwhile, and a rank that has
+its decision still answers those that ask for it. The messages are notices, which revocation does not stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process import current
+
+from . import constants as c
+from .agreement import Agreement, Ballot, Decision, Outgoing, Packet
+from .comm import Communicator, Context, derive_cid, shared_context
+from .management import make_inter
+from .message import Message, Operation
+from .recovery import acknowledged, failed_members, members_of, recovery_of
+
+if TYPE_CHECKING:
+    from xsim_py.process.rank import Rank
+
+    from .p2p import Fabric
+
+__all__ = ["Call", "Repair", "agreed_flag", "begin_agree", "begin_shrink", "shrunk"]
+
+_AGREE = 3
+"""The tag of a notice: a packet of an agreement."""
+
+_TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
+_EVERY_BIT = -1
+
+Key = tuple[int, int, int]
+"""An agreement: communicator, number of the call on it, round."""
+
+
+class Repair:
+    """Takes in the packets of agreements for the ranks of one shard.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Whose ranks it serves.
+    agree, shrink : str
+        The algorithms.
+    """
+
+    def __init__(self, fabric: Fabric, *, agree: str, shrink: str) -> None:
+        self.fabric = fabric
+        self.agree = agree
+        self.shrink = shrink
+        fabric.repair = self
+        fabric.notices[_AGREE] = self._heard
+
+    def _heard(self, rank: Rank, message: Message) -> None:
+        key, source, packet = message.note
+        state = recovery_of(rank.mpi or self.fabric.open(rank))
+        session: Session | None = state.sessions.get(key)
+        if session is not None:
+            state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
+            session.receive(source, packet)
+        elif key[1] >= state.entered.get(key[0], 0):  # those before are over
+            state.early.setdefault(key, []).append((source, packet))
+
+
+class Session:
+    """One rank's part in one agreement, until nobody can ask for its outcome any more.
+
+    Attributes
+    ----------
+    members : Context
+        Who takes part, by place.
+    since : dict of int to int
+        Whom it waits for now, by place, and since when.
+    """
+
+    __slots__ = ("agreement", "key", "members", "over", "rank", "since")
+
+    def __init__(
+        self, rank: Rank, key: Key, members: Context, agreement: Agreement, over: Callable[[Decision, int], None]
+    ) -> None:
+        self.rank = rank
+        self.key = key
+        self.members = members
+        self.agreement = agreement
+        self.over: Callable[[Decision, int], None] | None = over
+        self.since: dict[int, int] = {}
+
+    def enter(self, ballot: Ballot, at_ps: int) -> int:
+        """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
+        for source, packet in recovery_of(self.rank.mpi).early.pop(self.key, ()):
+            at_ps = self._go_on(self.agreement.receive(source, packet), at_ps)
+        if self.agreement.decision is None:
+            at_ps = self._go_on(self.agreement.contribute(ballot), at_ps)
+        self._pass_on(self.agreement.known - ballot.failed)
+        return at_ps
+
+    def receive(self, source: int, packet: Packet) -> None:
+        """A packet has arrived."""
+        before = self.agreement.known
+        self._go_on(self.agreement.receive(source, packet), recovery_of(self.rank.mpi).busy_ps)
+        if self.agreement.known is not before:
+            self._pass_on(self.agreement.known - before)
+
+    def learn(self, numbers: Iterable[int]) -> None:
+        """The rank has learnt of failures."""
+        places = self.members.places(numbers)
+        if places and self.agreement.decision is None:
+            now_ps = self.rank.shard.kernel.now_ps
+            self._go_on(self.agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
+
+    def waits_for(self, number: int) -> bool:
+        """Whether it depends on a rank now."""
+        return self.members.place(number) in self.since
+
+    def watch(self, number: int) -> None:
+        """A rank has died: this is to learn of it in time if it waits for that rank."""
+        place = self.members.place(number)
+        if place in self.since:
+            self.rank.mpi.fabric.detector.expect(self.rank, number, self, self.since[place])
+
+    def _go_on(self, outgoing: Outgoing, at_ps: int) -> int:
+        """Send packets one after the other, and see whether it is over, or whom it waits for now."""
+        rank, agreement = self.rank, self.agreement
+        fabric = rank.mpi.fabric
+        for dest, packet in outgoing:
+            note = (self.key, agreement.me, packet)
+            at_ps = fabric.tell(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
+        state = recovery_of(rank.mpi)
+        state.busy_ps = max(state.busy_ps, at_ps)
+        before, self.since = self.since, {}
+        if agreement.decision is not None:
+            over, self.over = self.over, None
+            if over is not None:
+                self._pass_on(agreement.decision.failed)
+                over(agreement.decision, at_ps)
+            return at_ps
+        self.since = {place: before.get(place, at_ps) for place in agreement.waiting_for()}
+        if fabric.detector.dead:
+            for place in self.since.keys() - before.keys():
+                fabric.detector.expect(rank, self.members.ranks[place], self, at_ps)
+        return at_ps
+
+    def _pass_on(self, places: Iterable[int]) -> None:
+        """Let the rank know of failures that others have told: in an event, for this may be in the middle of a call."""
+        ranks = self.members.ranks
+        numbers = [ranks[place] for place in sorted(places)]
+        rank = self.rank
+        if any(number not in recovery_of(rank.mpi).known for number in numbers):
+            rank.key += 1
+            kernel = rank.shard.kernel
+            kernel.post(kernel.now_ps, rank.key, _learn, (rank, numbers))
+
+
+def _learn(entry: tuple[Rank, list[int]]) -> None:
+    rank, numbers = entry
+    if rank.exit_status is None:
+        rank.mpi.fabric.detector.learn(rank, numbers, "agreement")
+
+
+class Call(Operation):
+    """One rank's call of agree or shrink: a series of agreements, mostly one or two.
+
+    Attributes
+    ----------
+    failed : frozenset of int
+        What shrink has found, by place.
+    decision : Decision or None
+        The last agreement's.
+    """
+
+    __slots__ = (
+        "algorithm",
+        "comm",
+        "decision",
+        "failed",
+        "flags",
+        "last",
+        "members",
+        "name",
+        "number",
+        "round",
+        "session",
+    )
+
+    def __init__(self, comm: Communicator, name: str, algorithm: str, flags: tuple[int, ...] | None) -> None:
+        super().__init__()
+        self.comm = comm
+        self.name = name
+        self.algorithm = algorithm
+        self.flags = flags
+        self.decision: Decision | None = None
+        self.failed: frozenset[int] = frozenset()
+        self.last = flags is not None
+        self.round = 0
+        self.members = _all_members(comm)
+        fiber = current.fiber
+        assert fiber is not None
+        fiber.sync()
+        state = recovery_of(comm.box)
+        self.number = state.entered.get(comm.cid, 0) + 1
+        state.entered[comm.cid] = self.number
+        for key in [key for key in state.sessions if key[0] == comm.cid and key[1] < self.number - 1]:
+            del state.sessions[key]
+        fiber.clock_ps = self._enter(fiber.clock_ps)
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        awaited = self.awaited
+        who = f"rank{'s' * (len(awaited) > 1)} {', '.join(map(str, awaited[:8]))}{', ...' * (len(awaited) > 8)}"
+        return f"{self.name} on {self.comm.label()}: {who} of MPI_COMM_WORLD to take part"
+
+    @property
+    def awaited(self) -> list[int]:
+        """The ranks of the whole run that it waits for."""
+        return [self.members.ranks[place] for place in sorted(self.session.since)]
+
+    def _enter(self, at_ps: int) -> int:
+        """Begin the next agreement."""
+        comm, members = self.comm, self.members
+        rank = comm.box.rank
+        known = members.places(failed_members(comm)) | self.failed
+        acked = known if self.flags is None else members.places(acknowledged(comm))
+        flags = (_EVERY_BIT,) if self.flags is None else self.flags
+        agreement = Agreement(
+            me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
+        )
+        key = (comm.cid, self.number, self.round)
+        self.session = session = Session(rank, key, members, agreement, self._decided)
+        recovery_of(comm.box).sessions[key] = session
+        return session.enter(Ballot(flags, acked, known), at_ps)
+
+    def _decided(self, decision: Decision, at_ps: int) -> None:
+        """An agreement is over, the same for all members: so is what follows from it."""
+        stable = self.round > 0 and decision.failed == self.failed
+        if self.last or (self.algorithm == "two_phase" and stable):
+            self.decision = decision
+            self.time_ps = at_ps
+            rank = self.comm.box.rank
+            rank.key += 1
+            rank.shard.kernel.post(at_ps, rank.key, Operation.complete, self)
+            return
+        self.failed = decision.failed
+        self.last = self.algorithm != "two_phase" and not decision.error
+        self.round += 1
+        self._enter(at_ps)
+
+
+def _all_members(comm: Communicator) -> Context:
+    if comm.local is None:
+        return comm.context
+    return shared_context(comm.fabric, derive_cid(comm.cid, "both groups"), members_of(comm))
+
+
+def begin_agree(comm: Communicator, flag: int, name: str) -> Call:
+    """MPI_Comm_iagree; on an intercommunicator each group agrees on the flags of the other one."""
+    flags: tuple[int, ...] = (flag,)
+    if comm.local is not None:
+        flags = (flag, _EVERY_BIT) if _is_first(comm) else (_EVERY_BIT, flag)
+    return Call(comm, name, comm.fabric.repair.agree, flags)
+
+
+def _is_first(comm: Communicator) -> bool:
+    return comm.ranks[0] < comm.remote[0]
+
+
+def agreed_flag(call: Call) -> int:
+    """The flag that all members agree on."""
+    assert call.decision is not None
+    flags = call.decision.flags
+    return flags[0] if len(flags) == 1 else flags[1 if _is_first(call.comm) else 0]
+
+
+def check_agreed(call: Call) -> None:
+    """Raise the error that all members agree on, if they do: a member is missing that not all had acknowledged."""
+    assert call.decision is not None
+    if call.decision.error:
+        missing = sorted(call.members.ranks[place] for place in call.decision.missing)
+        who = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+        call.comm.fail(c.ERR_PROC_FAILED, f"{who} of MPI_COMM_WORLD did not take part; not all had acknowledged that")
+
+
+def begin_shrink(comm: Communicator, name: str) -> Call:
+    """MPI_Comm_ishrink: find out who has failed."""
+    return Call(comm, name, comm.fabric.repair.shrink, None)
+
+
+def shrunk(call: Call) -> Communicator:
+    """The new communicator: the members that have not failed, in their order."""
+    comm, members = call.comm, call.members
+    failed = frozenset(members.ranks[place] for place in call.failed)
+    cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))
+    if comm.local is None:
+        context = comm.fabric.contexts.get((cid, -1))  # made once a shard: there may be many members
+        return Communicator(context or shared_context(comm.fabric, cid, _without(comm.ranks, failed)), comm.box)
+    ranks, remote = _without(comm.ranks, failed), _without(comm.remote, failed)
+    return make_inter(comm, cid, ranks, remote)
+
+
+def _without(ranks: Any, failed: frozenset[int]) -> Any:
+    return tuple(rank for rank in ranks if rank not in failed) if failed else ranks

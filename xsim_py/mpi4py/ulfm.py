@@ -1,0 +1,103 @@
+"""The part of `MPI.Comm` that deals with failed processes: user-level failure mitigation (ULFM)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import recovery, ulfm
+from xsim_py.mpi.group import Members
+from xsim_py.mpi.message import Operation
+from xsim_py.mpi.p2p import complete
+
+from .commhandle import CommHandle
+from .group import Group
+from .memory import buffer
+from .request import Request, Task
+
+__all__ = ["FaultTolerance"]
+
+_INT = np.dtype(np.intc)
+
+
+class FaultTolerance(CommHandle):
+    """What a program can ask and do after a failure; all of it works on a revoked communicator."""
+
+    __slots__ = ()
+
+    def Revoke(self) -> None:
+        comm = self._comm()
+        comm.fabric.revocation.revoke(comm)
+
+    def Is_revoked(self) -> bool:
+        return recovery.is_revoked(self._comm())
+
+    def Get_failed(self) -> Group:
+        return Group._of(Members(tuple(recovery.failed_members(self._comm()))))
+
+    def Ack_failed(self, num_to_ack: int | None = None) -> int:
+        comm = self._comm()
+        if num_to_ack is not None and operator.index(num_to_ack) < 0:
+            comm.fail(c.ERR_ARG, f"{num_to_ack} failures can not be acknowledged")
+        return recovery.acknowledge(comm, num_to_ack)
+
+    def Agree(self, flag: int) -> int:
+        call = ulfm.begin_agree(self._comm(), _as_int(flag), "Comm.Agree")
+        complete(call)
+        ulfm.check_agreed(call)
+        return ulfm.agreed_flag(call)
+
+    def Iagree(self, flag: Any) -> Request:
+        place = _one_int(flag)
+        call = ulfm.begin_agree(self._comm(), int(place[0]), "Comm.Iagree")
+
+        def finish() -> None:
+            place[0] = ulfm.agreed_flag(call)
+            ulfm.check_agreed(call)
+
+        return _request(call, finish)
+
+    def Shrink(self) -> Any:
+        call = ulfm.begin_shrink(self._comm(), "Comm.Shrink")
+        complete(call)
+        return self._repaired(call)
+
+    def Ishrink(self) -> tuple[Any, Request]:
+        call = ulfm.begin_shrink(self._comm(), "Comm.Ishrink")
+        made = self._plain()()
+
+        def finish() -> None:
+            made._impl = ulfm.shrunk(call)
+
+        return made, _request(call, finish)
+
+    def _repaired(self, call: ulfm.Call) -> Any:
+        return self._plain()._make(ulfm.shrunk(call))
+
+    def _plain(self) -> Any:
+        raise NotImplementedError
+
+
+def _request(call: Operation, finish: Callable[[], None]) -> Request:
+    made: Request = Request._make(Task(call, lambda _: finish()))
+    return made
+
+
+def _as_int(flag: Any) -> int:
+    """The flag as a C int holds it; a number that it can not hold raises OverflowError, as in mpi4py."""
+    number = operator.index(flag)
+    if not -(2**31) <= number < 2**31:
+        raise OverflowError("value too large to convert to int")
+    return number
+
+
+def _one_int(flag: Any) -> np.ndarray[Any, Any]:
+    """The program's buffer of one C int."""
+    view = buffer(flag)
+    if len(view) != _INT.itemsize:
+        raise ValueError(f"message: expecting a buffer of one C int, got {len(view)} bytes")
+    return np.frombuffer(view, _INT)
