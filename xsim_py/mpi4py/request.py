@@ -11,160 +11,17 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import Background, wait_all
-from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import Message, Operation, Receive
+from xsim_py.mpi.calls import wait_all
+from xsim_py.mpi.message import Operation, Receive
 from xsim_py.mpi.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null
 from .missing import fill
 from .status import Status
+from .task import GeneralizedOperation, Task, empty
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
-
-
-class Task:
-    """What a request names.
-
-    Attributes
-    ----------
-    operation : Operation or None
-        What is in progress; None where it was complete from the start, or is not active.
-    finish : callable or None
-        Takes the received data, or the result of a background call, and returns what ``wait`` returns.
-    comm : Communicator or None
-        Whose error handler is asked.
-    start : callable or None
-        Of a persistent request: begins anew, and returns the operation.
-    active : bool
-        False for a persistent request that is not started.
-    null_source : bool
-        Whether it stands for a receive from ``PROC_NULL``, which its status then says.
-    """
-
-    __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
-
-    def __init__(
-        self,
-        operation: Operation | None,
-        finish: Callable[[Any], Any] | None = None,
-        comm: Communicator | None = None,
-        *,
-        null_source: bool = False,
-    ) -> None:
-        self.operation = operation
-        self.finish = finish
-        self.comm = comm
-        self.start: Callable[[], Operation | None] | None = None
-        self.active = True
-        self.null_source = null_source
-
-    def is_done(self) -> bool:
-        """Whether it is complete now; an inactive one always is."""
-        return not self.active or self.operation is None or self.operation.done
-
-    def outcome(self, status: Status | None) -> Any:
-        """After completion: fill the status, deliver the data, report errors, and return the result."""
-        operation = self.operation
-        if not self.active:
-            _empty(status)
-            return None
-        if operation is not None and operation.error is not None:
-            return self._failed(operation, status)
-        if isinstance(operation, Receive):
-            return self._received(operation, status)
-        if isinstance(operation, Background):
-            return self._background(operation, status)
-        if isinstance(operation, GeneralizedOperation):
-            return operation.outcome(status)
-        _empty(status)
-        if operation is not None and self.finish is not None:
-            return self.finish(None)
-        if self.null_source and status is not None:
-            status._set(c.PROC_NULL, c.ANY_TAG, 0)
-        return None
-
-    def _received(self, operation: Receive, status: Status | None) -> Any:
-        message = operation.message
-        if message is None:
-            if status is not None:
-                status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
-                status.Set_cancelled(True)
-            return None
-        if status is not None:
-            status._set(message.source, message.tag, message.size_bytes)
-        if self.finish is None:
-            return None
-        return deliver(operation.comm, self.finish, message.data)
-
-    def _failed(self, operation: Any, status: Status | None) -> None:
-        """An error that the operation met on its way goes to the error handler now, and to the program."""
-        error = operation.error
-        _empty(status)
-        comm = self.comm if self.comm is not None else getattr(operation, "comm", None)
-        if isinstance(error, errors.Exception):
-            if status is not None:
-                status.Set_error(error.Get_error_class())
-            if comm is not None and comm.report(error):
-                return
-        raise error
-
-    def _background(self, operation: Background, status: Status | None) -> Any:
-        _empty(status)
-        message = operation.result
-        if isinstance(message, Message):
-            if status is not None:
-                status._set(message.source, message.tag, message.size_bytes)
-            assert self.comm is not None
-            assert self.finish is not None
-            return deliver(self.comm, self.finish, message.data)
-        return self.finish(operation.result) if self.finish is not None else operation.result
-
-
-def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
-    """Hand data to the user's buffer; an error (a message too long) goes to the communicator's handler."""
-    try:
-        return finish(data)
-    except errors.Exception as error:
-        if not comm.report(error):
-            raise
-        return None
-
-
-def _empty(status: Status | None) -> None:
-    if status is not None:
-        status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
-
-
-class GeneralizedOperation(Operation):
-    """A generalized request: completed by the program itself (MPI 4.1, 13.2)."""
-
-    __slots__ = ("args", "cancel_fn", "free_fn", "kwargs", "query_fn", "result")
-
-    def __init__(self, query_fn: Any, free_fn: Any, cancel_fn: Any, args: Any, kwargs: Any) -> None:
-        super().__init__()
-        self.query_fn = query_fn
-        self.free_fn = free_fn
-        self.cancel_fn = cancel_fn
-        self.args = tuple(args) if args is not None else ()
-        self.kwargs = dict(kwargs) if kwargs is not None else {}
-        self.result: Any = None
-
-    def describe(self) -> str:
-        """One line for the roll-call."""
-        return "a generalized request, for this rank to call Grequest.Complete"
-
-    def outcome(self, status: Status | None) -> Any:
-        """Ask the program for the status, and let it free what it has."""
-        if status is None:
-            status = Status()
-        _empty(status)
-        if self.query_fn is not None:
-            self.query_fn(status, *self.args, **self.kwargs)
-        if self.free_fn is not None:
-            self.free_fn(*self.args, **self.kwargs)
-        return self.result
 
 
 class AnyOf:
@@ -258,7 +115,7 @@ class Request(Handle):
         """Collect the outcome; the request becomes null, or inactive where it is persistent."""
         task = self._task()
         if task is _NULL_TASK:
-            _empty(status)
+            empty(status)
             return None
         if task.start is None:
             self._impl = self._null
@@ -346,7 +203,7 @@ class Request(Handle):
     def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
         active = _active(requests)
         if not active:
-            _empty(status)
+            empty(status)
             return c.UNDEFINED, None
         _wait_for_one([requests[index]._task() for index in active])
         index = _earliest(requests, active)
@@ -361,7 +218,7 @@ class Request(Handle):
     def testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool, Any | None]:
         active = _active(requests)
         if not active:
-            _empty(status)
+            empty(status)
             return c.UNDEFINED, True, None
         _look()
         index = _earliest(requests, active)
@@ -374,7 +231,7 @@ class Request(Handle):
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
         active = _active(requests)
         if not active:
-            _empty(status)
+            empty(status)
             return c.UNDEFINED, True
         _look()
         index = _earliest(requests, active)
@@ -540,11 +397,11 @@ def _peek(task: Task, status: Status | None) -> None:
         message = operation.message
         status._set(message.source, message.tag, message.size_bytes)
     elif task.active and isinstance(operation, GeneralizedOperation):
-        _empty(status)
+        empty(status)
         if operation.query_fn is not None:
             operation.query_fn(status, *operation.args, **operation.kwargs)
     else:
-        _empty(status)
+        empty(status)
         if isinstance(operation, Receive) and operation.cancelled:
             status.Set_cancelled(True)
 

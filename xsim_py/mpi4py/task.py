@@ -1,0 +1,160 @@
+"""What a request names: an operation in progress, and what is to be done with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import Background
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.message import Message, Operation, Receive
+
+from .status import Status
+
+__all__ = ["GeneralizedOperation", "Task", "empty"]
+
+
+class Task:
+    """What a request names.
+
+    Attributes
+    ----------
+    operation : Operation or None
+        What is in progress; None where it was complete from the start, or is not active.
+    finish : callable or None
+        Takes the received data, or the result of a background call, and returns what ``wait`` returns.
+    comm : Communicator or None
+        Whose error handler is asked.
+    start : callable or None
+        Of a persistent request: begins anew, and returns the operation.
+    active : bool
+        False for a persistent request that is not started.
+    null_source : bool
+        Whether it stands for a receive from ``PROC_NULL``, which its status then says.
+    """
+
+    __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
+
+    def __init__(
+        self,
+        operation: Operation | None,
+        finish: Callable[[Any], Any] | None = None,
+        comm: Communicator | None = None,
+        *,
+        null_source: bool = False,
+    ) -> None:
+        self.operation = operation
+        self.finish = finish
+        self.comm = comm
+        self.start: Callable[[], Operation | None] | None = None
+        self.active = True
+        self.null_source = null_source
+
+    def is_done(self) -> bool:
+        """Whether it is complete now; an inactive one always is."""
+        return not self.active or self.operation is None or self.operation.done
+
+    def outcome(self, status: Status | None) -> Any:
+        """After completion: fill the status, deliver the data, report errors, and return the result."""
+        operation = self.operation
+        if not self.active:
+            empty(status)
+            return None
+        if operation is not None and operation.error is not None:
+            return self._failed(operation, status)
+        if isinstance(operation, Receive):
+            return self._received(operation, status)
+        if isinstance(operation, Background):
+            return self._background(operation, status)
+        if isinstance(operation, GeneralizedOperation):
+            return operation.outcome(status)
+        empty(status)
+        if operation is not None and self.finish is not None:
+            return self.finish(None)
+        if self.null_source and status is not None:
+            status._set(c.PROC_NULL, c.ANY_TAG, 0)
+        return None
+
+    def _received(self, operation: Receive, status: Status | None) -> Any:
+        message = operation.message
+        if message is None:
+            if status is not None:
+                status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+                status.Set_cancelled(True)
+            return None
+        if status is not None:
+            status._set(message.source, message.tag, message.size_bytes)
+        if self.finish is None:
+            return None
+        return deliver(operation.comm, self.finish, message.data)
+
+    def _failed(self, operation: Any, status: Status | None) -> None:
+        """An error that the operation met on its way goes to the error handler now, and to the program."""
+        error = operation.error
+        empty(status)
+        comm = self.comm if self.comm is not None else getattr(operation, "comm", None)
+        if isinstance(error, errors.Exception):
+            if status is not None:
+                status.Set_error(error.Get_error_class())
+            if comm is not None and comm.report(error):
+                return
+        raise error
+
+    def _background(self, operation: Background, status: Status | None) -> Any:
+        empty(status)
+        message = operation.result
+        if isinstance(message, Message):
+            if status is not None:
+                status._set(message.source, message.tag, message.size_bytes)
+            assert self.comm is not None
+            assert self.finish is not None
+            return deliver(self.comm, self.finish, message.data)
+        return self.finish(operation.result) if self.finish is not None else operation.result
+
+
+def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
+    """Hand data to the user's buffer; an error (a message too long) goes to the communicator's handler."""
+    try:
+        return finish(data)
+    except errors.Exception as error:
+        if not comm.report(error):
+            raise
+        return None
+
+
+def empty(status: Status | None) -> None:
+    """Fill a status as MPI does where there is nothing to say."""
+    if status is not None:
+        status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+
+
+class GeneralizedOperation(Operation):
+    """A generalized request: completed by the program itself (MPI 4.1, 13.2)."""
+
+    __slots__ = ("args", "cancel_fn", "free_fn", "kwargs", "query_fn", "result")
+
+    def __init__(self, query_fn: Any, free_fn: Any, cancel_fn: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self.query_fn = query_fn
+        self.free_fn = free_fn
+        self.cancel_fn = cancel_fn
+        self.args = tuple(args) if args is not None else ()
+        self.kwargs = dict(kwargs) if kwargs is not None else {}
+        self.result: Any = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return "a generalized request, for this rank to call Grequest.Complete"
+
+    def outcome(self, status: Status | None) -> Any:
+        """Ask the program for the status, and let it free what it has."""
+        if status is None:
+            status = Status()
+        empty(status)
+        if self.query_fn is not None:
+            self.query_fn(status, *self.args, **self.kwargs)
+        if self.free_fn is not None:
+            self.free_fn(*self.args, **self.kwargs)
+        return self.result
