@@ -18,6 +18,8 @@ def options() -> list[argparse.Action]:
         ("-n 4 prog.py", ["-n", "4"], ("script", "prog.py", [])),
         ("-n4 prog.py -n 5 --seed 3", ["-n4"], ("script", "prog.py", ["-n", "5", "--seed", "3"])),
         ("-np 4 --label prog.py --label", ["-np", "4", "--label"], ("script", "prog.py", ["--label"])),
+        ("--ft prog.py --no-ft", ["--ft"], ("script", "prog.py", ["--no-ft"])),
+        ("--fail rank=1@1s prog.py", ["--fail", "rank=1@1s"], ("script", "prog.py", [])),
         ("--seed=3 prog.py -h", ["--seed=3"], ("script", "prog.py", ["-h"])),
         ("--seed 3 prog.py --version", ["--seed", "3"], ("script", "prog.py", ["--version"])),
         ("-n 2 -m pkg.mod -m other", ["-n", "2"], ("module", "pkg.mod", ["-m", "other"])),

@@ -27,6 +27,18 @@ def test_has_defaults_for_all_but_the_ranks(simulator: FakeSimulator):
     assert (call.program, call.kind, call.args) == ("pass", "code", [])
     assert (call.machine, call.seed, call.shards) == ("gige", 0, 1)
     assert (call.wall_limit_s, call.overrides, call.label, call.compute) == (None, {}, False, None)
+    assert (call.failures, call.ft, call.restart) == ([], None, None)
+
+
+@pytest.mark.parametrize("command", ["run -n 4", "compare --machines gige -n 4"])
+def test_passes_on_what_is_said_of_failures(simulator: FakeSimulator, command: str):
+    words = ["--fail", "rank=1@1ms", "--fail", "rank=2 before its 2nd Send", "--restart", "on-abort,max=3", "--no-ft"]
+    assert main([*command.split(), *words, "prog.py", "--fail", "x"]) == 0
+    (call,) = simulator.calls
+    assert call.failures == ["rank=1@1ms", "rank=2 before its 2nd Send"]
+    assert (call.ft, call.restart, call.args) == (False, "on-abort,max=3", ["--fail", "x"])
+    assert main([*command.split(), "--ft", "prog.py"]) == 0
+    assert (simulator.calls[1].failures, simulator.calls[1].ft) == ([], True)
 
 
 def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulator: FakeSimulator, capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -145,6 +145,18 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
             " the run not repeatable",
         ),
+        add_fail_option(parser),
+        add(
+            "--ft",
+            action=BooleanOptionalAction,
+            help="whether the job outlives the death of a process, as under mpirun --with-ft ulfm (default: what the"
+            " machine says; else yes if failures are injected and --restart is not given)",
+        ),
+        add(
+            "--restart",
+            metavar="POLICY",
+            help="start an aborted job again in the same virtual time: on-abort, or on-abort,max=3,delay=30s",
+        ),
     ]
 
 
@@ -159,6 +171,9 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "overrides": dict(args.overrides),
         "wall_limit_s": args.wall_limit,
         "compute": args.compute,
+        "failures": args.failures,
+        "ft": args.ft,
+        "restart": args.restart,
     }
 
 
