@@ -34,6 +34,7 @@ _MOST_ROWS_APART = 48
 _MOST_ROWS_WRITTEN = 32
 _MOST_CALLS = len(COLOURS) - 1
 _MOST_ARROWS = 300
+_MOST_APART = 3000
 _MOST_MARKS_WRITTEN = 20
 _BINS_DRAWN = 1600
 _OTHER = "other calls"
@@ -170,6 +171,9 @@ class Timeline:
             interpolation="nearest",
             extent=extent,
         )
+        if each == 1 and len(self._ranks) <= _MOST_APART:
+            low, high = self._ranks - 0.375, self._ranks + 0.375
+            axes.vlines(self._starts * factor, low, high, colors="white", linewidth=0.6)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 

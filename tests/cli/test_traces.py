@@ -1,0 +1,65 @@
+import json
+
+import pytest
+
+from tests.cli.helpers import FakeSimulator
+from tests.report.helpers import make_result, make_trace
+from xsim_py.cli import main
+from xsim_py.report import Result, Table, perfetto
+
+
+def traced_result() -> Result:
+    result = make_result()
+    result.tables["ranks"] = Table("ranks", {"rank": [0, 1, 2], "node": [0, 1, 2], "end_s": [4e-6, 12e-6, 9e-6]})
+    result.trace = make_trace()
+    return result
+
+
+@pytest.mark.parametrize(("words", "traced"), [("", False), ("--trace t.json", True), ("--timeline -", True)])
+def test_a_run_is_traced_only_if_somebody_asks(simulator: FakeSimulator, tmp_path, monkeypatch, words, traced):
+    monkeypatch.chdir(tmp_path)
+    simulator.result = traced_result()
+    assert main(["run", "-n", "3", *words.split(), "prog.py"]) == 0
+    assert simulator.calls[0].trace is traced
+
+
+def test_writes_a_trace_and_draws_a_picture(simulator: FakeSimulator, tmp_path, capsys):
+    simulator.result = traced_result()
+    files = tmp_path / "t.json", tmp_path / "t.png"
+    assert main(["run", "-n", "3", "--quiet", "--trace", str(files[0]), "--timeline", str(files[1]), "prog.py"]) == 0
+    assert json.loads(files[0].read_text())["otherData"]["digest"] == "feedface"
+    assert files[1].stat().st_size > 5000
+    assert capsys.readouterr() == ("from the program\n", "")
+
+
+def test_a_timeline_as_text_follows_the_output_of_the_program(simulator: FakeSimulator, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    simulator.result = traced_result()
+    assert main(["run", "-n", "3", "--timeline", "-", "prog.py"]) == 0
+    first, head, *_, row, _ = capsys.readouterr().out.splitlines()
+    assert (first, head[:18]) == ("from the program", "timeline of 12 us;")
+    assert (row[:10], len(row)) == ("rank 2 |..", 40)
+
+
+def test_says_that_a_trace_was_too_long(simulator: FakeSimulator, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(perfetto.write_perfetto, "__kwdefaults__", {"facts": None, "most_events": 2})
+    simulator.result = traced_result()
+    assert main(["run", "-n", "3", "--quiet", "--trace", str(tmp_path / "t.json"), "prog.py"]) == 0
+    said = "5 calls, messages and marks at the end of the run are left out: they were too many"
+    assert capsys.readouterr().err == f"xsim: warning: {tmp_path / 't.json'}: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--trace nowhere/t.json", "--trace nowhere/t.json: there is no such folder"),
+        ("--trace .", "--trace .: this is a folder; name a file"),
+        ("--timeline nowhere/t.png", "--timeline nowhere/t.png: there is no such folder"),
+        ("--timeline t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf"),
+        ("--timeline - --json -", "--json - and --timeline -: only one of them can have the standard output"),
+    ],
+)
+def test_refuses_what_cannot_be_written_before_anything_runs(simulator, capsys, words, message):
+    assert main(["run", "-n", "3", *words.split(), "prog.py"]) == 2
+    assert capsys.readouterr().err == f"xsim: {message}\n"
+    assert simulator.calls == []

@@ -1,0 +1,132 @@
+import sys
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from tests.report.helpers import make_result, make_trace
+from xsim_py import simulate
+from xsim_py.errors import ConfigError
+from xsim_py.report.timeline import Timeline
+from xsim_py.trace import Mark, Span, Trace
+
+ENDS_PS = [4_000_000, 12_000_000, 9_000_000]
+
+
+def timeline(**changes):
+    return Timeline(make_trace(), **{"ends_ps": ENDS_PS, "title": "three ranks", **changes})
+
+
+def test_text_shows_who_was_in_which_call_and_until_when_it_lived():
+    head, legend, *rows = timeline().text(width=12 + 9).splitlines()
+    assert head == "timeline of 12 us; one character is 1 us"
+    assert legend == "R Recv  B Barrier  S Send  . own work  X died"
+    assert rows == [
+        "rank 0 |SS..        |",
+        "rank 1 |.RRRRRRRBBBB|",
+        "rank 2 |...RRRRRRX  |",
+        "9 us  rank 2: failed, injected",
+    ]
+
+
+def test_a_row_of_several_ranks_shows_what_most_of_their_time_went_into():
+    spans = [Span(rank, "Recv" if rank % 3 else "Send", 0, 1000, "") for rank in range(100)]
+    lines = Timeline(Trace(spans, [], []), ends_ps=[1000] * 100).text(width=30).splitlines()
+    assert lines[2] == "  ranks 0-3 |" + "R" * 16 + "|"
+    assert lines[3] == "  ranks 4-7 |" + "R" * 16 + "|"
+    assert len(lines) == 2 + 25
+    assert lines[-1].startswith("ranks 96-99 |")
+
+
+def test_calls_with_the_same_letter_get_another():
+    names = ["Send", "Ssend", "Sendrecv", "send"]
+    spans = [Span(0, name, at * 10, at * 10 + 10 - at, "") for at, name in enumerate(names)]
+    legend = Timeline(Trace(spans, [], []), ends_ps=[40]).text().splitlines()[1]
+    assert legend == "S Send  E Ssend  N Sendrecv  D send  . own work"
+
+
+def test_calls_that_are_too_many_share_a_place():
+    spans = [Span(0, f"Call{at}", at * 10, at * 10 + 9, "") for at in range(12)]
+    legend = Timeline(Trace(spans, [], []), ends_ps=[120]).text().splitlines()[1]
+    assert legend.count("Call") == 6
+    assert "o other calls" in legend
+
+
+def test_marks_that_say_the_same_share_a_line():
+    marks = [Mark(0, 1_000_000, "learned", "rank 3 has failed"), Mark(1, 2_000_000, "learned", "rank 3 has failed")]
+    lines = Timeline(Trace([], [], marks), ends_ps=[3_000_000] * 2).text().splitlines()
+    assert lines[-1] == "1 us to 2 us  2 ranks: learned, rank 3 has failed"
+
+
+def test_marks_of_too_many_kinds_are_counted():
+    marks = [Mark(0, at, f"mark{at}", "") for at in range(25)]
+    assert Timeline(Trace([], [], marks), ends_ps=[30]).text().endswith("\n... and 5 more kinds of marks")
+
+
+def test_time_is_neither_lost_nor_invented():
+    spans = [(rank, at, at + width) for rank in range(5) for at, width in ((3, 5), (17, 0), (40, 333), (400, 599))]
+    trace = Trace([Span(rank, "Recv", start, end, "") for rank, start, end in spans], [], [])
+    for bins in (1, 7, 10, 97, 1600):
+        shares = Timeline(trace, ends_ps=[1000, 999, 1000, 1000, 1000])._shares(2, 3, bins) * 1000 / bins
+        assert shares.sum(axis=(1, 2)) == pytest.approx([5 * (5 + 333 + 599), 4999 - 5 * 937, 1])
+        assert shares.min() > -1e-9
+        assert shares.sum(axis=0) == pytest.approx(np.outer([2000, 2000, 1000], np.ones(bins)) / bins)
+
+
+@pytest.mark.parametrize("name", ["t.png", "t.svg", "t.pdf"])
+def test_a_picture_is_drawn(tmp_path, name):
+    timeline().draw(tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 5000
+
+
+def test_a_death_and_a_call_are_in_the_picture(tmp_path):
+    timeline().draw(tmp_path / "t.png", messages=False)
+    pixels = (image.imread(tmp_path / "t.png")[..., :3] * 255).astype(int).reshape(-1, 3)
+    colours = {tuple(pixel) for pixel in np.unique(pixels, axis=0)}
+    assert {(0, 0x72, 0xB2), (0xD5, 0x5E, 0), (0, 0x9E, 0x73), (0, 0, 0), (0xEC, 0xEC, 0xEC)} <= colours
+
+
+def test_arrows_make_a_difference(tmp_path):
+    drawn = []
+    for messages in (True, False):
+        timeline().draw(tmp_path / "t.png", messages=messages)
+        drawn.append(image.imread(tmp_path / "t.png"))
+    assert (drawn[0] != drawn[1]).any()
+
+
+def test_many_ranks_fit_into_a_picture(tmp_path):
+    spans = [Span(rank, "Recv", rank, 5000, "") for rank in range(5000)]
+    marks = [Mark(rank, 2000 + rank // 4, "learned", "") for rank in range(0, 5000, 50)]
+    Timeline(Trace(spans, [], [*marks, Mark(7, 4000, "aborted", "")]), ends_ps=[5000] * 5000).draw(tmp_path / "t.png")
+    height, width, _ = image.imread(tmp_path / "t.png").shape
+    assert (height, width) == (1200, 1500)
+
+
+def test_a_name_that_no_picture_has_is_refused_before_anything_is_drawn(tmp_path):
+    with pytest.raises(ConfigError, match=r"t.gif: the name of a picture ends with .png, .svg or .pdf"):
+        timeline().draw(tmp_path / "t.gif")
+
+
+def test_without_matplotlib_there_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match=r"pip install 'xsim-py\[plot\]'"):
+        timeline().draw(tmp_path / "t.png")
+
+
+def test_a_run_that_was_not_traced_says_what_to_do(tmp_path):
+    result = make_result()
+    for ask in (result.timeline_text, lambda: result.timeline("t.png"), lambda: result.to_perfetto("t.json")):
+        with pytest.raises(ConfigError, match="trace=True"):
+            ask()
+
+
+def test_a_traced_run_shows_itself(tmp_path):
+    def program():
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+
+    result = simulate(program, ranks=2, trace=True)
+    assert result.timeline_text(width=30).splitlines()[2:] == ["rank 0 |" + "B" * 21 + "|", "rank 1 |" + "B" * 21 + "|"]
+    result.timeline(tmp_path / "run.png")
+    assert (tmp_path / "run.png").stat().st_size > 5000
