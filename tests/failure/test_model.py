@@ -35,7 +35,7 @@ def test_the_description_and_the_command_line_add_up() -> None:
 
 
 def test_call_sites_have_no_time_and_strike_once() -> None:
-    told = model("rank=3 before its 2nd Allreduce", "rank=1 after its first call", known_calls={"Allreduce"})
+    told = model("rank=3 before its 2nd Allreduce", "rank=1 after its first call", known_calls={"Allreduce", "call"})
     sites = (
         CallSite(3, True, 2, "Allreduce", "injected: rank=3 before its 2nd Allreduce"),
         CallSite(1, False, 1, "call", "injected: rank=1 after its 1st call"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentTypeError
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive
+from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
 from xsim_py.errors import ConfigError
-from xsim_py.units import PS_PER_S, format_time, parse_time_ps
+from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -37,7 +36,7 @@ def add_failures_parser(commands: Any) -> None:
     add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)")
     add_description_options(parser)
     add_fail_option(parser)
-    add("--until", type=_time_ps, metavar="TIME", help="leave out what comes later in virtual time: 10ms, 24h")
+    add("--until", type=time_ps, metavar="TIME", help="leave out what comes later in virtual time: 10ms, 24h")
     add("--json", metavar="FILE", help="write them as JSON; with - to standard output, in place of the table")
 
 
@@ -84,8 +83,8 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
     from xsim_py.report import Table
 
     rows = [
-        (format_time(time_ps, digits=7), _numbers([failure.rank for failure in together]), cause)
-        for (time_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
+        (format_time(died_ps, digits=7), _numbers([failure.rank for failure in together]), cause)
+        for (died_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
     ]
     rows += [("at a call", str(site.rank), site.cause) for site in sites]
     if not rows:
@@ -110,7 +109,7 @@ def _runs(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
-    return [{"rank": rank, "time_s": time_ps / PS_PER_S, "cause": cause} for rank, time_ps, cause in timed]
+    return [{"rank": rank, "time_s": died_ps / PS_PER_S, "cause": cause} for rank, died_ps, cause in timed]
 
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
@@ -134,10 +133,3 @@ def _write(target: str, told: dict[str, Any]) -> None:
 
 def _ranks(count: int) -> str:
     return "rank" if count == 1 else "ranks"
-
-
-def _time_ps(text: str) -> int:
-    try:
-        return parse_time_ps(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None

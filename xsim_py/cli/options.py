@@ -27,6 +27,7 @@ __all__ = [
     "positive",
     "simulation_arguments",
     "split_program",
+    "time_ps",
 ]
 
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
@@ -210,8 +211,13 @@ def positive(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
+    return time_ps(text) / PS_PER_S
+
+
+def time_ps(text: str) -> int:
+    """Return the picoseconds of a time such as 60s or 5min."""
     try:
-        return parse_time_ps(text) / PS_PER_S
+        return parse_time_ps(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 

@@ -49,7 +49,7 @@ class FailureModel:
     seed
         The seed of the run.
     known_calls
-        The names of MPI calls; None: any name will do.
+        The names that a call can have, with the one for any; None: all names will do.
 
     Raises
     ------

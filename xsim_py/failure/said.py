@@ -65,7 +65,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     extra
         Texts from the command line.
     known_calls
-        The names of MPI calls; None: any name will do.
+        The names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
     said = Said(levels(failures.components), [], [], [], [])

@@ -31,7 +31,6 @@ _NUMERAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
 _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
-ANY_CALL: Final = "call"
 
 
 class Timed(NamedTuple):
@@ -133,7 +132,7 @@ def _number(text: str) -> float | str:
 
 def unknown_call(name: str, known: Collection[str]) -> str:
     """What is wrong with a call of that name, or nothing."""
-    if name == ANY_CALL or name in known:
+    if name in known:
         return ""
     close = difflib.get_close_matches(name, sorted(known), n=1)
     return f"there is no call {name} in mpi4py" + (f"; did you mean {close[0]}?" if close else "")
