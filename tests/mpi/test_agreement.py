@@ -19,12 +19,12 @@ SHAPES = sorted(TREES)
 
 def search(world: World, deaths: int) -> tuple[int, int]:
     """Check every schedule with at most so many deaths; returns how many states, and in how many some dead differ."""
-    seen: set[object] = set()
+    seen: set[int] = set()  # hashes, for the keys are large; 140,000 of them collide once in a thousand million runs
     torn = 0
     stack = [(world, deaths)]
     while stack:
         world, deaths = stack.pop()
-        key = world.key(), deaths
+        key = hash((world.key(), deaths))
         if key in seen:
             continue
         seen.add(key)
@@ -50,9 +50,9 @@ def after(world: World, event: Event) -> World:
     return following
 
 
-# States grow about tenfold with a member or a death: the campaign has some 500,000.
+# States grow about tenfold with a member or a death: the campaign's largest search has 140,000.
 SMALL = [(1, 0), (2, 1), (3, 2), (4, 1)]
-LARGER = [(4, 2), (4, 3), (5, 1), (5, 2)] if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else []
+LARGER = [(4, 2), (4, 3), (5, 1)] if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else []
 
 
 @pytest.mark.parametrize("rough", [False, True], ids=["orderly", "rough"])
