@@ -111,7 +111,7 @@ def _list_runs(spec: StudySpec, args: Namespace) -> int:
 def _run(spec: StudySpec, args: Namespace) -> int:
     """Run what is missing, print the table, and say where everything is."""
     from xsim_py.study import run_study
-    from xsim_py.study.conduct import results_folder
+    from xsim_py.study.conduct import StudyInterrupted, results_folder
 
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
     folder = results_folder(spec, args.out)
@@ -126,9 +126,10 @@ def _run(spec: StudySpec, args: Namespace) -> int:
             fresh=args.fresh,
             progress=bar.update,
         )
-    except KeyboardInterrupt:
+    except StudyInterrupted as interrupt:
         line.clear()
-        print(f"xsim: interrupted: {bar.done:,} of {bar.planned:,} runs are done and kept", file=sys.stderr)
+        planned, missing = len(interrupt.results.planned), interrupt.results.missing
+        print(f"xsim: interrupted: {planned - missing:,} of {planned:,} runs are done and kept", file=sys.stderr)
         print("xsim: the same command goes on with the rest", file=sys.stderr)
         return 130
     finally:
@@ -157,12 +158,9 @@ class _Bar:
         self._folder = folder
         self._first: int | None = None
         self._since_s = time.perf_counter()
-        self.done = 0
-        self.planned = 0
 
     def update(self, done: int, planned: int, failed: int) -> None:
         """Show it."""
-        self.done, self.planned = done, planned
         if self._first is None:
             self._first = done
             before = f", {done:,} of them done before" if done else ""

@@ -49,7 +49,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
 
 def _variables(spec: StudySpec) -> Iterator[Contradiction]:
     """A variable that changes nothing would make runs that are the same and look different."""
-    used = {name for _, given in _all_given(spec) for name in given.names()}
+    used = {name for _, given in _all_given(spec) for _, name in given.names()}
     for name in spec.sweep:
         path = f"sweep.{name}"
         if name in RESERVED:
@@ -67,9 +67,9 @@ def _variables(spec: StudySpec) -> Iterator[Contradiction]:
 def _templates(spec: StudySpec) -> Iterator[Contradiction]:
     known = {*spec.sweep, *ALWAYS_KNOWN, *(key for key in OPTIONS if spec.given(key) is not None)}
     for path, given in _all_given(spec):
-        for name in given.names():
+        for where, name in given.names():
             if name not in known:
-                yield path, f"no variable {name}{nearest(name, known and sorted(known))}", ("sweep",)
+                yield path + where, f"no variable {name}{nearest(name, sorted(known))}", ("sweep",)
 
 
 def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:

@@ -15,6 +15,8 @@ MEASURED: Final[dict[str, str]] = {
     "events": "",
     "messages": "",
     "bytes": "B",
+    "failures": "",
+    "restarts": "",
     "cpu_s": "s",
     "wall_s": "s",
     "peak_rss_bytes": "B",

@@ -20,7 +20,7 @@ from xsim_py.study.store import Store
 from xsim_py.study.task import Outcome, Task
 from xsim_py.study.workers import do_in_executor, do_in_workers
 
-__all__ = ["conditions", "results_folder", "run_study"]
+__all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
 
 
 def run_study(
@@ -65,8 +65,8 @@ def run_study(
     ------
     ConfigError
         The input is wrong; nothing was run.
-    KeyboardInterrupt
-        Ctrl-C. What is done is on disk, and the same call goes on with the rest.
+    StudyInterrupted
+        Ctrl-C, of which this is a kind. What is done is on disk, and the same call goes on with the rest.
     """
     spec = study if isinstance(study, StudySpec) else load_study(study)
     if jobs is not None and jobs < 1:
@@ -77,14 +77,27 @@ def run_study(
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
         tasks = [_task(spec, run) for run in todo]
         work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or _cores())
+        interrupted = False
         try:
             with closing(work) as outcomes:
                 _collect(StudyResults(spec, planned, store.outcomes), todo, outcomes, store, progress)
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             results = StudyResults(spec, planned, store.outcomes)
             results.write(folder)
+    if interrupted:
+        raise StudyInterrupted(results)
     results.draw(folder)
     return results
+
+
+class StudyInterrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of a study; `results` are those of the runs that are done, which are on disk."""
+
+    def __init__(self, results: StudyResults) -> None:
+        super().__init__()
+        self.results = results
 
 
 def results_folder(spec: StudySpec, out: str | Path | None) -> Path:

@@ -182,6 +182,18 @@ class StudySpec:
         "What computing costs.",
         shown="what the machine says",
     )
+    fail: Given | None = option(
+        "fail",
+        TemplatedList(kinds.TEXT, "a list of failures such as ['rank=5@1.2ms']"),
+        "Failures, besides those that the machine names.",
+    )
+    ft: Given | None = option(
+        "ft", Templated(kinds.BOOLEAN, "true or false"), "Whether the job survives the death of a process.",
+        shown="as for xsim run",
+    )  # fmt: skip
+    restart: Given | None = option(
+        "restart", Templated(kinds.TEXT, "text"), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
+    )
     wall_limit_ps: Given | None = option(
         "wall_limit", Templated(kinds.TIME, "a time"), "End a run after so long on your wall clock.", shown="no limit"
     )

@@ -71,12 +71,13 @@ class Given:
             return [word for item in value for word in _words(item.value, value_of)]
         return _filled(value, value_of)
 
-    def names(self) -> Iterator[str]:
-        """The variables that it needs."""
-        items = self.entry.value if isinstance(self.entry.value, list) else [self.entry]
-        for item in items:
+    def names(self) -> Iterator[tuple[str, str]]:
+        """The variables that it needs, each after where in this value: ``[1]``, or nothing where this is no list."""
+        inside = self.entry.value if isinstance(self.entry.value, list) else None
+        for index, item in enumerate([self.entry] if inside is None else inside):
             if is_template(item.value):
-                yield from sorted(Template(item.value).names)
+                where = "" if inside is None else f"[{index}]"
+                yield from ((where, name) for name in sorted(Template(item.value).names))
 
     def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
         """The value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
@@ -101,8 +102,9 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
 
 
 def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
-    """What an item of a list becomes: one word, or all of a list that it names."""
-    filled = _filled(value, value_of)
+    """What an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
+    lone = Template(value).lone if is_template(value) else None
+    filled = _filled(value, value_of) if lone is None else value_of(lone)
     if isinstance(filled, list):
         return filled
     return [] if filled is None else [filled]
@@ -174,7 +176,9 @@ class TemplatedList:
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"{entry.value!r} is not a list; write {self.words}")
         item = Templated(self.items, self.words)
-        read = [item.read(each, f"{path}[{index}]", reading) for index, each in enumerate(entry.value)]
+        inside = {f"{path}[{index}]": each for index, each in enumerate(entry.value)}
+        reading.entries.update(inside)
+        read = [item.read(each, here, reading) for here, each in inside.items()]
         return REFUSED if REFUSED in read else self._given(entry)
 
     def _given(self, entry: Entry) -> Given:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.config import MachineSpec, config_hash, load_machine
+from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.config.entries import raise_all
 from xsim_py.config.kinds import REFUSED, Reading, nearest
 from xsim_py.errors import ConfigError
+from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.machine import Machine
 from xsim_py.study.columns import key_columns
 from xsim_py.study.condition import Condition
@@ -35,6 +38,7 @@ __all__ = ["Run", "plan_runs"]
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
 _FOLDERS: Final = ("folder", "apps")
+_SET: Final = re.compile(r"--set ([\w.]+)=[^:]*: (?:\1: )?")
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,13 @@ class _Values:
         return self._chosen[name].given if name in self._chosen else self._spec.given(name) if name in OPTIONS else None
 
 
+class _Made(NamedTuple):
+    """A machine that has been read and checked."""
+
+    spec: MachineSpec
+    hash: str
+
+
 class _Planner:
     """Makes the runs, and remembers what many of them share."""
 
@@ -128,9 +139,10 @@ class _Planner:
         self.only = only
         self.overrides = dict(overrides)
         self.reading = Reading()
-        self.machines: dict[str, MachineSpec | None] = {}
+        self.machines: dict[str, _Made | None] = {}
         self.sizes: set[tuple[str, int]] = set()
         self.programs: dict[str, Path | None] = {}
+        self.failures: dict[tuple[Any, ...], bool] = {}
         self.contents: dict[Path, str] = {}
 
     def runs(self) -> list[Run]:
@@ -204,30 +216,32 @@ class _Planner:
     def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
         program = self._program(options["program"], options["kind"])
         machine = self._machine(options["machine"], entries, options["ranks"])
-        if program is None or machine is None:
+        if program is None or machine is None or not self._can_fail(options, machine):
             return None
         limit_ps = options.pop("wall_limit")
         settings = {
             **{key: value for key, value in options.items() if value is not None},
             "args": [text_of(word) for word in options["args"] or ()],
+            "fail": list(options["fail"] or ()),
             "set": {name: list(value) if isinstance(value, tuple) else value for name, value in entries.items()},
         }
-        arguments = {key: value for key, value in settings.items() if key != "set"}
+        arguments = {key: value for key, value in settings.items() if key not in ("set", "fail")}
         arguments |= {
+            "failures": settings["fail"],
             "program": program,
             "machine": self._machine_source(options["machine"]),
             "overrides": settings["set"],
             "args": [self._in_folders(word) for word in settings["args"]],
             "wall_limit_s": None if limit_ps is None else limit_ps / PS_PER_S,
         }
-        return Run(columns, settings, arguments, self._key(settings, arguments, machine))
+        return Run(columns, settings, arguments, self._key(settings, arguments, machine.hash))
 
-    def _key(self, settings: dict[str, Any], arguments: dict[str, Any], machine: MachineSpec) -> str:
+    def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
         files += [Path(new) for new, old in zip(arguments["args"], settings["args"], strict=True) if new != old]
         told = {
             **{key: value for key, value in settings.items() if key not in ("machine", "set")},
-            "config": config_hash(machine),
+            "config": config,
             "version": __version__,
             "files": [self._content(file) for file in files],
             "capture": {name: [each.pattern.pattern, each.take] for name, each in self.spec.capture.items()},
@@ -261,31 +275,64 @@ class _Planner:
         """A machine's file is beside the study; a preset has no folder and no ending."""
         return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
 
-    def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> MachineSpec | None:
+    def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> _Made | None:
         """The machine of a run, after a look whether the ranks fit on it."""
         known = json.dumps([name, entries], sort_keys=True, default=list)
         if known not in self.machines:
             self.machines[known] = None
-            try:
-                self.machines[known] = load_machine(self._machine_source(name), overrides=entries)
-            except ConfigError as error:
-                self._refuse_machine(error)
+            with self._refusing("machine"):
+                spec = load_machine(self._machine_source(name), overrides=entries)
+                self.machines[known] = _Made(spec, config_hash(spec))
         machine = self.machines[known]
         if machine is not None and (known, ranks) not in self.sizes:
             self.sizes.add((known, ranks))
-            try:
-                Machine(machine, ranks=ranks)
-            except ConfigError as error:
-                self._refuse_machine(error)
+            with self._refusing("machine"):
+                Machine(machine.spec, ranks=ranks)
         return machine
 
-    def _refuse_machine(self, error: ConfigError) -> None:
-        for line in str(error).splitlines():
-            self._refuse("machine", line)
+    def _can_fail(self, options: dict[str, Any], machine: _Made) -> bool:
+        """Whether the failures, and starting again after them, can be as they are written."""
+        ranks, failures = options["ranks"], tuple(options["fail"] or ())
+        if not failures and machine.spec.failures == FailuresSpec() and options["restart"] is None:
+            return True
+        asked = (machine.hash, ranks, failures, options["restart"])
+        if asked not in self.failures:
+            from xsim_py.mpi4py.watch import known_calls  # with all of the simulated MPI, which takes a while
+
+            before = len(self.reading.problems)
+            with self._refusing("fail"):
+                there = Machine(machine.spec, ranks=ranks)
+                FailureModel(
+                    machine.spec,
+                    extra=failures,
+                    ranks=ranks,
+                    node_of=there.node_of,
+                    cores_per_node=there.cores_per_node,
+                    seed=0,
+                    known_calls=known_calls(),
+                )
+            with self._refusing("restart"):
+                RestartPolicy.parse(options["restart"] or "on-abort")
+            self.failures[asked] = len(self.reading.problems) == before
+        return self.failures[asked]
+
+    @contextmanager
+    def _refusing(self, key: str) -> Iterator[None]:
+        """Make what is wrong a problem of an option, wherever it is given."""
+        try:
+            yield
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                about = _SET.match(line)
+                if about and (about[1] in self.spec.sweep or about[1] in self.spec.overrides):
+                    self._refuse(f"set.{about[1]}", line[about.end() :])
+                else:
+                    self._refuse(key, line)
 
     def _refuse(self, key: str, message: str) -> None:
-        """Note a problem about an option, wherever it is given."""
-        path = f"sweep.{key}" if key in self.spec.sweep else key
+        """Note a problem about an option or an entry of the machine, wherever it is given."""
+        name = key.removeprefix("set.")
+        path = f"sweep.{name}" if name in self.spec.sweep else key
         self.reading.problems.append(self.spec.problem(path, message))
 
     def _in_folders(self, word: str) -> str:

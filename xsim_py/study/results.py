@@ -25,6 +25,7 @@ __all__ = ["StudyResults"]
 Row = dict[str, Any]
 
 _SHOWN_FAILURES: Final = 10
+_SHOWN_CHARACTERS: Final = 200
 
 
 class StudyResults:
@@ -148,10 +149,11 @@ class StudyResults:
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
-            which = ", ".join(f"{name}={text_of(value)}" for name, value in run.columns.items())
+            names = [*self._telling(), *(["repetition"] if self.spec.repetitions > 1 else [])]
+            which = ", ".join(f"{name}={text_of(run.columns[name])}" for name in names)
             yield f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
-            said = outcome.get("said", "").splitlines() or outcome.get("last_lines", [])
-            yield from (f"    {line}" for line in said[-2:])
+            lines = [line for line in outcome["said"].splitlines() if line.strip()][:2] or outcome["last_lines"][-2:]
+            yield from (f"    {line[:_SHOWN_CHARACTERS]}" for line in lines)
         if len(failed) > _SHOWN_FAILURES:
             yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
         if self.missing:

@@ -79,10 +79,10 @@ class Store:
     def add(self, key: str, settings: dict[str, Any], columns: dict[str, Any], outcome: dict[str, Any]) -> None:
         """Add what came of a run, on disk before this returns."""
         record = {"key": key, "columns": columns, "settings": settings, "outcome": outcome}
+        self.outcomes[key] = outcome
         self._file.write(json.dumps(record).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.outcomes[key] = outcome
 
 
 def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:

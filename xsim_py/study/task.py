@@ -23,7 +23,18 @@ Outcome = dict[str, Any]
 
 _LAST_LINES: Final = 20
 _LONGEST_LINE: Final = 2000
-_FIGURES: Final = ("virtual_time_s", "events", "messages", "bytes", "cpu_s", "wall_s", "config_hash", "digest")
+_FIGURES: Final = (
+    "virtual_time_s",
+    "events",
+    "messages",
+    "bytes",
+    "restarts",
+    "cpu_s",
+    "wall_s",
+    "peak_rss_bytes",
+    "config_hash",
+    "digest",
+)
 
 
 class Task(NamedTuple):
@@ -51,8 +62,8 @@ def do(task: Task) -> Outcome:
             return _failed("refused", 2, str(error), output)
         except XsimError as error:
             return _failed("error", 1, str(error), output)
-        except Exception:
-            return _failed("error", 1, traceback.format_exc(), output)
+        except Exception as error:
+            return _failed("error", 1, f"{type(error).__name__}: {error}\n{traceback.format_exc()}", output)
     if result.ended == "interrupted":
         raise KeyboardInterrupt
     said = "\n".join([*result.warnings, result.report]).strip()
@@ -61,7 +72,7 @@ def do(task: Task) -> Outcome:
         "ended": result.ended,
         "exit_status": result.exit_status,
         **figures,
-        "peak_rss_bytes": result.peak_rss_bytes,
+        "failures": len(result.summary["failures"]),
         "captured": output.captured(),
         "said": said[:_LONGEST_LINE],
         "last_lines": list(output.last_lines),

@@ -61,6 +61,12 @@ class Template:
         found = {name for piece in self._pieces if isinstance(piece, _Expression) for name in piece.names()}
         self.names = frozenset(found)
 
+    @property
+    def lone(self) -> str | None:
+        """The variable's name, if it is one variable and no more."""
+        first = self._pieces[0] if len(self._pieces) == 1 else ""
+        return first.lone if isinstance(first, _Expression) else None
+
     def fill(self, value_of: Callable[[str], Value]) -> Value:
         """The text with each expression's value in its place; the value itself if it is one expression and no more.
 
@@ -131,11 +137,15 @@ class _Expression:
             else:
                 todo += ast.iter_child_nodes(node)
 
+    @property
+    def lone(self) -> str | None:
+        """The variable's name, if it is no more than that."""
+        return _name(self._tree)
+
     def value(self, value_of: Callable[[str], Value]) -> Value:
         """Its value; a lone variable may be anything."""
-        name = _name(self._tree)
-        if name is not None:
-            return value_of(name)
+        if self.lone is not None:
+            return value_of(self.lone)
         try:
             result = self._compute(self._tree, value_of)
         except ZeroDivisionError:

@@ -173,6 +173,8 @@ class _Worker:
 
 def serve(pipe: int, lifeline: int) -> None:
     """Be a worker: do what comes through the pipe until its other end is closed."""
+    import xsim_py.run  # noqa: F401 - before a first run, whose cost it would be
+
     faulthandler.enable()
     _die_with(lifeline)
     connection: Connection[Any, Any] = Connection(pipe)

@@ -1,0 +1,163 @@
+"""Whole studies: run, interrupted, resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.errors import ConfigError
+from xsim_py.study import StudyResults, run_study
+
+ROOT = Path(__file__).parents[2]
+STUDY: dict[str, Any] = {
+    "name": "small",
+    "program": "apps/ring.py",
+    "args": ["--rounds", "{rounds}"],
+    "sweep": {"ranks": [2, 3], "rounds": [1, 2]},
+    "capture": {"time_us": "time: ([0-9.]+) us"},
+    "plots": [{"file": "a.png", "x": "rounds", "y": "time_us"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(**changes: Any) -> tuple[StudyResults, list[tuple[int, int, int]]]:
+    """Run the small study in this process's own threads: processes have their own tests."""
+    told: list[tuple[int, int, int]] = []
+    options = {name: changes.pop(name) for name in ("only", "out", "fresh", "overrides") if name in changes}
+    with ThreadPoolExecutor(1) as executor:
+        results = run_study({**STUDY, **changes}, executor=executor, progress=lambda *so: told.append(so), **options)
+    return results, told
+
+
+def test_a_study_runs_and_writes_and_draws():
+    results, told = run()
+    assert told == [(done, 4, 0) for done in range(5)]
+    assert results.runs["time_us"] == [28.192, 56.384, 28.192, 56.384]
+    assert sorted(path.name for path in Path("small-results").iterdir()) == [
+        *("a.png", "results.json", "runs.csv", "runs.jsonl", "summary.csv")
+    ]
+
+
+def test_a_second_time_nothing_is_run_and_the_results_are_the_same():
+    first, _ = run()
+    again, told = run()
+    assert told == [(4, 4, 0)]
+    assert again.runs == first.runs
+
+
+def test_only_what_is_missing_is_run():
+    run(only=["rounds=1"])
+    _, told = run(sweep={"ranks": [2, 3, 4], "rounds": [1, 2]})
+    assert told[0] == (2, 6, 0)
+    lines = Path("small-results/runs.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6
+
+
+def test_fresh_runs_everything_again():
+    run()
+    _, told = run(fresh=True)
+    assert told[0] == (0, 4, 0)
+    assert len(Path("small-results/runs.jsonl").read_text().splitlines()) == 4
+
+
+def test_runs_that_are_the_same_are_run_once():
+    results, told = run(sweep={"ranks": [2], "machine": {"a": "gige", "b": "gige"}}, args=[], plots=[])
+    assert told == [(0, 2, 0), (2, 2, 0)]
+    assert results.runs["machine"] == ["a", "b"]
+
+
+def test_the_machine_can_be_changed_for_all_runs():
+    results, _ = run(overrides={"network.per_hop": "20us"}, only=["ranks=2", "rounds=1"])
+    assert results.runs["time_us"] == [48.192]
+    assert run()[1][0] == (0, 4, 0)
+
+
+def test_a_run_that_fails_does_not_end_the_study():
+    results, told = run(args=["--rounds", "{rounds - 2}"], sweep={"ranks": [2], "rounds": [1, 2, 3]})
+    assert told[-1] == (3, 3, 1)
+    assert results.runs["exit_status"] == [1, 0, 0]
+    assert results.summary["failed"] == [1, 0, 0]
+    assert any("must not be negative" in line for line in results.complaints())
+
+
+@pytest.mark.parametrize(("ended", "again"), [("crashed", True), ("error", True), ("stalled", False)])
+def test_what_only_this_computer_could_not_do_is_tried_again(ended: str, again: bool):
+    run(only=["ranks=2", "rounds=1"])
+    file = Path("small-results/runs.jsonl")
+    record = json.loads(file.read_text())
+    record["outcome"] |= {"ended": ended, "exit_status": 1}
+    file.write_text(json.dumps(record) + "\n")
+    _, told = run(only=["ranks=2", "rounds=1"])
+    assert told == ([(0, 1, 0), (1, 1, 0)] if again else [(1, 1, 1)])
+
+
+@pytest.mark.parametrize(("limit", "again"), [("60s", False), ("2min", True), (None, True)])
+def test_a_run_that_met_the_wall_limit_is_tried_again_with_a_longer_one(limit: str | None, again: bool):
+    run(only=["ranks=2", "rounds=1"])
+    file = Path("small-results/runs.jsonl")
+    record = json.loads(file.read_text())
+    record["outcome"] |= {"ended": "wall limit", "exit_status": 4, "wall_limit_s": 60.0}
+    file.write_text(json.dumps(record) + "\n")
+    study = {**STUDY, **({} if limit is None else {"wall_limit": limit})}
+    told: list[tuple[int, int, int]] = []
+    run_study(study, only=["ranks=2", "rounds=1"], jobs=1, progress=lambda *so: told.append(so))
+    assert told[0] == ((0, 1, 0) if again else (1, 1, 1))
+
+
+def test_bad_input_runs_nothing():
+    with pytest.raises(ConfigError, match="there is no rank here"):
+        run(only=["rank=2"])
+    with pytest.raises(ConfigError, match="--only 'few' is not a condition"):
+        run(only=["few"])
+    with pytest.raises(ConfigError, match="jobs: 0 is less than 1"):
+        run_study(STUDY, jobs=0)
+    assert not Path("small-results").exists()
+
+
+def test_repetitions_of_a_program_that_draws_have_a_mean_and_an_error():
+    code = "import random; from mpi4py import MPI; MPI.COMM_WORLD.rank or print('drew', random.random())"
+    results, _ = run(
+        program=code,
+        kind="code",
+        args=[],
+        repetitions=8,
+        plots=[],
+        sweep={"ranks": [1]},
+        capture={"drawn": "drew (.*)"},
+    )
+    assert len(set(results.runs["drawn"])) == 8
+    assert 0 < results.summary["drawn_stderr"][0] < 0.3
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import sys\nfrom pathlib import Path\nfirst = Path(sys.argv[2])\n"
+        "while sys.argv[1] == '2' and not first.exists(): pass\n"
+    )
+    study = f"{{name: s, program: slow.py, ranks: 1, args: ['{{n}}', {tmp_path}/go], sweep: {{n: [1, 2]}}}}"
+    (tmp_path / "s.yaml").write_text(study)
+    command = [sys.executable, "-m", "xsim_py", "study", "s.yaml", "-j", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    results = tmp_path / "s-results" / "runs.jsonl"
+    while not results.exists() or not results.read_text():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "xsim: interrupted: 1 of 2 runs are done and kept\nxsim: the same command goes on with the rest" in said
+    assert len((tmp_path / "s-results" / "runs.csv").read_text().splitlines()) == 2
+    (tmp_path / "go").write_text("")
+    again = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "2 runs, 1 of them done before" in again.stderr
+    assert len(results.read_text().splitlines()) == 2

@@ -1,0 +1,160 @@
+"""What is wrong with a study is found before anything runs, with its place, all at once."""
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from xsim_py.errors import ConfigError
+from xsim_py.study import load_study, plan_runs
+from xsim_py.study.loader import json_schema, presets
+
+GOOD = """\
+name: good
+program: apps/ring.py
+args: [--bytes, "{size}"]
+machine: gige
+sweep:
+  ranks: [2, 4]
+  size: [1, 1024]
+capture: {time_us: "time: ([0-9.]+) us"}
+plots:
+  - {file: a.png, x: ranks, y: time_us}
+"""
+
+
+def complaints(tmp_path: Path, text: str) -> list[str]:
+    """Return what is said of a study, without its file's name."""
+    file = tmp_path / "s.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        plan_runs(load_study(file))
+    return [line.removeprefix(f"{file}:") for line in str(caught.value).splitlines()]
+
+
+def test_a_good_study_is_good(tmp_path):
+    (tmp_path / "s.yaml").write_text(GOOD)
+    assert len(plan_runs(load_study(tmp_path / "s.yaml"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("name: good", "nam: good", "1:1: nam: unknown key; did you mean name?"),
+        ("  size: [1", "  sise: [1", "3:17: args[1]: no variable size; did you mean sise?"),
+        ("  size: [1", "  depth: [1, 2]\n  size: [1", "7:10: sweep.depth: this is neither an option of a run nor used"),
+        ("  size: [1", "  network.latncy: [1us]\n  size: [1", "7:19: sweep.network.latncy: no entry of a machine; did"),
+        ("  size: [1", "  network.latency: [1kg]\n  size: [1", "7:20: sweep.network.latency: '1kg' has no"),
+        ("  ranks: [2", "  ranks: [0", "6:11: sweep.ranks: 0 is not a whole number from 1 to 2147483647"),
+        ("  ranks: [2", "  ranks: [2, 2", "6:14: sweep.ranks: the value 2 is there twice"),
+        ("  ranks: [2, 4]", "  ranks: 8..2", "6:10: sweep.ranks: '8..2' does not grow"),
+        ("  ranks: [2, 4]", "  ranks: few", "6:10: sweep.ranks: 'few' is neither a list nor a range"),
+        ("  ranks: [2, 4]", "  ranks: []", "6:10: sweep.ranks: there is no value to take"),
+        ("  ranks: [2, 4]", "  ranks: [[2], 4]", "6:11: sweep.ranks: a list, or nothing, needs a label"),
+        ("  ranks: [2, 4]\n", "", "1:1: ranks: missing: give it here, or in sweep"),
+        ("  size:", "  virtual_time_s: [1]\n  size:", "7:19: sweep.virtual_time_s: the results have a column of this"),
+        ("  size:", "  1st: [1]\n  size:", "7:3: sweep.1st: a name has letters, digits and _"),
+        ("machine: gige", "machine: gyge", "4:10: machine: there is no preset machine 'gyge': did you mean gige?"),
+        ("machine: gige", "machine: no.yaml", "the machine description cannot be read: No such file"),
+        ("machine: gige", "machine: gige\nset: {machine.nodes: 3}", "too few for 4 ranks"),
+        ("machine: gige", "machine: gige\nranks: 3", "7:10: sweep.ranks: ranks gives this one value, and sweep others"),
+        ("machine: gige", "machine: gige\nset: {network.latncy: 1us}", "5:23: set.network.latncy: no entry of a mach"),
+        ("machine: gige", "machine: gige\nfail: ['rank=9@1ms']", "5:7: fail: --fail rank=9@1ms: "),
+        ("machine: gige", "machine: gige\nrestart: always", "5:10: restart: restart: always: 'always' is not on-abort"),
+        ("machine: gige", "machine: gige\nonly: [rank<=2]", "5:8: only[0]: 'rank<=2': there is no rank here; did you"),
+        ("machine: gige", "machine: gige\nonly: [ranks<=1]", "1:1: no combination of values meets the conditions"),
+        ("machine: gige", "machine: gige\nonly: [few]", "5:8: only[0]: 'few' is not a condition"),
+        ("machine: gige", "machine: gige\nrepetitions: 0", "5:14: repetitions: 0 is not a whole number from 1"),
+        ("machine: gige", "machine: gige\ntable: size", "5:8: table: there are no means of size"),
+        ("machine: gige", "machine: gige\nwall_limit: 3kg", "5:13: wall_limit: '3kg' has no known unit"),
+        ("apps/ring.py", "apps/rung.py", "2:10: program: there is no apps/rung.py in "),
+        ("apps/ring.py", "apps/rung.py", "did you mean apps/ring.py?"),
+        ("([0-9.]+)", "[0-9.]+", "8:20: capture.time_us: 'time: [0-9.]+ us' has 0 groups"),
+        ("([0-9.]+)", "([0-9.]+", "is not a regular expression"),
+        ("capture: {time_us", "capture: {digest", "8:19: capture.digest: the results have a column of this name"),
+        ("file: a.png", "file: b/a.png", "10:12: plots[0].file: 'b/a.png' is not the name of a .png or .svg"),
+        ("file: a.png", "file: a.exe", "10:12: plots[0].file: 'a.exe' is not the name of a"),
+        ("x: ranks", "x: rank", "10:22: plots[0].x: the column 'rank' does not exist; did you mean ranks?"),
+        ("y: time_us", "y: time", "10:32: plots[0].y: the column 'time' does not exist; did you mean time_us?"),
+        ("y: time_us", "y: digest", "10:32: plots[0].y: the column 'digest' is no number"),
+        ("y: time_us", "y: time_us, series: [siz]", "10:49: plots[0].series: the column 'siz' does not exist; did"),
+        ("y: time_us", "y: time_us, series: []", "10:49: plots[0].series: points with different size would lie on top"),
+        ("x: ranks", "x: messages", "10:5: plots[0].series: messages is measured: name the columns"),
+        ("y: time_us", "y: time_us, x_scale: log3", "10:50: plots[0].x_scale: 'log3' is not one of its values"),
+        ("y: time_us}", "y: time_us}\n  - {file: a.png, x: ranks, y: time_us}", "another plot has the same file"),
+        ('"{size}"', '"{size"', "3:17: args[1]: '{size': a { without its }"),
+        ('"{size}"', '"{size + machine}"', "args: {size + machine} counts with machine, which is 'gige' and no number"),
+    ],
+)
+def test_each_mistake_is_said_with_its_place(tmp_path, old: str, new: str, complaint: str):
+    assert old in GOOD
+    said = complaints(tmp_path, GOOD.replace(old, new, 1))
+    assert any(complaint in line for line in said), said
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path):
+    text = GOOD.replace("name:", "nam:").replace("size:", "sise:").replace("x: ranks", "x: rank")
+    assert [line.split(":")[0] for line in complaints(tmp_path, text)] == ["1", "3", "7", "10"]
+
+
+def test_a_key_that_cannot_be_read_does_not_make_others_wrong(tmp_path):
+    said = complaints(tmp_path, GOOD.replace("  size: [1, 1024]", "  size: {}"))
+    assert len(said) == 1
+    assert said[0].startswith("7:9: sweep.size: there is no value to take")
+
+
+def test_values_that_are_made_from_each_other_in_a_circle(tmp_path):
+    text = GOOD.replace("[2, 4]", '["{size}"]').replace("[1, 1024]", '["{ranks}"]')
+    assert any("is made from" in line for line in complaints(tmp_path, text))
+
+
+def test_repetitions_and_a_sweep_of_seeds_do_not_go_together(tmp_path):
+    text = GOOD.replace("sweep:", "repetitions: 2\nsweep:\n  seed: [1, 2]")
+    assert complaints(tmp_path, text) == [
+        "5:14: repetitions: repetitions have seeds of their own, and sweep has others: use one of the two"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("no-such-study", "there is neither a file nor a preset study 'no-such-study'"),
+        ("no-such-study.yaml", "there is neither a file nor a preset study"),
+        ({"program": "apps/ring.py"}, "study: ranks: missing"),
+    ],
+)
+def test_what_is_no_study_is_refused(source, complaint: str):
+    with pytest.raises(ConfigError) as caught:
+        load_study(source)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "a: [", "- a", ""])
+def test_a_file_that_holds_no_study_is_refused(tmp_path, text: str):
+    assert complaints(tmp_path, text)
+
+
+def test_the_schema_accepts_what_the_checker_accepts():
+    validator = jsonschema.Draft202012Validator(json_schema())
+    validator.check_schema(json_schema())
+    for text in (GOOD, *(path.read_text(encoding="utf-8") for path in presets().values())):
+        assert not list(validator.iter_errors(yaml.safe_load(text)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name: good", "nam: good"),
+        ("[2, 4]", "[]"),
+        ("[2, 4]", "8..x"),
+        ("[2, 4]", "[[2], 4]"),
+        ("machine: gige", "machine: gige\nrepetitions: 0"),
+        ("machine: gige", "machine: gige\nset: {network.latency: {}}"),
+        ("x: ranks,", ""),
+        ("y: time_us", "y: time_us, x_scale: log3"),
+    ],
+)
+def test_the_schema_sees_mistakes_of_form(old: str, new: str):
+    validator = jsonschema.Draft202012Validator(json_schema())
+    assert list(validator.iter_errors(yaml.safe_load(GOOD.replace(old, new, 1))))

@@ -1,0 +1,178 @@
+"""Which runs a study has, with what settings, and when two of them are the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.errors import ConfigError
+from xsim_py.study import load_study, plan_runs
+from xsim_py.study.condition import Condition
+from xsim_py.study.plan import Run
+
+RING: dict[str, Any] = {"program": "apps/ring.py", "ranks": 2}
+
+
+def plan(**keys: Any) -> list[Run]:
+    return plan_runs(load_study({**RING, **keys}))
+
+
+def only_run(**keys: Any) -> Run:
+    (run,) = plan(**keys)
+    return run
+
+
+def test_every_combination_is_run_and_the_last_variable_varies_fastest():
+    keys = {"args": ["--bytes", "{size}"], "sweep": {"machine": ["gige", "shmem"], "size": "1..4 *2"}}
+    runs = plan(**keys)
+    assert [(run.columns["machine"], run.columns["size"]) for run in runs] == [
+        *(("gige", size) for size in (1, 2, 4)),
+        *(("shmem", size) for size in (1, 2, 4)),
+    ]
+    assert runs[4].arguments["args"] == ["--bytes", "2"]
+    assert len({run.key for run in runs}) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("1..5", [1, 2, 3, 4, 5]), ("0..10 +5", [0, 5, 10]), ("4..40 *3", [4, 12, 36]), ("-2 .. 0", [-2, -1, 0])],
+)
+def test_a_range_is_a_list(text: str, values: list[int]):
+    assert [run.columns["size"] for run in plan(args=["{size}"], sweep={"size": text})] == values
+
+
+def test_repetitions_have_seeds_one_after_the_other():
+    runs = plan(seed=10, repetitions=3, args=["{seed}", "{repetition}"])
+    assert [run.arguments["seed"] for run in runs] == [10, 11, 12]
+    assert [run.arguments["args"] for run in runs] == [["10", "0"], ["11", "1"], ["12", "2"]]
+    assert [(run.columns["repetition"], run.columns["seed"]) for run in runs] == [(0, 10), (1, 11), (2, 12)]
+
+
+def test_variables_named_as_options_and_as_entries_of_the_machine_are_these():
+    run = only_run(
+        set={"network.bandwidth": "{rate}"},
+        args=["x{rate}"],
+        sweep={"network.latency": ["7us"], "shards": [2], "rate": ["1Gbps"], "compute": ["measured"], "seed": [5]},
+    )
+    assert run.arguments["overrides"] == {"network.latency": "7us", "network.bandwidth": "1Gbps"}
+    told = {name: run.arguments[name] for name in ("shards", "compute", "seed", "args")}
+    assert told == {"shards": 2, "compute": "measured", "seed": 5, "args": ["x1Gbps"]}
+
+
+def test_every_option_reaches_the_simulator():
+    run = only_run(fail=["rank=1@1ms"], ft=True, restart="on-abort,max=2", wall_limit="2min", shards=2, seed=3)
+    program = run.arguments.pop("program")
+    assert program.endswith("ring.py")
+    assert run.arguments == {
+        "kind": "script",
+        "args": [],
+        "ranks": 2,
+        "machine": "gige",
+        "overrides": {},
+        "seed": 3,
+        "shards": 2,
+        "failures": ["rank=1@1ms"],
+        "ft": True,
+        "restart": "on-abort,max=2",
+        "wall_limit_s": 120.0,
+    }
+
+
+def test_labels_stand_in_the_table_and_values_in_the_run():
+    runs = plan(ranks=8, sweep={"fail": {"none": [], "one": ["rank={ranks // 2}@1ms"], "two": "rank=1@2ms"}})
+    assert [run.columns["fail"] for run in runs] == ["none", "one", "two"]
+    assert [run.arguments["failures"] for run in runs] == [[], ["rank=4@1ms"], ["rank=1@2ms"]]
+
+
+def test_a_list_is_put_in_among_the_arguments():
+    runs = plan(args=["a", "{words}", "z"], sweep={"words": {"no": [], "some": ["b", "{ranks}"], "nothing": None}})
+    assert [run.arguments["args"] for run in runs] == [["a", "z"], ["a", "b", "2", "z"], ["a", "z"]]
+
+
+def test_an_entry_of_the_machine_without_a_value_is_left_as_it_is():
+    runs = plan(sweep={"network.latency": {"as it is": None, "slow": "50us"}})
+    assert [run.arguments["overrides"] for run in runs] == [{}, {"network.latency": "50us"}]
+
+
+def test_conditions_leave_combinations_out_before_anybody_looks_at_their_values():
+    sweep = {"ranks": [0, 2, 4], "machine": ["gige", "shmem"]}
+    with pytest.raises(ConfigError, match=r"sweep\.ranks: 0 is not"):
+        plan_runs(load_study({"program": "apps/ring.py", "sweep": sweep}))
+    study = load_study({"program": "apps/ring.py", "sweep": sweep, "only": ["ranks>0"]})
+    runs = plan_runs(study, only=[Condition("ranks=2 or machine=gige")])
+    assert [(run.columns["ranks"], run.columns["machine"]) for run in runs] == [(2, "gige"), (2, "shmem"), (4, "gige")]
+    with pytest.raises(ConfigError, match="--only 'rank<3': there is no rank here; did you mean ranks"):
+        plan_runs(study, only=[Condition("rank<3")])
+
+
+def test_programs_are_beside_the_study_or_come_with_xsim_py(tmp_path: Path):
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "ring.py").write_text("")
+    (tmp_path / "s.yaml").write_text("{program: apps/ring.py, ranks: 1}")
+    (tmp_path / "t.yaml").write_text("{program: apps/pi.py, ranks: 1}")
+    (beside,) = plan_runs(load_study(tmp_path / "s.yaml"))
+    (bundled,) = plan_runs(load_study(tmp_path / "t.yaml"))
+    assert beside.arguments["program"] == str(tmp_path / "apps" / "ring.py")
+    assert "Monte Carlo" in Path(bundled.arguments["program"]).read_text()
+
+
+def test_modules_and_text_are_programs_too():
+    assert only_run(program="this.module", kind="module").arguments["program"] == "this.module"
+    assert only_run(program="print({{}})", kind="code").arguments["program"] == "print({})"
+
+
+# ------------------------------------------------------------------------------------------------- fingerprints
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ranks": 3},
+        {"machine": "shmem"},
+        {"set": {"network.latency": "9us"}},
+        {"args": ["--bytes", "9"]},
+        {"seed": 1},
+        {"shards": 2},
+        {"compute": "none"},
+        {"fail": ["rank=1@1ms"]},
+        {"ft": True},
+        {"restart": "on-abort"},
+        {"program": "apps/pi.py"},
+        {"run_in": "study"},
+        {"capture": {"a": "(b)"}},
+    ],
+)
+def test_whatever_changes_the_result_changes_the_fingerprint(change: dict[str, Any]):
+    assert only_run(**change).key != only_run().key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "another"},
+        {"description": "Of something."},
+        {"wall_limit": "1h"},
+        {"set": {"network.bandwidth": "1000Mbps"}},
+        {"sweep": {"machine": ["gige"]}},
+        {"table": "events"},
+        {"repetitions": 1},
+    ],
+)
+def test_what_does_not_change_the_result_does_not_change_the_fingerprint(change: dict[str, Any]):
+    assert only_run(**change).key == only_run().key
+
+
+def test_the_text_of_the_program_and_of_its_files_counts_and_not_where_they_are(tmp_path: Path):
+    keys = []
+    for name, program, parameters in (("a", "1", "x"), ("b", "1", "x"), ("c", "2", "x"), ("d", "1", "y")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "p.py").write_text(program)
+        (folder / "p.in").write_text(parameters)
+        (folder / "s.yaml").write_text('{program: p.py, ranks: 1, args: ["{folder}/p.in"]}')
+        (run,) = plan_runs(load_study(folder / "s.yaml"))
+        assert run.arguments["args"] == [str(folder / "p.in")]
+        assert run.settings["args"] == ["{folder}/p.in"]
+        keys.append(run.key)
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3

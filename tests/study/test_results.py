@@ -1,0 +1,179 @@
+"""Tables, means and pictures, of outcomes that no run made."""
+
+import csv
+import json
+import math
+from typing import Any
+
+import pytest
+
+from xsim_py.study import StudyResults, load_study, plan_runs
+from xsim_py.study.columns import MEASURED
+
+BASE: dict[str, Any] = {"program": "apps/ring.py", "args": ["{size}"], "repetitions": 3, "name": "test"}
+
+
+def outcome(time_s: float, **changes: Any) -> dict[str, Any]:
+    figures = dict.fromkeys(MEASURED, 1) | {"ended": "finished", "exit_status": 0, "virtual_time_s": time_s}
+    return {**figures, "said": "", "last_lines": [], "captured": {"speed": 10 * time_s}, **changes}
+
+
+def results(times_s: list[Any], **keys: Any) -> StudyResults:
+    """Return results whose runs take these times; one that is None is missing, a mapping is an outcome."""
+    study = load_study({**BASE, "sweep": {"ranks": [2, 4], "size": [1, 8]}, "capture": {"speed": "(x)"}, **keys})
+    runs = plan_runs(study)
+    outcomes = {
+        run.key: time_s if isinstance(time_s, dict) else outcome(time_s)
+        for run, time_s in zip(runs, times_s, strict=True)
+        if time_s is not None
+    }
+    return StudyResults(study, runs, outcomes)
+
+
+TIMES_S = [1e-3, 2e-3, 3e-3, *[5e-3] * 3, *[4e-3] * 3, *[8e-3] * 3]
+
+
+def test_one_row_a_run_and_units_in_the_headings(tmp_path):
+    done = results(TIMES_S, capture={"speed": {"pattern": "(x)", "unit": "m/s"}, "all_us": "(x)"})
+    done.write(tmp_path)
+    head, *rows = csv.reader((tmp_path / "runs.csv").read_text().splitlines())
+    assert head[:5] == ["ranks", "size", "machine", "repetition", "seed"]
+    assert {"virtual_time_s", "bytes [B]", "speed [m/s]", "all_us"} < set(head)
+    assert len(rows) == 12
+    assert [row[head.index("virtual_time_s")] for row in rows[:3]] == ["0.001", "0.002", "0.003"]
+
+
+def test_means_and_standard_errors_are_over_repetitions():
+    summary = results(TIMES_S).summary
+    assert summary["runs"] == [3, 3, 3, 3]
+    assert summary["virtual_time_s"][:2] == [pytest.approx(2e-3), 5e-3]
+    assert summary["virtual_time_s_stderr"][:2] == [pytest.approx(1e-3 / math.sqrt(3)), 0.0]
+    assert (summary["virtual_time_s_min"][0], summary["virtual_time_s_max"][0]) == (1e-3, 3e-3)
+    assert summary["speed"][1] == 5e-2
+    assert summary.units["virtual_time_s_stderr"] == "s"
+
+
+def test_runs_that_are_not_good_are_counted_and_in_no_mean():
+    bad = outcome(9.0, ended="aborted", exit_status=1, said="rank 1 ended the job\nmore\nand more")
+    done = results([*TIMES_S[:2], bad, *TIMES_S[3:]])
+    assert (done.summary["runs"][0], done.summary["failed"][0]) == (2, 1)
+    assert done.summary["virtual_time_s"][0] == 1.5e-3
+    assert len(done.failed) == 1
+    assert list(done.complaints()) == [
+        "not good: ranks=2, size=1, repetition=2: aborted, exit status 1",
+        "    rank 1 ended the job",
+        "    more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accept", "ended", "status", "good"),
+    [
+        ({}, "finished", 0, True),
+        ({}, "finished", 1, False),
+        ({}, "aborted", 1, False),
+        ({"ended": ["finished", "aborted"]}, "aborted", 1, True),
+        ({"exit_status": [0, 1]}, "finished", 1, True),
+        ({"ended": "aborted"}, "finished", 0, False),
+    ],
+)
+def test_a_study_says_which_runs_are_good(accept, ended: str, status: int, good: bool):
+    done = results([outcome(1.0, ended=ended, exit_status=status)] * 12, accept=accept)
+    assert len(done.failed) == (0 if good else 12)
+
+
+def test_a_run_that_says_nothing_of_itself_has_empty_cells():
+    crashed = {"ended": "crashed", "exit_status": 139, "said": "killed", "last_lines": []}
+    done = results([crashed] * 3 + TIMES_S[3:])
+    assert done.runs["virtual_time_s"][:3] == [None] * 3
+    assert done.summary["virtual_time_s"][0] is None
+
+
+def test_what_is_not_done_is_missing():
+    done = results([None, *TIMES_S[1:]])
+    assert (done.missing, len(done.runs), done.summary["runs"][0]) == (1, 11, 2)
+    assert list(done.complaints()) == ["missing: 1 of 12 runs"]
+
+
+def test_a_value_that_is_no_number_is_shown_and_in_no_mean():
+    done = results([outcome(1.0, captured={"speed": "fast"}), *TIMES_S[1:]])
+    assert done.runs["speed"][0] == "fast"
+    assert done.summary["speed"][0] == pytest.approx(2.5e-2)
+
+
+def test_the_terminal_has_what_varies_in_one_unit():
+    head, _, first, *_ = str(results(TIMES_S)).splitlines()
+    assert head.split("  ")[0] == "ranks"
+    assert "machine" not in head
+    assert "virtual time [ms]  +- virtual time [ms]" in head
+    assert first.split() == ["2", "1", "3", "2", "0.57735", "0.02", "0.0057735"]
+
+
+def test_everything_is_in_one_json_file(tmp_path):
+    results([None, *TIMES_S[1:]]).write(tmp_path)
+    whole = json.loads((tmp_path / "results.json").read_text())
+    assert (whole["study"], whole["missing"], len(whole["runs"])) == ("test", 1, 12)
+    assert whole["runs"][1]["settings"]["args"] == ["1"]
+    assert whole["tables"]["runs"]["units"]["virtual_time_s"] == "s"
+
+
+# ---------------------------------------------------------------------------------------------------- pictures
+
+PLOT = {"file": "a.png", "x": "ranks", "y": "virtual_time_s"}
+
+
+def test_a_line_for_each_value_of_what_is_not_on_the_x_axis():
+    done = results(TIMES_S, plots=[PLOT])
+    chart = done.chart(done.spec.plots[0])
+    assert [(line.label, line.x, line.y) for line in chart.lines] == [
+        ("size = 1", [2, 4], [pytest.approx(2.0), 4.0]),
+        ("size = 8", [2, 4], [5.0, 8.0]),
+    ]
+    assert chart.lines[0].errors == [pytest.approx(1 / math.sqrt(3)), 0.0]
+    assert (chart.title, chart.x_label, chart.y_label) == ("test", "ranks", "virtual time [ms]")
+
+
+def test_the_first_series_is_the_colour_and_the_second_the_dashes():
+    keys = {"repetitions": 1, "sweep": {"ranks": [2, 4], "machine": ["gige", "shmem"], "size": [1, 8]}}
+    done = results([1.0] * 8, plots=[PLOT], **keys)
+    chart = done.chart(done.spec.plots[0])
+    assert [(line.label, line.colour, line.dashes) for line in chart.lines] == [
+        ("gige, size = 1", 0, 0),
+        ("gige, size = 8", 0, 1),
+        ("shmem, size = 1", 1, 0),
+        ("shmem, size = 8", 1, 1),
+    ]
+
+
+def test_a_column_that_goes_with_the_x_axis_tells_no_lines_apart():
+    keys = {"repetitions": 1, "ranks": "{n * 2}", "args": [], "sweep": {"n": [1, 2, 3]}}
+    done = results([1.0, 2.0, 3.0], plots=[PLOT, {**PLOT, "x": "n", "file": "b.png"}], **keys)
+    charts = [done.chart(plot) for plot in done.spec.plots]
+    assert [[(line.x, line.y) for line in chart.lines] for chart in charts] == [
+        [([2, 4, 6], [1.0, 2.0, 3.0])],
+        [([1, 2, 3], [1.0, 2.0, 3.0])],
+    ]
+
+
+def test_several_columns_share_an_axis_and_its_unit():
+    both = {**PLOT, "y": ["virtual_time_s", "total_s"], "only": ["size=1"]}
+    times = [outcome(time_s, captured={"total_s": 1000 * time_s}) for time_s in TIMES_S]
+    done = results(times, plots=[both], capture={"total_s": "(x)"})
+    chart = done.chart(done.spec.plots[0])
+    assert [line.label for line in chart.lines] == ["virtual_time_s", "total_s"]
+    assert chart.lines[0].y[1] == pytest.approx(4e-3)
+    assert chart.lines[1].y[1] == pytest.approx(4.0)
+    assert chart.y_label == "virtual time [s] / total [s]"
+
+
+def test_a_point_without_a_good_run_is_left_out_and_so_is_a_line_without_points():
+    bad = outcome(1.0, ended="stalled")
+    done = results([bad] * 3 + [bad] * 3 + TIMES_S[6:9] + [bad] * 3, plots=[PLOT])
+    assert [(line.label, line.x) for line in done.chart(done.spec.plots[0]).lines] == [("size = 1", [4])]
+
+
+def test_pictures_are_drawn_and_listed(tmp_path):
+    done = results(TIMES_S, plots=[{**PLOT, "x_scale": "log2", "y_scale": "log"}, {**PLOT, "file": "b.svg"}])
+    done.draw(tmp_path)
+    assert [path.name for path in done.written] == ["a.png", "b.svg"]
+    assert all(path.stat().st_size > 5000 for path in done.written)

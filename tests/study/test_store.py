@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from xsim_py.errors import ConfigError
+from xsim_py.study.store import NAME, Store, read_outcomes
+
+
+def fill(folder: Path, *keys: str) -> None:
+    with Store(folder) as store:
+        for key in keys:
+            store.add(key, {"ranks": 2}, {"ranks": 2}, {"ended": "finished", "of": key})
+
+
+def test_what_was_added_is_there_the_next_time(tmp_path):
+    fill(tmp_path / "new" / "folder", "a", "b")
+    fill(tmp_path / "new" / "folder", "c")
+    assert list(read_outcomes(tmp_path / "new" / "folder")) == ["a", "b", "c"]
+
+
+def test_the_last_line_of_a_key_counts(tmp_path):
+    fill(tmp_path, "a")
+    with Store(tmp_path) as store:
+        assert store.outcomes["a"]["ended"] == "finished"
+        store.add("a", {}, {}, {"ended": "crashed"})
+    assert read_outcomes(tmp_path)["a"]["ended"] == "crashed"
+
+
+@pytest.mark.parametrize("left", [0, 1, 5, 20, -1])
+def test_a_line_that_a_crash_has_torn_is_left_out_and_nothing_else(tmp_path, left: int):
+    fill(tmp_path, "a", "b")
+    file = tmp_path / NAME
+    first, second, _ = file.read_bytes().split(b"\n")
+    file.write_bytes(first + b"\n" + second[:left])
+    fill(tmp_path, "c")
+    assert list(read_outcomes(tmp_path)) == ["a", "c"]
+
+
+def test_fresh_forgets_what_is_there(tmp_path):
+    fill(tmp_path, "a")
+    with Store(tmp_path, fresh=True) as store:
+        assert not store.outcomes
+    assert not read_outcomes(tmp_path)
+
+
+def test_another_file_of_that_name_is_not_touched(tmp_path):
+    (tmp_path / NAME).write_text("something else\n")
+    with pytest.raises(ConfigError, match=r"runs\.jsonl:1: not a result of a study; use another folder"):
+        Store(tmp_path)
+    assert (tmp_path / NAME).read_text() == "something else\n"
+
+
+def test_two_studies_do_not_write_into_one_folder_at_a_time(tmp_path):
+    with Store(tmp_path), pytest.raises(ConfigError, match="another study is at work in this folder"):
+        Store(tmp_path)
+    Store(tmp_path).__exit__(None, None, None)
+
+
+def test_a_folder_that_cannot_be_made_is_bad_input(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"File exists|Not a directory"):
+        Store(tmp_path / "file")
+
+
+def test_where_nothing_is_there_is_nothing(tmp_path):
+    assert read_outcomes(tmp_path / "no" / "folder") == {}

@@ -1,0 +1,100 @@
+"""Worker processes: who dies is known, the others go on, and nobody is left."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+from xsim_py.study.task import Task
+from xsim_py.study.workers import do_in_executor, do_in_workers
+
+ROOT = Path(__file__).parents[2]
+
+
+def task(code: str) -> Task:
+    return Task({"program": code, "kind": "code", "ranks": 1}, {"pid": ("pid (.*)", "last")}, None)
+
+
+TELL = "import os; print('pid', os.popen('echo $PPID').read())"
+SEGFAULT = "import ctypes; ctypes.string_at(0)"
+LEAVE_A_THREAD = "import threading; threading.Thread(target=threading.Event().wait).start(); " + TELL
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split())
+
+
+def test_workers_do_one_task_after_the_other():
+    before = children()
+    outcomes = dict(do_in_workers([task(TELL) for _ in range(6)], 2))
+    assert sorted(outcomes) == list(range(6))
+    assert {outcome["ended"] for outcome in outcomes.values()} == {"finished"}
+    assert 1 <= len({outcome["captured"]["pid"] for outcome in outcomes.values()}) <= 2
+    assert children() == before
+
+
+def test_the_run_of_a_worker_that_dies_is_the_one_to_blame():
+    outcomes = dict(do_in_workers([task(code) for code in (TELL, SEGFAULT, TELL, TELL)], 1))
+    assert [outcomes[number]["ended"] for number in range(4)] == ["finished", "crashed", "finished", "finished"]
+    assert outcomes[1]["exit_status"] == 128 + signal.SIGSEGV
+    assert outcomes[1]["said"].startswith("the worker process was killed by SIGSEGV\nFatal Python error")
+    assert outcomes[0]["captured"]["pid"] != outcomes[2]["captured"]["pid"] == outcomes[3]["captured"]["pid"]
+
+
+def test_a_worker_with_threads_left_behind_does_no_other_run():
+    outcomes = dict(do_in_workers([task(LEAVE_A_THREAD), task(TELL)], 1))
+    assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
+
+
+def test_closing_ends_workers_whatever_they_do():
+    before = children()
+    with closing(do_in_workers([task(TELL), task("while True: pass")], 2)) as outcomes:
+        assert next(outcomes)[0] == 0
+        assert children() != before
+    assert children() == before
+
+
+def test_without_tasks_there_are_no_workers():
+    assert not list(do_in_workers([], 2))
+
+
+def test_workers_go_when_the_process_that_started_them_is_killed():
+    code = (
+        "from tests.study.test_workers import children, do_in_workers, task\n"
+        "work = do_in_workers([task('pass'), task('while True: pass')], 2)\n"
+        "next(work); print(*children(), flush=True); next(work)\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert caller.stdout is not None
+    workers = caller.stdout.readline().split()
+    assert len(workers) == 2
+    handles = [os.pidfd_open(int(pid)) for pid in workers]
+    caller.kill()
+    caller.wait()
+    caller.stdout.close()
+    for handle in handles:
+        poll = select.poll()
+        poll.register(handle)
+        assert poll.poll(20_000)
+        os.close(handle)
+
+
+def test_any_executor_can_do_the_work():
+    with ThreadPoolExecutor(1) as executor:
+        outcomes = dict(do_in_executor([task("pass"), task("1/0")], executor))
+    assert [outcomes[number]["ended"] for number in range(2)] == ["finished", "aborted"]
+
+
+def test_a_worker_of_an_executor_that_fails_is_an_outcome():
+    class Failing(ThreadPoolExecutor):
+        def submit(self, *_):
+            return super().submit(lambda: 1 / 0)
+
+    with Failing(1) as executor:
+        ((number, outcome),) = do_in_executor([task("pass")], executor)
+    assert (number, outcome["ended"], outcome["said"]) == (0, "crashed", "ZeroDivisionError: division by zero")
