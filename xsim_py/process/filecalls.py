@@ -353,7 +353,7 @@ def _realpath(filename: Any, *, strict: bool = False) -> Any:
         return _real["realpath"](filename, strict=strict)
     if strict:
         _ask(filename, "stat", place)
-    return _like(filename)(_ask(filename, "resolve", place))
+    return _like(filename)(_ask(filename, "realpath", place))
 
 
 # ------------------------------------------------------------------------------------------------- changing paths

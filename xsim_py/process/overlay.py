@@ -142,12 +142,24 @@ class Overlay:
 
     # --------------------------------------------------------------------------------------- where things are
 
-    def resolve(self, path: str, *, follow: bool = True) -> str:
-        """The path without links and dots; `follow` says what holds for a link at its end."""
+    def resolve(self, path: str, *, follow: bool = True, strict: bool = True) -> str:
+        """The path without links and dots.
+
+        Parameters
+        ----------
+        path : str
+            An absolute path.
+        follow : bool
+            What holds for a link at its end.
+        strict : bool
+            Whether one can only go up (``..``) from a folder that is there.
+        """
         todo, place, links = path.split("/")[::-1], "", 0
         while todo:
             name = todo.pop()
             if name == "..":
+                if strict:
+                    self._check_folder(f"{place}/..", path)
                 place = place.rpartition("/")[0]
             elif name not in ("", "."):
                 target = self._link(f"{place}/{name}") if follow or any(todo) else None
@@ -159,6 +171,8 @@ class Overlay:
                     _refuse(errno.ELOOP, path)
                 place = "" if target.startswith("/") else place
                 todo += target.split("/")[::-1]
+        if strict and path.endswith("/") and self._kind(place) not in (0, stat.S_IFDIR):
+            _refuse(errno.ENOTDIR, path)
         return place or "/"
 
     def _link(self, place: str) -> str | None:
@@ -192,10 +206,11 @@ class Overlay:
 
     def _check_folder(self, place: str, path: str, mode: int = os.F_OK) -> None:
         """Refuse `path` if what it is in is no folder, or if this computer does not allow that in it."""
-        folder = place.rpartition("/")[0] or "/"
-        kind = self._kind(folder)
-        if kind != stat.S_IFDIR:
-            _refuse(errno.ENOTDIR if kind else errno.ENOENT, path)
+        folder = found = place.rpartition("/")[0] or "/"
+        while not (kind := self._kind(found)):
+            found = found.rpartition("/")[0] or "/"
+        if kind != stat.S_IFDIR or found != folder:
+            _refuse(errno.ENOENT if kind == stat.S_IFDIR else errno.ENOTDIR, path)
         if folder not in self._entries and not self.base.allows(folder, mode):
             _refuse(errno.EACCES, path)
 
@@ -382,6 +397,10 @@ class Overlay:
             _refuse(errno.ENOTDIR, path)
         return place
 
+    def realpath(self, path: str) -> str:
+        """As `os.path.realpath`: what is there is resolved."""
+        return self.resolve(path, strict=False)
+
     def access(self, path: str, mode: int) -> bool:
         """As `os.access`: what the run has made is open to all of it."""
         try:
@@ -439,22 +458,22 @@ class Overlay:
 
     def rename(self, old: str, new: str) -> None:
         """As `os.replace`."""
-        source, _ = self._must(old, follow=False)
-        target = self.resolve(new, follow=False)
-        if source == target:
-            return
-        kinds = self._kind(source), self._kind(target)
-        if kinds[0] == stat.S_IFDIR:
-            if target.startswith(f"{source}/"):
-                _refuse(errno.EINVAL, new)
-            if kinds[1] not in (0, stat.S_IFDIR):
-                _refuse(errno.ENOTDIR, new)
-            if kinds[1] and self.names(target):
-                _refuse(errno.ENOTEMPTY, new)
-        elif kinds[1] == stat.S_IFDIR:
-            _refuse(errno.EISDIR, new)
+        source, target = self.resolve(old, follow=False), self.resolve(new, follow=False)
         for place, path in ((source, old), (target, new)):
             self._check_folder(place, path, os.W_OK)
+        kinds = self._kind(source), self._kind(target)
+        if not kinds[0]:
+            _refuse(errno.ENOENT, old)
+        if source == target:
+            return
+        if target.startswith(f"{source}/"):
+            _refuse(errno.EINVAL, new)
+        if source.startswith(f"{target}/") or (kinds == (stat.S_IFDIR, stat.S_IFDIR) and self.names(target)):
+            _refuse(errno.ENOTEMPTY, new)
+        if kinds[0] == stat.S_IFDIR and kinds[1] not in (0, stat.S_IFDIR):
+            _refuse(errno.ENOTDIR, new)
+        if kinds[0] != stat.S_IFDIR and kinds[1] == stat.S_IFDIR:
+            _refuse(errno.EISDIR, new)
         if kinds[1]:
             self._take_away(target)
         self._move(source, target)
