@@ -466,7 +466,9 @@ def run_and_recover(simulation: Simulation) -> None:
         comm, error = simulation.comm, None
         try:
             simulation.run()
-        except (MPI.Exception, Refusal) as met:
+        except Refusal as refusal:
+            error = refusal  # all refuse, unless a failure has kept some from learning of it
+        except MPI.Exception as met:
             error = met
             comm.Revoke()  # nobody may wait for those who are on their way to recovery
         # A failure during the last steps is not seen by all: some believe that they have done.

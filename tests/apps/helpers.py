@@ -2,11 +2,8 @@
 
 import io
 import re
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.cases import ROOT
 from xsim_py import simulate
@@ -26,7 +23,8 @@ class Run(NamedTuple):
     @property
     def final(self) -> str:
         """The digest of the last positions and velocities."""
-        return re.search(r"^final state: (\w{16})$", self.out, re.MULTILINE)[1]
+        found = re.search(r"^final state: (\w{16})$", self.out, re.MULTILINE)
+        return found[1] if found else "none"
 
     @property
     def energies(self) -> list[float]:
@@ -34,21 +32,14 @@ class Run(NamedTuple):
         return [float(energy) for energy in re.findall(rf"^step \d+: .* Etot {NUMBER}$", self.out, re.MULTILINE)]
 
 
-def simulated(app: str, *args: object, ranks: int = 1) -> Run:
-    """Simulate a program of apps/."""
+def simulated(app: str, *args: object, ranks: int = 1, **told: Any) -> Run:
+    """Simulate a program of apps/, with options such as `failures`."""
     stdout, stderr = io.StringIO(), io.StringIO()
-    result = simulate(APPS / app, ranks=ranks, args=[str(arg) for arg in args], stdout=stdout, stderr=stderr)
+    words = [str(arg) for arg in args]
+    result = simulate(APPS / app, ranks=ranks, args=words, stdout=stdout, stderr=stderr, **told)
     return Run(stdout.getvalue(), stderr.getvalue(), result.exit_status)
 
 
-def md(folder: Path, *args: object, ranks: int = 1, parameters: Path = PARAMETERS) -> Run:
+def md(folder: Path, *args: object, parameters: Path = PARAMETERS, **told: Any) -> Run:
     """Simulate simplemd.py with its files in `folder`."""
-    return simulated("simplemd.py", parameters, "--checkpoint", folder / "md", *args, ranks=ranks)
-
-
-def xsim(*options: str, program: Sequence[object]) -> Run:
-    """Run a program of apps/ by the command line, with options such as --fail."""
-    app, *args = program
-    line = [sys.executable, "-m", "xsim_py", "run", "--quiet", *options, APPS / str(app), *map(str, args)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-    return Run(done.stdout, done.stderr, done.returncode)
+    return simulated("simplemd.py", parameters, "--checkpoint", folder / "md", *args, **told)
