@@ -153,7 +153,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
         if status and part.first + index not in failed
     ]
     unread, _ = _unread(parts)
-    if unread and not ends:
+    if unread and not ends and not any(part.troubled for part in parts):
         return "stalled", 3, unread
     return "finished", min(ends)[2] if ends else 0, ""
 
@@ -298,7 +298,7 @@ def spans(numbers: Iterable[int]) -> str:
 def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
     warnings = []
     leftovers = _flat(part.leftovers for part in parts)
-    if leftovers and ended == "finished":
+    if leftovers and ended == "finished" and not any(part.troubled for part in parts):
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")

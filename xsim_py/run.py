@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -213,11 +214,13 @@ class _Run:
         self.fault_tolerant = False
         self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
         self.failures: FailureModel | None = None
+        self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
         """Find out who will fail, and what the launcher does about it."""
+        self.extra_failures = tuple(failures)
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and should start quickly
             from xsim_py.failure import FailureModel
             from xsim_py.mpi4py.watch import known_calls
@@ -256,12 +259,18 @@ class _Run:
             )
         return lookahead
 
+    def _complete_spec(self) -> MachineSpec:
+        """The description with what the call adds to it."""
+        at = (*self.spec.failures.at, *self.extra_failures)
+        mpi = replace(self.spec.mpi, fault_tolerance=self.fault_tolerant or None)
+        return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi)
+
     def provenance(self) -> dict[str, Any]:
         """What is needed to repeat this run."""
         return {
             "version": __version__,
             "seed": self.seed,
-            "config_hash": config_hash(self.spec),
+            "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
             "shards": self.transport.size,
             "machine": f"{self.spec.name}: {self.machine}",
@@ -289,7 +298,7 @@ class _Run:
                 with Patches() as calls:
                     timed, sites = self._schedule(calls, start_ps, struck)
                     parts = self._attempt(lookahead_ps, timed)
-                start = self.transport.broadcast(self._ended(start_ps, sites, self.transport.gather(parts)))
+                start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
 
@@ -322,12 +331,12 @@ class _Run:
             current.fiber = None
 
     def _ended(
-        self, start_ps: int, sites: tuple[CallSite, ...], parts: list[Part] | None
+        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[Part] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
             return None  # another process decides
-        attempt = Attempt(start_ps, parts)
+        attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)
         output = self.outputs[0]
         for part in parts:
@@ -339,9 +348,9 @@ class _Run:
         aborted_ps = attempt.aborted_ps
         if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
             return None
-        struck = {(rank, cause) for each in self.attempts for part in each.parts for _, rank, cause in part.failures}
-        done = frozenset(site for site in sites if (site.rank, site.cause) in struck)
-        return aborted_ps + self.restart.delay_ps, done
+        died = {(rank, cause) for _, rank, cause in attempt.failures}
+        struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
+        return aborted_ps + self.restart.delay_ps, struck
 
     def _result(self, cost: tuple[float, float]) -> Result:
         result = None

@@ -99,17 +99,19 @@ class Detector:
 
     # ------------------------------------------------------------------------------- what the simulator is told
 
-    def report(self, rank: Rank, cause: str) -> None:
-        """A rank of this shard has died now: tell every shard, as soon as anything could get there."""
+    def report(self, rank: Rank, cause: str, survivable: bool) -> None:
+        """A rank of this shard has died now; if the job goes on, tell every shard as soon as that is possible."""
         fabric, shard = self.fabric, self.shard
         now_ps = shard.kernel.now_ps
-        fabric.bury(rank)
-        fabric.digest += hash((now_ps, rank.number))
-        if fabric.trace is not None:
-            fabric.trace.mark(rank.number, now_ps, "failed", cause)
-        rank.key += 1
         death = Death(rank.number, now_ps, cause, self._after(rank.number))
         self.deaths.append(death)
+        if fabric.trace is not None:
+            fabric.trace.mark(rank.number, now_ps, "failed", cause)
+        if not survivable:
+            return
+        fabric.bury(rank)
+        fabric.digest += hash((now_ps, rank.number))
+        rank.key += 1
         shard.post_everywhere(now_ps + shard.abort_delay_ps, rank.key, "failed", death)
         if self.heartbeat and death.observer != rank.number:
             rank.key += 1

@@ -73,7 +73,8 @@ class Part:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
 
     `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
-    those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how.
+    those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
+    is whether calls may have been left in the middle because of failures or revocations.
     """
 
     first: int
@@ -99,6 +100,7 @@ class Part:
     unread: list[tuple[str, int, str, int]] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
     trace: Recorder | None = None
+    troubled: bool = False
     failures: list[tuple[int, int, str]] = field(default_factory=list)
     learned: list[tuple[int, int, int, str]] = field(default_factory=list)
 
@@ -143,6 +145,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
     part.trace = _recorded(shard, fabric)
+    part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.detector.deaths]
     for rank in ranks:
         if rank.mpi is not None and rank.mpi.recovery is not None:

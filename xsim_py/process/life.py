@@ -63,12 +63,12 @@ def body(program: Any) -> Callable[[Fiber], None]:
         finish_lines(rank, fiber.clock_ps)
         if message is not None:
             fiber.sync()
-        failed = message is not None and rank.shard.fault_tolerant and not fatal
-        if message is not None and not failed:
+        survivable = rank.shard.fault_tolerant and not fatal
+        if message is not None and not survivable:
             _announce(rank, fiber.clock_ps, status, message)
         _ended(rank, status)
-        if failed:
-            rank.shard.on_failure(rank, str(message))
+        if message is not None and not fatal:
+            rank.shard.on_failure(rank, message, survivable)
 
     return run
 
@@ -178,8 +178,8 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     for each in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
         each.abandon()
         each.greenlet = GRAVE
-    if survivable:
-        shard.on_failure(rank, cause)
+    if not job:
+        shard.on_failure(rank, cause, survivable)
 
 
 def kill(entry: tuple[Rank, str]) -> None:

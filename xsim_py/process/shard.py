@@ -77,7 +77,7 @@ class Shard:
     Attributes
     ----------
     on_failure : callable
-        Told of a rank that has failed just now, and of the cause; set by the floor above.
+        Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
@@ -105,7 +105,7 @@ class Shard:
         self.output = output
         self.abort_delay_ps = abort_delay_ps
         self.fault_tolerant = fault_tolerant
-        self.on_failure: Callable[[Rank, str], None] = _nobody_cares
+        self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
@@ -257,5 +257,5 @@ class Shard:
         self.ranks.clear()
 
 
-def _nobody_cares(rank: Rank, cause: str) -> None:
+def _nobody_cares(rank: Rank, cause: str, survivable: bool) -> None:
     """Nothing."""
