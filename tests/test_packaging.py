@@ -25,9 +25,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def test_wheel_holds_the_package_and_the_machine_models(wheel: zipfile.ZipFile):
+def test_wheel_holds_the_package_the_models_and_the_apps(wheel: zipfile.ZipFile):
     names = set(wheel.namelist())
-    assert {f"xsim_py/_models/{path.name}" for path in (ROOT / "models").iterdir()} <= names
+    for folder in ("models", "apps"):
+        files = {path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"}
+        assert {f"xsim_py/_{folder}/{file}" for file in files} == {
+            n for n in names if n.startswith(f"xsim_py/_{folder}/")
+        }
     package = {str(path.relative_to(ROOT)) for path in (ROOT / "xsim_py").rglob("*.py")}
     assert package | {"xsim_py/py.typed", f"xsim_py-{__version__}.dist-info/licenses/LICENSE"} <= names
     assert {name.split("/")[0] for name in names} == {"xsim_py", f"xsim_py-{__version__}.dist-info"}
@@ -37,13 +41,20 @@ def test_wheel_gives_the_xsim_command(wheel: zipfile.ZipFile):
     assert "xsim = xsim_py.cli:command" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
 
 
-def test_wheel_finds_its_own_models_outside_the_checkout(wheel: zipfile.ZipFile, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["models"], ["gige", "shmem", "torus3d", "logp"]),
+        (["study"], ["xsim-fig1", "xsim-fig2", "xsim-fig3"]),
+        (["study", "xsim-fig3", "--list", "--only", "ranks=4"], ["one failure"]),  # its program is found, too
+    ],
+)
+def test_wheel_finds_its_own_files_outside_the_checkout(wheel: zipfile.ZipFile, tmp_path, words, found):
     wheel.extractall(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "xsim_py", "models"]
+    command = [sys.executable, "-m", "xsim_py", *words]
     shown = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
-    for preset in ("gige", "shmem", "torus3d", "logp"):
-        assert preset in shown
+    assert not [name for name in found if name not in shown]
 
 
 def test_version_is_the_same_everywhere():

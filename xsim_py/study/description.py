@@ -116,8 +116,8 @@ class PlotSpec:
     )
     x_scale: str = option("x_scale", _SCALES, "Scale of the x axis.", default="linear")
     y_scale: str = option("y_scale", _SCALES, "Scale of the y axis.", default="linear")
-    x_label: str = option("x_label", kinds.TEXT, "Name of the x axis.", shown="the column and its unit")
-    y_label: str = option("y_label", kinds.TEXT, "Name of the y axis.", shown="the column and its unit")
+    x_label: str | None = option("x_label", kinds.TEXT, "Name of the x axis; its unit is added.", shown="the column")
+    y_label: str | None = option("y_label", kinds.TEXT, "Name of the y axis; its unit is added.", shown="the columns")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,8 +182,8 @@ class StudyResults:
                 lines += [line] if points else []
         return Chart(
             title=plot.title or self.spec.name,
-            x_label=plot.x_label or self._axis(plot.x, unit_of(self.spec, plot.x)),
-            y_label=plot.y_label or " / ".join(self._axis(y, scales[y][1]) for y in plot.y),
+            x_label=self._axis(plot.x_label, [plot.x], [unit_of(self.spec, plot.x)]),
+            y_label=self._axis(plot.y_label, plot.y, [scales[y][1] for y in plot.y]),
             lines=lines,
             x_scale=plot.x_scale,
             y_scale=plot.y_scale,
@@ -196,9 +196,11 @@ class StudyResults:
         smallest = min((found[name] for name in seconds), default=None)
         return {name: smallest if smallest and name in seconds else found[name] for name in names}
 
-    def _axis(self, name: str, unit: str) -> str:
-        words = name.removesuffix(f"_{unit_of(self.spec, name)}").replace("_", " ")
-        return f"{words} [{unit}]" if unit else words
+    def _axis(self, label: str | None, names: Sequence[str], units: Sequence[str]) -> str:
+        """What stands along an axis: a label or the columns' names, with their unit if they have the same."""
+        words = [name.removesuffix(f"_{unit_of(self.spec, name)}").replace("_", " ") for name in names]
+        unit = f" [{units[0]}]" if len(set(units)) == 1 and units[0] else ""
+        return f"{label or ' / '.join(words)}{unit}"
 
     # ----------------------------------------------------------------------------------------------------- files
 
