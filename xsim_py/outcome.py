@@ -49,7 +49,7 @@ class Attempt(NamedTuple):
         return sorted(_flat(part.failures for part in self.parts))
 
 
-def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str, compute: str) -> Result:
+def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, compute: str) -> Result:
     """Join the parts of all shards.
 
     Parameters
@@ -58,8 +58,8 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str
         Every start of the job; how it ended, and its ranks, are those of the last.
     facts : dict
         The provenance, and what the run cost.
-    printed : str
-        Digest of what the program printed.
+    left : str
+        Digest of what the program printed, and stored.
     compute : str
         The compute mode.
     """
@@ -69,7 +69,7 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str
     virtual_ps = _virtual_time_ps(parts)
     statuses = _flat(part.exit_status for part in parts)
     ended_ps = _flat(part.ended_ps for part in parts)
-    text = repr((sum(part.digest for part in every) & ((1 << 64) - 1), ended_ps, statuses, printed, ended, status))
+    text = repr((sum(part.digest for part in every) & ((1 << 64) - 1), ended_ps, statuses, left, ended, status))
     failures = [failure for attempt in attempts for failure in attempt.failures]
     summary = {
         "virtual_time_s": virtual_ps / PS_PER_S,
@@ -93,6 +93,7 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str
             _failures_table(attempts),
             _learned_table(attempts),
             _starts_table(attempts),
+            *_storage_table(parts),
         ],
         report=report,
         warnings=_warnings(parts, ended, compute),
@@ -100,9 +101,16 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, printed: str
         program=facts["program"],
     )
     result.values = _flat(part.values for part in parts)
-    recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
-    result.trace = Trace.joined([Trace.of(recorders) for recorders in recorded]) if any(recorded) else None
+    result.trace = _trace(attempts)
     return result
+
+
+def _trace(attempts: Sequence[Attempt]) -> Trace | None:
+    """What was recorded, if the run was traced."""
+    recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
+    if not any(recorded):
+        return None
+    return Trace.joined([Trace.of(recorders) for recorders in recorded], [attempt.start_ps for attempt in attempts])
 
 
 def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
@@ -403,6 +411,21 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
         end_s = _virtual_time_ps(attempt.parts) / PS_PER_S
         rows.append((start, attempt.start_ps / PS_PER_S, end_s, ended, report.split("\n")[0]))
     return _table("starts", ("start", "start_s", "end_s", "ended", "report"), rows)
+
+
+def _storage_table(parts: Sequence[Part]) -> list[Table]:
+    """What each rank has done with a simulated storage, over all starts of the job; no table where there is none."""
+    rows = _flat(part.storage for part in parts)
+    if not rows:
+        return []
+    columns = {
+        "rank": list(range(len(rows))),
+        "operations": [row[0] for row in rows],
+        "read": [row[1] for row in rows],
+        "written": [row[2] for row in rows],
+        "time_s": [row[3] / PS_PER_S for row in rows],
+    }
+    return [Table("storage", columns, units={"read": "B", "written": "B", "time_s": "s"})]
 
 
 def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:

@@ -31,7 +31,8 @@ from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import Network
 from xsim_py.outcome import Attempt, assemble
-from xsim_py.process import clock, compute, context, current, dates, debugger, life, logs, own, randomness
+from xsim_py.process import clock, compute, context, current, dates, debugger, filecalls, life, logs, own, randomness
+from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
@@ -208,6 +209,7 @@ class _Run:
         self.traced = False
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
+        self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
@@ -257,7 +259,7 @@ class _Run:
             raise self.spec.error(
                 "network.latency", f"a latency of 0 leaves {self.transport.size} shards no lookahead; use one shard"
             )
-        return lookahead
+        return lookahead if self.spec.storage is None else min(lookahead, self.spec.storage.latency_ps)
 
     def _complete_spec(self) -> MachineSpec:
         """The description with what the call adds to it."""
@@ -322,7 +324,12 @@ class _Run:
                 doom(fabric, timed)
                 shard.start(body)
             self.transport.run(self.shards, lookahead_ps)
-            return [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            if self.files is not None:
+                self.files.stop()
+                for part, shard in zip(parts, self.shards, strict=True):
+                    part.storage = self.files.rows(shard)
+            return parts
         finally:
             for shard in self.shards:
                 release(shard.ranks)
@@ -361,8 +368,10 @@ class _Run:
                 "wall_s": cost[1],
                 "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }
-            printed = self.outputs[0].digest()
-            result = assemble(self.attempts, facts, printed=printed, compute=self.compute)
+            left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
+            result = assemble(self.attempts, facts, left=left, compute=self.compute)
+            if self.files is not None:
+                result.warnings += self.files.write_out()
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
         return complete
@@ -401,6 +410,8 @@ class _Run:
             fabric = make_fabric(shard, self.network, links, settings)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm)
             self.fabrics.append(fabric)
+            if self.files is not None:
+                self.files.attach(shard)
             self.shards.append(shard)
             if number == 0:
                 for make in background:
@@ -421,6 +432,8 @@ class _Run:
             compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)
         own.install(patches)
+        if self.files is not None:
+            filecalls.install(patches, self.files)
         debugger.install(patches)
         logs.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))

@@ -74,7 +74,8 @@ class Part:
 
     `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
     those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
-    is whether calls may have been left in the middle because of failures or revocations.
+    is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
+    has done with a simulated storage: operations, bytes read, bytes written, picoseconds.
     """
 
     first: int
@@ -103,6 +104,7 @@ class Part:
     troubled: bool = False
     failures: list[tuple[int, int, str]] = field(default_factory=list)
     learned: list[tuple[int, int, int, str]] = field(default_factory=list)
+    storage: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
@@ -159,7 +161,7 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
     trace = fabric.trace
     if trace is not None:
         for rank in shard.ranks:
-            trace.cut(rank.number, rank.ended_ps)
+            trace.cut(rank.number, shard.stopped_ps if rank.ended_ps is None else rank.ended_ps)
         if shard.abort is not None and shard.local(shard.abort[0]):
             number, time_ps, _, message = shard.abort
             trace.mark(number, time_ps, "aborted", message)

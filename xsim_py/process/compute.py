@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from . import clock, current, life
+from . import clock, current, files, life
 from .patches import Patches
 
 __all__ = ["declare", "install"]
@@ -56,6 +56,7 @@ def install(patches: Patches, owners: Iterable[type], speed: float) -> None:
     for name in ("read_ps", "sleep"):
         patches.set(clock, name, _metered(getattr(clock, name), speed))
     patches.set(time, "sleep", clock.sleep)
+    patches.set(files, "request", _metered(files.request, speed))
     patches.set(life, "_run_program", _metered_program(life._run_program, speed))
 
 

@@ -29,7 +29,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import context, current, signals
+from . import context, current, files, signals
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -169,6 +169,8 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     survivable = shard.fault_tolerant and not job
     if not survivable:
         _announce(rank, time_ps, status, cause)
+    if files.active is not None:
+        files.active.died(rank, time_ps)
     rank.exit_status = status
     rank.ended_ps = time_ps
     shard.finished += 1
