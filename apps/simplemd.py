@@ -448,11 +448,11 @@ class Simulation:
     def run(self) -> None:
         """Simulate from the beginning or the last checkpoint to the last step."""
         start, found = self.begin()
-        fatal = {step for rank, step in self.arguments.fail_at if rank == MPI.COMM_WORLD.rank}
-        if found:
-            # Whoever is started again from the checkpoint of his last step has died in it already.
-            fatal.discard(start)
         p = self.parameters
+        fatal = {step for rank, step in self.arguments.fail_at if rank == MPI.COMM_WORLD.rank}
+        if found and self.arguments.recovery == "restart":
+            # Whoever is started again has died already, between this checkpoint and the next.
+            fatal.difference_update(range(start, start + p.checkpoint_every))
         for step in range(start, p.steps + 1):
             if step % p.checkpoint_every == 0 or step == p.steps:
                 self.record(step)

@@ -84,11 +84,15 @@ def test_a_failure_at_any_time_of_the_recovery_from_another_is_survived(
         assert (run.final, run.status) == (undisturbed[0], 0), (failures, run.out, run.err)
 
 
-def test_a_restarted_job_ends_like_one_that_never_failed(tmp_path: Path, undisturbed: tuple[str, bytes]):
-    told = ("--recovery", "restart", "--fail-at", "2:2", "--xyz", tmp_path / "md.xyz")
-    run = md(tmp_path, *told, ranks=4, restart="on-abort,max=3")
-    assert "108 atoms on 4 ranks, step 2, from a checkpoint" in run.out
-    assert (run.final, (tmp_path / "md.xyz").read_bytes()) == undisturbed
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_restarted_job_ends_like_one_that_never_failed(tmp_path: Path, undisturbed: tuple[str, bytes], every: int):
+    told = ("--recovery", "restart", "--fail-at", "2:1", "--fail-at", "0:3", "--xyz", tmp_path / "md.xyz")
+    run = md(tmp_path, *told, "--set", f"checkpoint_every={every}", ranks=4, restart="on-abort,max=2")
+    starts = re.findall(r"108 atoms on 4 ranks, step (\d), from a checkpoint", run.out)
+    assert [int(step) for step in starts] == [1 // every * every, 3 // every * every]
+    assert (run.final, run.status) == (undisturbed[0], 0)
+    if every == 1:
+        assert (tmp_path / "md.xyz").read_bytes() == undisturbed[1]
 
 
 def test_a_program_that_recovers_from_nothing_is_aborted(tmp_path: Path):
