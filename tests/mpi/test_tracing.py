@@ -162,7 +162,119 @@ def test_calls_that_did_not_return_are_cut_where_their_rank_ended():
     trace = simulate(program, ranks=2, trace=True).trace
     abort, receive = sorted(trace.spans, key=lambda span: span.name)
     assert (abort.name, abort.end_ps, abort.detail) == ("Abort", 0, "did not return")
-    assert (receive.name, receive.end_ps, receive.detail) == ("Recv", None, "did not return")
+    assert (receive.name, receive.end_ps, receive.detail) == ("Recv", 20_000_000, "did not return")
     ((rank, time_ps, kind, text),) = trace.marks
     assert (rank, time_ps, kind) == (1, 0, "aborted")
     assert "Abort(4)" in text
+
+
+def test_a_call_that_would_never_return_has_no_end():
+    def program():
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Recv(bytearray(1), 0)
+
+    result = simulate(program, ranks=1, trace=True)
+    assert result.ended == "stalled"
+    ((name, end_ps),) = {(span.name, span.end_ps) for span in result.trace.spans}
+    assert (name, end_ps) == ("Recv", None)
+
+
+# ------------------------------------------------------------------------------------------------ with failures
+
+
+def recovering():
+    """Exchange with neighbours and agree on a number, and again without those who died meanwhile."""
+    import time
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD.Dup()
+    done = 0
+    while done < 4:
+        try:
+            time.sleep(30e-6)
+            room = np.zeros(200)
+            comm.Sendrecv(room, (comm.rank + 1) % comm.size, 0, room.copy(), (comm.rank - 1) % comm.size, 0)
+            done = comm.allreduce(done + 1, MPI.MIN)
+        except MPI.Exception:
+            comm.Revoke()
+            comm = comm.Shrink()
+            done = comm.allreduce(done, MPI.MIN)
+    return comm.size
+
+
+@pytest.fixture(scope="module", params=["timeout", "heartbeat"], name="failing")
+def traced_failures(request):
+    """Return the traced runs of `recovering` in 1, 2 and 3 shards, rank 5 of 12 dying, and the run without a trace."""
+    options = {"ranks": 12, "failures": ["rank=5@300us"], "overrides": {"mpi.detector.type": request.param}}
+    plain = simulate(recovering, **options)
+    return plain, [simulate(recovering, **options, shards=shards, trace=True) for shards in (1, 2, 3)]
+
+
+def test_a_trace_of_a_failure_changes_nothing_and_is_the_same_in_every_shard(failing):
+    plain, traced = failing
+    assert {value for value in plain.values if value is not None} == {11}
+    first = traced[0].trace
+    for result in traced:
+        assert (result.digest, result.events, result.messages) == (plain.digest, plain.events, plain.messages)
+        trace = result.trace
+        assert (trace.spans, trace.messages, trace.marks) == (first.spans, first.messages, first.marks)
+
+
+def test_the_dead_do_nothing_more(failing):
+    _, (result, *_) = failing
+    (death,) = (mark for mark in result.trace.marks if mark.kind == "failed")
+    assert (death.rank, death.time_ps) == (5, 300_000_000)
+    last = [span for span in result.trace.spans if span.rank == 5][-1]
+    assert (last.end_ps, last.detail) == (death.time_ps, "did not return")
+    assert max(message.sent_ps for message in result.trace.messages if message.source == 5) < death.time_ps
+    for message in result.trace.messages:
+        if message.dest == 5 and message.arrival_ps is not None and message.arrival_ps >= death.time_ps:
+            assert message.taken_ps is None
+
+
+def test_nobody_learns_of_a_failure_or_revocation_before_it_could_reach_it(failing):
+    _, (result, *_) = failing
+    trace = result.trace
+    death_ps = next(mark.time_ps for mark in trace.marks if mark.kind == "failed")
+    learned = {mark.rank: mark.time_ps for mark in trace.marks if mark.kind == "learned"}
+    assert set(learned) == set(range(12)) - {5}
+    assert min(learned.values()) > death_ps
+    revoked = {mark.rank: mark.time_ps for mark in trace.marks if mark.kind == "revoked"}
+    assert set(revoked) == set(range(12)) - {5}
+    asked = {span.rank: span.start_ps for span in reversed(trace.spans) if span.name == "Revoke"}
+    for rank, time_ps in revoked.items():
+        told = [
+            message.arrival_ps for message in trace.messages if message.dest == rank and message.call == "revocation"
+        ]
+        assert time_ps == asked.get(rank) or any(arrival_ps <= time_ps for arrival_ps in told)
+
+
+def test_calls_that_failed_say_with_which_error(failing):
+    _, (result, *_) = failing
+    details = {span.detail for span in result.trace.spans if span.detail}
+    assert details <= {"ERR_PROC_FAILED", "ERR_REVOKED", "did not return"}
+    assert "ERR_PROC_FAILED" in details
+
+
+def test_a_job_that_is_started_again_has_one_trace():
+    def program():
+        import time
+
+        from mpi4py import MPI
+
+        time.sleep(50e-6)
+        MPI.COMM_WORLD.Barrier()
+
+    result = simulate(program, ranks=3, failures=["rank=1@40us"], restart="on-abort,delay=1ms", trace=True)
+    assert (result.ended, result.restarts) == ("finished", 1)
+    trace = result.trace
+    kinds = [mark.kind for mark in trace.marks]
+    assert (kinds.count("restart"), kinds.count("failed")) == (1, 1)
+    (again,) = (mark for mark in trace.marks if mark.kind == "restart")
+    first = [span for span in trace.spans if span.start_ps < again.time_ps]
+    assert all(span.end_ps < again.time_ps and span.detail == "did not return" for span in first)
+    assert len(trace.spans) - len(first) == 3
+    rows = result.timeline_text(width=109).splitlines()[2:5]
+    assert all(row[8 + 50] == " " for row in rows)

@@ -42,7 +42,7 @@ def make_trace(shift_ps: int = 0) -> Trace:
     spans = [
         Span(0, "Send", 1, 2_000_004, ""),
         Span(1, "Recv", 1_000_000, 8_000_000, ""),
-        Span(2, "Recv", 3_000_000, None, "did not return"),
+        Span(2, "Recv", 3_000_000, 9_000_000, "did not return"),
         Span(1, "Barrier", 8_000_000, 12_000_000, "ERR_PROC_FAILED"),
     ]
     messages = [

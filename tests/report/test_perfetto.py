@@ -72,9 +72,12 @@ def test_what_is_too_much_is_left_out_from_the_end(most, kept):
     assert len(of_phase(whole["traceEvents"], "X")) <= kept
 
 
-def test_a_call_without_end_lasts_until_the_end():
-    calls = of_phase(written(make_trace())[0]["traceEvents"], "X")
-    assert calls[2]["ts"] + calls[2]["dur"] == pytest.approx(12.0)
+@pytest.mark.parametrize(("end_ps", "last_us"), [(0, 12.0), (15_000_000, 15.0)])
+def test_a_call_without_end_lasts_until_the_end_of_the_run(end_ps, last_us):
+    trace = make_trace()
+    trace.spans[2] = trace.spans[2]._replace(end_ps=None)
+    calls = of_phase(written(trace, end_ps=end_ps)[0]["traceEvents"], "X")
+    assert calls[2]["ts"] + calls[2]["dur"] == pytest.approx(last_us)
 
 
 def test_calls_of_a_real_run_do_not_overlap():

@@ -13,8 +13,13 @@ from xsim_py.trace import Mark, Span, Trace
 ENDS_PS = [4_000_000, 12_000_000, 9_000_000]
 
 
-def timeline(**changes):
-    return Timeline(make_trace(), **{"ends_ps": ENDS_PS, "title": "three ranks", **changes})
+def timeline():
+    return of_trace(make_trace(), ENDS_PS)
+
+
+def of_trace(trace, ends_ps):
+    lives = [(rank, 0, end_ps) for rank, end_ps in enumerate(ends_ps)]
+    return Timeline(trace, ranks=len(ends_ps), lives=lives, title="a few ranks")
 
 
 def test_text_shows_who_was_in_which_call_and_until_when_it_lived():
@@ -31,7 +36,7 @@ def test_text_shows_who_was_in_which_call_and_until_when_it_lived():
 
 def test_a_row_of_several_ranks_shows_what_most_of_their_time_went_into():
     spans = [Span(rank, "Recv" if rank % 3 else "Send", 0, 1000, "") for rank in range(100)]
-    lines = Timeline(Trace(spans, [], []), ends_ps=[1000] * 100).text(width=30).splitlines()
+    lines = of_trace(Trace(spans, [], []), [1000] * 100).text(width=30).splitlines()
     assert lines[2] == "  ranks 0-3 |" + "R" * 16 + "|"
     assert lines[3] == "  ranks 4-7 |" + "R" * 16 + "|"
     assert len(lines) == 2 + 25
@@ -41,33 +46,40 @@ def test_a_row_of_several_ranks_shows_what_most_of_their_time_went_into():
 def test_calls_with_the_same_letter_get_another():
     names = ["Send", "Ssend", "Sendrecv", "send"]
     spans = [Span(0, name, at * 10, at * 10 + 10 - at, "") for at, name in enumerate(names)]
-    legend = Timeline(Trace(spans, [], []), ends_ps=[40]).text().splitlines()[1]
+    legend = of_trace(Trace(spans, [], []), [40]).text().splitlines()[1]
     assert legend == "S Send  E Ssend  N Sendrecv  D send  . own work"
 
 
 def test_calls_that_are_too_many_share_a_place():
     spans = [Span(0, f"Call{at}", at * 10, at * 10 + 9, "") for at in range(12)]
-    legend = Timeline(Trace(spans, [], []), ends_ps=[120]).text().splitlines()[1]
+    legend = of_trace(Trace(spans, [], []), [120]).text().splitlines()[1]
     assert legend.count("Call") == 6
     assert "o other calls" in legend
 
 
 def test_marks_that_say_the_same_share_a_line():
     marks = [Mark(0, 1_000_000, "learned", "rank 3 has failed"), Mark(1, 2_000_000, "learned", "rank 3 has failed")]
-    lines = Timeline(Trace([], [], marks), ends_ps=[3_000_000] * 2).text().splitlines()
+    lines = of_trace(Trace([], [], marks), [3_000_000] * 2).text().splitlines()
     assert lines[-1] == "1 us to 2 us  2 ranks: learned, rank 3 has failed"
 
 
 def test_marks_of_too_many_kinds_are_counted():
     marks = [Mark(0, at, f"mark{at}", "") for at in range(25)]
-    assert Timeline(Trace([], [], marks), ends_ps=[30]).text().endswith("\n... and 5 more kinds of marks")
+    assert of_trace(Trace([], [], marks), [30]).text().endswith("\n... and 5 more kinds of marks")
+
+
+def test_a_job_that_is_started_again_lives_twice():
+    trace = Trace([Span(0, "Send", 0, 20, ""), Span(1, "Send", 50, 60, "")], [], [])
+    lives = [(0, 0, 30), (1, 0, 20), (0, 50, 80), (1, 50, 100)]
+    rows = Timeline(trace, ranks=2, lives=lives).text(width=19).splitlines()[2:]
+    assert rows == ["rank 0 |SS.  ...  |", "rank 1 |..   S....|"]
 
 
 def test_time_is_neither_lost_nor_invented():
     spans = [(rank, at, at + width) for rank in range(5) for at, width in ((3, 5), (17, 0), (40, 333), (400, 599))]
     trace = Trace([Span(rank, "Recv", start, end, "") for rank, start, end in spans], [], [])
     for bins in (1, 7, 10, 97, 1600):
-        shares = Timeline(trace, ends_ps=[1000, 999, 1000, 1000, 1000])._shares(2, 3, bins) * 1000 / bins
+        shares = of_trace(trace, [1000, 999, 1000, 1000, 1000])._shares(2, 3, bins) * 1000 / bins
         assert shares.sum(axis=(1, 2)) == pytest.approx([5 * (5 + 333 + 599), 4999 - 5 * 937, 1])
         assert shares.min() > -1e-9
         assert shares.sum(axis=0) == pytest.approx(np.outer([2000, 2000, 1000], np.ones(bins)) / bins)
@@ -97,7 +109,7 @@ def test_arrows_make_a_difference(tmp_path):
 def test_many_ranks_fit_into_a_picture(tmp_path):
     spans = [Span(rank, "Recv", rank, 5000, "") for rank in range(5000)]
     marks = [Mark(rank, 2000 + rank // 4, "learned", "") for rank in range(0, 5000, 50)]
-    Timeline(Trace(spans, [], [*marks, Mark(7, 4000, "aborted", "")]), ends_ps=[5000] * 5000).draw(tmp_path / "t.png")
+    of_trace(Trace(spans, [], [*marks, Mark(7, 4000, "aborted", "")]), [5000] * 5000).draw(tmp_path / "t.png")
     height, width, _ = image.imread(tmp_path / "t.png").shape
     assert (height, width) == (1200, 1500)
 

@@ -123,11 +123,11 @@ def test_the_traces_of_several_starts_follow_each_other():
     departed(later, 70, 120)  # a number of its own start: the event keys begin anew
     later.cut(0, 130)
     traces = [Trace.of(two_parts()), Trace.of([later])]
-    whole = Trace.joined(traces)
+    whole = Trace.joined(traces, [0, 90])
     assert list(whole.spans) == [*EXPECTED[0], Span(0, "Send", 100, 130, "did not return")]
     assert [message.arrival_ps for message in whole.messages] == [None, 45, None]
-    assert whole.marks == EXPECTED[2]
-    assert Trace.joined(traces[:1]) is traces[0]
+    assert whole.marks == [*EXPECTED[2], Mark(0, 90, "restart", "start 1")]
+    assert Trace.joined(traces[:1], [0]) is traces[0]
 
 
 def test_an_empty_trace():

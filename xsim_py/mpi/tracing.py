@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process import current
 from xsim_py.trace import Recorder
 
-from .message import RENDEZVOUS, Message, Receive
+from .message import NOTICE, RENDEZVOUS, Message, Receive
 from .p2p import Fabric
-from .state import Mailbox
+from .state import Grave, Mailbox
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["TracingFabric"]
 
 _KINDS = ("eager", "synchronous", "rendezvous", "notice")
+
+
+def _is_whole(message: Message) -> bool:
+    """Whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
+    return message.cid != 0 or message.kind == NOTICE
 
 
 class TracingMailbox(Mailbox):
@@ -84,7 +89,7 @@ class TracingFabric(Fabric):
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """See `Fabric.launch`."""
-        if message.cid == 0:  # the data of a rendezvous: a part of the message that its envelope began
+        if not _is_whole(message):
             super().launch(rank, message, start_ps, wire_ps, latency_ps)
             return
         shared = self.links is not None and self.links.between(rank.number, message.to)
@@ -104,10 +109,17 @@ class TracingFabric(Fabric):
             size_bytes=message.size_bytes,
             communicator=message.cid & ~1,
             collective=bool(message.cid & 1),
-            call=getattr(message.note, "name", ""),
+            call=self._part_of(message),
             kind=_KINDS[message.kind],
             sent_ps=start_ps,
         )
+
+    def _part_of(self, message: Message) -> str:
+        """What a message is a part of: a collective's name; of a notice, the part of the library that it is for."""
+        if message.kind == NOTICE:
+            return self.notices[message.tag].__module__.rpartition(".")[2]
+        name: str = getattr(message.note, "name", "")
+        return name
 
     def _from_elsewhere(self, parcel: tuple[int, Message]) -> None:
         number, message = parcel
@@ -116,7 +128,7 @@ class TracingFabric(Fabric):
 
     def _hop(self, entry: tuple[int, Any, Message | None]) -> None:
         number, _, message = entry
-        if message is not None and message.cid:
+        if message is not None and _is_whole(message):
             self._numbers[message] = number
         super()._hop(entry)
 
@@ -124,8 +136,10 @@ class TracingFabric(Fabric):
         number = self._numbers.pop(message, None)
         if number is not None:
             arrival = self.trace.arrived(number, None if message.kind == RENDEZVOUS else message.arrival_ps)
-            if self.shard.rank(message.to).exit_status is None:
+            if type(self.shard.rank(message.to).mpi) is not Grave:
                 self._arrivals[message] = arrival
+                if message.kind == NOTICE:
+                    self.met(message, message.arrival_ps)
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int) -> None:

@@ -35,6 +35,7 @@ def write_perfetto(
     target: str | Path | IO[str],
     *,
     nodes: Sequence[int],
+    end_ps: int = 0,
     facts: Mapping[str, Any] | None = None,
     most_events: int = MOST_EVENTS,
 ) -> int:
@@ -48,6 +49,8 @@ def write_perfetto(
         Where to.
     nodes : sequence of int
         The node of each rank.
+    end_ps : int, optional
+        When the run ended, if nothing in the trace is as late.
     facts : mapping, optional
         What else is to be known of the run.
     most_events : int
@@ -64,7 +67,7 @@ def write_perfetto(
         When the path cannot be written.
     """
     horizon_ps = _horizon_ps(trace, most_events)
-    export = _Export(trace, nodes, horizon_ps)
+    export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
     if isinstance(target, str | Path):
         with open(target, "w", encoding="utf-8") as file:
             _write(export, file, facts)
@@ -116,12 +119,11 @@ class _Calls(NamedTuple):
 
 
 class _Export:
-    def __init__(self, trace: Trace, nodes: Sequence[int], horizon_ps: int | None) -> None:
+    def __init__(self, trace: Trace, nodes: Sequence[int], horizon_ps: int | None, end_ps: int) -> None:
         self._trace = trace
         self._nodes = nodes
         self._horizon_ps = horizon_ps
-        self._end_ps = trace.end_ps()
-        self._calls = _calls(trace, self._end_ps)
+        self._calls = _calls(trace, end_ps)
         self.written = 0
 
     def _early(self, time_ps: int) -> bool:
@@ -198,7 +200,7 @@ def _calls(trace: Trace, last_ps: int) -> dict[int, _Calls]:
         if mine.ends:
             mine.ends[-1] = min(mine.ends[-1], max(span.start_ps, mine.starts[-1]))
         mine.starts.append(span.start_ps)
-        end_ps = max(last_ps, span.start_ps) if span.end_ps is None else span.end_ps
+        end_ps = last_ps if span.end_ps is None else span.end_ps
         mine.ends.append(max(end_ps, span.start_ps + _NS_PS))
     return calls
 

@@ -159,7 +159,7 @@ class Result:
 
     def virtual_time(self) -> str:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
-        return format_time(round(self.virtual_time_s * PS_PER_S), digits=None)
+        return format_time(self._end_ps(), digits=None)
 
     def _title(self) -> str:
         where = f" on {self.machine}" if self.machine else ""
@@ -225,7 +225,9 @@ class Result:
         facts = {
             name: getattr(self, name) for name in ("program", "machine", "version", "seed", "config_hash", "digest")
         }
-        return write_perfetto(self._traced(), target, nodes=self.tables["ranks"]["node"], facts=facts)
+        return write_perfetto(
+            self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self._end_ps(), facts=facts
+        )
 
     def timeline(self, target: str | Path, *, messages: bool | None = None) -> None:
         """Draw the trace into a file; see `Timeline.draw`.
@@ -248,9 +250,21 @@ class Result:
         return self._timeline().text(width=width)
 
     def _timeline(self) -> Timeline:
-        trace = self._traced()
-        ends_ps = [None if end_s is None else round(end_s * PS_PER_S) for end_s in self.tables["ranks"]["end_s"]]
-        return Timeline(trace, ends_ps=ends_ps, title=self._title())
+        return Timeline(self._traced(), ranks=self.ranks, lives=self._lives(), title=self._title())
+
+    def _lives(self) -> list[tuple[int, int, int]]:
+        """Return when each rank lived: from a start of the job to its own end, its death, or the end of the job."""
+        starts, failures, ends_s = self.tables["starts"], self.tables["failures"], self.tables["ranks"]["end_s"]
+        until_s = dict(zip(zip(failures["start"], failures["rank"], strict=True), failures["time_s"], strict=True))
+        until_s |= {(len(starts) - 1, rank): end_s for rank, end_s in enumerate(ends_s) if end_s is not None}
+        return [
+            (rank, round(start_s * PS_PER_S), round(until_s.get((start, rank), end_s) * PS_PER_S))
+            for start, start_s, end_s in zip(starts["start"], starts["start_s"], starts["end_s"], strict=True)
+            for rank in range(self.ranks)
+        ]
+
+    def _end_ps(self) -> int:
+        return round(self.virtual_time_s * PS_PER_S)
 
     def _traced(self) -> Trace:
         if self.trace is None:

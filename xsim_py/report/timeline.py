@@ -51,21 +51,24 @@ class Timeline:
     ----------
     trace : Trace
         What happened.
-    ends_ps : sequence of int or None
-        When each rank ended or died; None where it did not.
+    ranks : int
+        How many there are.
+    lives : sequence of (int, int, int)
+        When each rank lived: its number, from when, until when; several times where the job was started again.
     title : str, optional
         Stands over the picture.
     """
 
-    def __init__(self, trace: Trace, *, ends_ps: Sequence[int | None], title: str = "") -> None:
+    def __init__(self, trace: Trace, *, ranks: int, lives: Sequence[tuple[int, int, int]], title: str = "") -> None:
         self._trace = trace
-        self._end_ps = max(trace.end_ps(), max((ps or 0 for ps in ends_ps), default=0), 1)
-        self._ends_ps = [self._end_ps if ps is None else ps for ps in ends_ps]
+        self._size = ranks
+        self._lives = np.array(lives, float).reshape(-1, 3)
+        self._end_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
         self._title = title
         spans = [(span.rank, span.name, span.start_ps, span.end_ps) for span in trace.spans]
         self._ranks = np.array([span[0] for span in spans], int)
         self._starts = np.array([span[2] for span in spans], float)
-        self._stops = np.array([self._ends_ps[span[0]] if span[3] is None else span[3] for span in spans], float)
+        self._stops = np.array([self._end_ps if span[3] is None else span[3] for span in spans], float)
         self._calls = _longest([span[1] for span in spans], self._stops - self._starts)
         numbers = {name: number for number, name in enumerate(self._calls)}
         other = numbers.get(_OTHER, -1)
@@ -75,9 +78,8 @@ class Timeline:
 
     def _row_of(self, most_rows: int) -> tuple[int, int]:
         """How many ranks a row stands for, and how many rows there are."""
-        ranks = len(self._ends_ps)
-        each = -(-ranks // most_rows)
-        return each, -(-ranks // each)
+        each = -(-self._size // most_rows)
+        return each, -(-self._size // each)
 
     def _shares(self, each: int, rows: int, bins: int) -> NDArray[np.float64]:
         """How long each row was in each call in each slice of time; last, in its own code, and not alive."""
@@ -85,11 +87,10 @@ class Timeline:
         for kind in range(len(self._calls)):
             chosen = self._kinds == kind
             self._pour(grids[kind], self._ranks[chosen] // each, self._starts[chosen], self._stops[chosen])
-        ends = np.array(self._ends_ps, float)
-        places = np.arange(len(ends)) // each
-        self._pour(grids[-2], places, np.zeros(len(ends)), ends)
+        self._pour(grids[-2], self._lives[:, 0].astype(int) // each, self._lives[:, 1], self._lives[:, 2])
         grids[-2] -= grids[:-2].sum(axis=0)
-        self._pour(grids[-1], places, ends, np.full(len(ends), float(self._end_ps)))
+        members = np.bincount(np.arange(self._size) // each)
+        grids[-1] = members[:, np.newaxis] - grids[:-1].sum(axis=0)
         return grids
 
     def _pour(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
@@ -219,7 +220,7 @@ class Timeline:
     def text(self, *, width: int = 100) -> str:
         """Return the rows as lines of text, `width` characters long, with a legend and the marks below."""
         each, rows = self._row_of(_MOST_ROWS_WRITTEN)
-        labels = [_label(row * each, min((row + 1) * each, len(self._ends_ps)) - 1) for row in range(rows)]
+        labels = [_label(row * each, min((row + 1) * each, self._size) - 1) for row in range(rows)]
         room = max(map(len, labels))
         bins = max(width - room - 3, 10)
         letters = _letters(self._calls)

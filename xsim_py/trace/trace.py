@@ -24,7 +24,7 @@ class Span(NamedTuple):
     """As mpi4py spells it."""
     start_ps: int
     end_ps: int | None
-    """When it returned, or the rank died in it; None where it was still in it at the end of the run."""
+    """When it returned, or the rank died in it, or the job was aborted; None where it would be in it still."""
     detail: str
     """Empty; else the error that it raised, or that it did not return."""
 
@@ -42,7 +42,7 @@ class Message(NamedTuple):
     collective: bool
     """Whether an algorithm of a collective sent it, not a call of the program that sends."""
     call: str
-    """What the sender says that it is part of, if it does; collectives do."""
+    """The collective that it is a part of, if any; of a notice: ``detector``, ``revocation`` or ``ulfm``."""
     kind: str
     """``eager``, ``synchronous``, ``rendezvous``, or ``notice``: from library to library."""
     sent_ps: int
@@ -139,12 +139,16 @@ class Trace:
         return cls(_spans(parts), _messages(parts), sorted(marks, key=lambda mark: (mark.time_ps, mark.rank)))
 
     @classmethod
-    def joined(cls, traces: Sequence[Trace]) -> Trace:
-        """Put together the traces of the starts of a job, one after the other on one clock."""
+    def joined(cls, traces: Sequence[Trace], starts_ps: Sequence[int]) -> Trace:
+        """Put together the traces of the starts of a job, which follow each other on one clock, and mark the starts."""
+        if len(traces) == 1:
+            return traces[0]
         spans = [span for trace in traces for span in trace.spans]
         messages = [message for trace in traces for message in trace.messages]
-        marks = [mark for trace in traces for mark in trace.marks]
-        return cls(spans, messages, marks) if len(traces) != 1 else traces[0]
+        marks = list(traces[0].marks)
+        for number, (trace, start_ps) in enumerate(zip(traces[1:], starts_ps[1:], strict=True), 1):
+            marks += [Mark(0, start_ps, "restart", f"start {number}"), *trace.marks]
+        return cls(spans, messages, marks)
 
     def end_ps(self) -> int:
         """Return the last time that is in it."""
