@@ -1,0 +1,302 @@
+"""Failures and recovery: who learns of what when, what it costs, and what calls then do."""
+
+import time
+from typing import Any
+
+import pytest
+
+from xsim_py import simulate
+from xsim_py.errors import ConfigError
+
+LATENCY_ONLY = {"network": {"latency": "1us"}}
+US = 10**6
+NETWORKS_US = {"gige": ("network", 20), "shmem": ("same_node", 6), "torus3d": ("network", 7)}
+
+
+def run(program: Any, ranks: int, *args: Any, machine: Any = LATENCY_ONLY, **options: Any) -> Any:
+    options.setdefault("ft", True)
+    return simulate(program, ranks=ranks, machine=machine, args=args, **options)
+
+
+def attempt(function: Any, *args: Any) -> tuple[str, int]:
+    """What a call ends with, and when: its value or the class of its error, and picoseconds."""
+    from mpi4py import MPI
+
+    names = {MPI.ERR_PROC_FAILED: "failed", MPI.ERR_PROC_FAILED_PENDING: "pending", MPI.ERR_REVOKED: "revoked"}
+    try:
+        said = str(function(*args))
+    except MPI.Exception as error:
+        said = names.get(error.Get_error_class(), str(error))
+    return said, round(MPI.Wtime() * 10**12)
+
+
+def learned(result: Any) -> dict[tuple[int, int], tuple[int, str]]:
+    """Who knows of whose failure: (failed, rank) to picoseconds and how."""
+    table = result.tables["learned"].columns
+    rows = zip(table["failed"], table["rank"], table["time_s"], table["how"], strict=True)
+    return {(failed, rank): (round(time_s * 10**12), how) for failed, rank, time_s, how in rows}
+
+
+# ------------------------------------------------------------------------------------------------ closed forms
+
+
+def agree_and_shrink() -> tuple[int, int]:
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    world.Agree(7)
+    agreed = MPI.Wtime()
+    time.sleep(1 - agreed)
+    world.Shrink()
+    return round(agreed * 10**12), round((MPI.Wtime() - 1) * 10**12)
+
+
+@pytest.mark.parametrize(("agree", "shrink"), [("two_phase", "two_phase"), ("early_returning", "agreement")])
+@pytest.mark.parametrize("network", NETWORKS_US)
+def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: str, shrink: str):
+    """The three networks of the xSim paper with their latency only, 1,024 ranks: 10 levels up and down."""
+    layer, latency_us = NETWORKS_US[network]
+    overrides = {f"{layer}.bandwidth": "unlimited", "mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink}
+    result = run(agree_and_shrink, 1024, machine=network, overrides=overrides)
+    agreed, shrunk = zip(*result.values, strict=True)
+    assert (max(agreed), max(shrunk)) == (20 * latency_us * US, 40 * latency_us * US)
+    assert result.messages == 3 * 2 * 1023
+
+
+@pytest.mark.parametrize(("agree", "parent"), [("two_phase", "binomial"), ("early_returning", "binary")])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13, 33, 100])
+def test_agree_goes_up_and_down_its_tree(ranks: int, agree: str, parent: str):
+    result = run(agree_and_shrink, ranks, overrides={"mpi.ulfm.agree": agree})
+    height = max(n.bit_count() if parent == "binomial" else (n + 1).bit_length() - 1 for n in range(ranks))
+    assert max(agreed for agreed, _ in result.values) == 2 * height * US
+
+
+def revoke() -> int:
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.rank == 0:
+        MPI.COMM_WORLD.Revoke()
+    said, time_ps = attempt(MPI.COMM_WORLD.Recv, bytearray(1), 0, 99)
+    assert said == "revoked"
+    return time_ps
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 16, 64, 100])
+def test_revocation_spreads_by_messages(ranks: int):
+    """Messages and rounds of the reliable broadcast as counted on Open MPI's way of doing it."""
+    rounds = {2: 1, 3: 1, 8: 2, 16: 2, 64: 3, 100: 4}
+    counted = {8: 48, 16: 128, 64: 768, 100: 1200}
+    result = run(revoke, ranks)
+    assert result.messages == ranks * 2 * ((ranks // 2).bit_length())
+    assert result.messages == counted.get(ranks, result.messages)
+    assert max(result.values) == rounds[ranks] * US
+
+
+def test_other_ways_to_revoke():
+    direct = run(revoke, 6, overrides={"mpi.ulfm.revoke": "direct"})
+    local = run(revoke, 6, overrides={"mpi.ulfm.revoke": "local"})
+    assert (direct.messages, local.messages) == (30, 0)
+    assert direct.values == local.values == [0, *[US] * 5]
+
+
+# --------------------------------------------------------------------------------------------------- detectors
+
+
+def receive_from_one(start_us: int) -> tuple[tuple[str, int], ...]:
+    """Rank 0 waits for rank 1, twice."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    if world.rank == 1:
+        time.sleep(1)
+    if world.rank:
+        return ()
+    time.sleep(start_us * 1e-6)
+    return attempt(world.recv, None, 1), attempt(world.recv, None, 1)
+
+
+@pytest.mark.parametrize("start_us", [0, 49, 50, 51, 300])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_operation_fails_the_timeout_after_death_or_its_start(start_us: int, shards: int):
+    options: dict[str, Any] = {"overrides": {"mpi.detector.timeout": "100us"}, "failures": ["rank=1@50us"]}
+    result = run(receive_from_one, 3, start_us, shards=shards, **options)
+    noticed = (max(start_us, 50) + 100) * US
+    assert result.values[0] == (("failed", noticed), ("failed", noticed))  # who knows does not wait again
+    assert learned(result) == {(1, 0): (noticed, "timeout")}
+    assert result.failures == [{"rank": 1, "time_s": 50e-6, "cause": "injected: rank=1@50us"}]
+
+
+def sleep_on() -> None:
+    time.sleep(10)
+
+
+@pytest.mark.parametrize("dead", [["rank=3@4.1s"], ["rank=3@4.1s", "rank=4@1s"], ["rank=3@4.1s", "rank=4@4s"]])
+def test_the_observer_misses_a_heartbeat_and_tells_everybody(dead: list[str]):
+    """Rank 3's last sign of life is that of second 4; its observer is rank 4 or, where that is dead, rank 5."""
+    overrides = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "1s", "mpi.detector.timeout": "2s"}
+    result = run(sleep_on, 8, overrides=overrides, failures=dead)
+    told = {rank: when for (failed, rank), when in learned(result).items() if failed == 3}
+    alive = {0, 1, 2, 5, 6, 7} if len(dead) > 1 else {0, 1, 2, 4, 5, 6, 7}
+    assert set(told) == alive
+    observer = 5 if len(dead) > 1 else 4
+    noticed_ps, how = told[observer]
+    assert how == "heartbeat"
+    usual_ps = 6 * 10**12 + US
+    assert noticed_ps == usual_ps if observer == 4 else noticed_ps > usual_ps
+    assert {how for rank, (_, how) in told.items() if rank != observer} == {"broadcast"}
+    assert max(time_ps for time_ps, _ in told.values()) <= noticed_ps + 3 * US
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"mpi.detector.timeout": "0.9us"}, "mpi.detector.timeout"),
+        (
+            {"mpi.detector.type": "heartbeat", "mpi.detector.period": "1s", "mpi.detector.timeout": "1s"},
+            "longest latency",
+        ),
+    ],
+)
+def test_a_detector_that_takes_the_living_for_dead_is_refused(overrides: dict[str, str], words: str):
+    with pytest.raises(ConfigError, match=words):
+        run(sleep_on, 4, overrides=overrides)
+
+
+# ----------------------------------------------------------------------------------- what the dead do, and do not
+
+
+def test_a_rank_dies_when_its_own_clock_gets_there():
+    """Rank 1 sends without waiting; each send takes it 1 us, so the third is not sent any more."""
+
+    def program() -> Any:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 1:
+            for number in range(5):
+                world.send(number, 0)
+                print("sent", number)
+            return None
+        return [attempt(world.recv, None, 1) for _ in range(3)]
+
+    machine = {"network": {"latency": "1us", "send_overhead": "1us"}}
+    result = run(program, 2, machine=machine, failures=["rank=1@2.5us"], overrides={"mpi.detector.timeout": "10us"})
+    assert result.values[0] == [("0", 2 * US), ("1", 3 * US), ("failed", 13 * US)]
+
+
+def test_nothing_of_a_dead_rank_runs(capsys: pytest.CaptureFixture[str]):
+    def program() -> None:
+        from mpi4py import MPI
+
+        try:
+            if MPI.COMM_WORLD.rank == 1:
+                MPI.COMM_WORLD.recv()
+        finally:
+            print("the end of", MPI.COMM_WORLD.rank)
+
+    run(program, 2, failures=["rank=1@1us"])
+    assert capsys.readouterr().out == "the end of 0\n"
+
+
+def test_what_was_sent_before_death_arrives_unless_the_death_is_known():
+    def program() -> Any:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 1:
+            world.send("early", 0, tag=1)
+            world.send("known", 0, tag=2)
+            time.sleep(1)
+        if world.rank != 0:
+            return None
+        first = attempt(world.recv, None, 1, 1)
+        return first[0], attempt(world.recv, None, 1, 3)[0], attempt(world.recv, None, 1, 2)[0]
+
+    assert run(program, 2, failures=["rank=1@5us"]).values[0] == ("early", "failed", "failed")
+
+
+def test_without_fault_tolerance_the_launcher_ends_the_job():
+    result = run(sleep_on, 4, failures=["rank=2@5us"], ft=False)
+    assert (result.ended, result.aborted, result.exit_status) == ("aborted", True, 137)
+    assert "rank 2 ended the job at 5 us: injected" in result.report
+    assert [failure["rank"] for failure in result.failures] == [2]
+
+
+def test_an_error_that_nobody_handles_ends_the_job_with_time_and_rank():
+    def program() -> None:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+        MPI.COMM_WORLD.Barrier()
+
+    result = run(program, 4, failures=["rank=2@1.5us"])
+    assert result.aborted
+    assert "MPI_ERR_PROC_FAILED" in result.report
+    assert "rank 2 of MPI_COMM_WORLD failed at 1.5 us" in result.report
+
+
+def test_errors_are_fatal_ends_the_job_with_time_and_rank():
+    def program() -> None:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+        MPI.COMM_WORLD.Barrier()
+
+    result = run(program, 4, failures=["rank=2@0s"])
+    assert (result.aborted, "MPI_ERRORS_ARE_FATAL" in result.report) == (True, True)
+    assert "rank 2 of MPI_COMM_WORLD failed at 0" in result.report
+
+
+def test_a_job_whose_processes_are_all_dead_is_over():
+    result = run(sleep_on, 3, failures=["rank=0@1us", "rank=1@2us", "rank=2@3us"])
+    assert (result.ended, result.exit_status) == ("aborted", 137)
+    assert "rank 2, the last of 3, failed at 3 us" in result.report
+
+
+# ------------------------------------------------------------------------------------------------- starting again
+
+
+def test_an_aborted_job_starts_again_later_and_the_clock_goes_on():
+    def program() -> float:
+        from mpi4py import MPI
+
+        start = MPI.Wtime()
+        time.sleep(1)
+        MPI.COMM_WORLD.Barrier()
+        return start
+
+    failures = ["rank=1@0.5s", "rank=0@3s"]
+    result = run(program, 2, failures=failures, ft=None, restart="on-abort,delay=2s")
+    starts = result.tables["starts"].columns
+    assert (result.ended, result.restarts) == ("finished", 2)
+    assert starts["ended"] == ["aborted", "aborted", "finished"]
+    assert result.values == [starts["start_s"][2]] * 2
+    assert starts["start_s"] == [0, 2.500001, 5.000001]
+    assert [failure["rank"] for failure in result.failures] == [1, 0]
+
+
+def test_a_call_site_strikes_once():
+    def program() -> int:
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.allreduce(1)
+
+    sites = ["rank=1 before its 1st allreduce", "rank=2 after its 1st allreduce"]
+    result = run(program, 4, failures=sites, ft=None, restart="on-abort")
+    assert (result.values, result.restarts) == ([4] * 4, 2)
+
+
+def test_a_program_that_aborts_by_itself_is_not_started_for_ever():
+    def program() -> None:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Abort(5)
+
+    result = run(program, 2, ft=None, restart="on-abort,max=3")
+    assert (result.restarts, result.ended, result.exit_status) == (3, "aborted", 5)
+
+
+@pytest.mark.parametrize("text", ["always", "on-abort,max=x", "on-abort,delay=long", "on-abort,n=3", "on-abort,max=-1"])
+def test_other_restarts_are_refused(text: str):
+    with pytest.raises(ConfigError, match="on-abort,max=3,delay=30s"):
+        run(sleep_on, 2, restart=text)
