@@ -101,9 +101,16 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, c
         program=facts["program"],
     )
     result.values = _flat(part.values for part in parts)
-    recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
-    result.trace = Trace.joined([Trace.of(recorders) for recorders in recorded]) if any(recorded) else None
+    result.trace = _trace(attempts)
     return result
+
+
+def _trace(attempts: Sequence[Attempt]) -> Trace | None:
+    """What was recorded, if the run was traced."""
+    recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
+    if not any(recorded):
+        return None
+    return Trace.joined([Trace.of(recorders) for recorders in recorded], [attempt.start_ps for attempt in attempts])
 
 
 def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
