@@ -18,6 +18,7 @@ from xsim_py.cli.options import (
 )
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from xsim_py.report import Result
 
 __all__ = ["add_run_parser", "print_findings"]
+
+_MOST_FAILURES = 8
 
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
@@ -116,10 +119,13 @@ class _Reporter:
         if not self._told:
             return
         sys.stdout.flush()
+        if not self._args.quiet:
+            print_failures(result)
         print_findings(result)
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
-            print(f"xsim: {result.ended}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
+            again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
+            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
         try:
             self._write(result)
         except BrokenPipeError:
@@ -146,6 +152,15 @@ class _Reporter:
         if left_out:
             said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
             print(f"xsim: warning: {self._args.trace}: {said}", file=sys.stderr)
+
+
+def print_failures(result: Result) -> None:
+    """Print which processes have failed: all, or the first few."""
+    for failure in result.failures[:_MOST_FAILURES]:
+        when = format_time(round(failure["time_s"] * PS_PER_S), digits=None)
+        print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=sys.stderr)
+    if len(result.failures) > _MOST_FAILURES:
+        print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=sys.stderr)
 
 
 def print_findings(result: Result) -> None:
