@@ -109,6 +109,9 @@ class Result:
     exit_status: int
     version: str
     ended: str
+    aborted: bool
+    restarts: int
+    failures: list[dict[str, Any]]
 
     def __init__(
         self,
