@@ -300,3 +300,61 @@ def test_a_program_that_aborts_by_itself_is_not_started_for_ever():
 def test_other_restarts_are_refused(text: str):
     with pytest.raises(ConfigError, match="on-abort,max=3,delay=30s"):
         run(sleep_on, 2, restart=text)
+
+
+# ------------------------------------------------------------------------------------------------------ recovery
+
+
+def test_what_recovery_leaves_unreceived_is_no_fault_of_the_program():
+    """Ranks that sent their part of a Reduce before the failure leave messages on the revoked communicator."""
+
+    def program() -> int:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD.Dup()
+        attempt(comm.reduce, comm.rank)
+        attempt(comm.Barrier)
+        comm.Revoke()
+        return comm.Shrink().allreduce(1)
+
+    result = run(program, 16, failures=["rank=3 before its 1st reduce"])
+    assert (result.ended, result.report, result.warnings) == ("finished", "", [])
+    assert {value for value in result.values if value is not None} == {15}
+
+
+def test_groups_of_an_intercommunicator_agree_on_each_others_flags_and_shrink_together():
+    def program() -> Any:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        half = world.Split(world.rank % 2, world.rank)
+        both = half.Create_intercomm(0, world, 1 - world.rank % 2)
+        said = [attempt(both.Agree, ~(1 << world.rank))[0]]
+        said.append(attempt(both.Barrier)[0])
+        said.append(attempt(both.Agree, -1)[0])
+        said.append(str(both.Ack_failed()))
+        said.append(attempt(both.Agree, ~(1 << world.rank))[0])
+        both.Revoke()
+        said.append(attempt(both.send, 1, 0)[0])
+        left = both.Shrink()
+        said.append(f"{left.size} {left.remote_size} {left.Merge(bool(world.rank % 2)).allreduce(world.rank)}")
+        return said
+
+    values = run(program, 6, failures=["rank=3 before its 1st Barrier"]).values
+    even = [str(~0b101010), "failed", "failed", "1", str(~0b100010), "revoked", "3 2 12"]
+    odd = [str(~0b010101), "failed", "failed", "1", str(~0b010101), "revoked", "2 3 12"]
+    assert values == [even, odd, even, None, even, odd]
+
+
+def test_an_error_handler_sees_a_failure_once_and_the_call_raises_it():
+    def program() -> Any:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        seen: list[int] = []
+        world.Set_errhandler(MPI.Comm.Create_errhandler(lambda comm, code: seen.append(code)))
+        request = world.Ibarrier()
+        said = [attempt(request.Wait)[0], attempt(world.Barrier)[0], attempt(world.send, 1, 1)[0]]
+        return said, seen == [MPI.ERR_PROC_FAILED] * 3
+
+    assert run(program, 3, failures=["rank=1@0s"]).values == [(["failed"] * 3, True), None, (["failed"] * 3, True)]
