@@ -178,8 +178,9 @@ class VirtualFiles:
         self._replicas: dict[int, _Replica] = {}
         self.block_bytes = spec.block_bytes
         self.counts: dict[int, list[int]] = {}
-        start = os.getcwd()
-        self._prefixes = None if spec.path is None else tuple(_folder(os.path.join(start, path)) for path in spec.path)
+        self._start = _folder(os.getcwd())
+        paths = None if spec.path is None else (os.path.join(self._start, path) for path in spec.path)
+        self._prefixes = None if paths is None else tuple(map(_folder, paths))
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
     def attach(self, shard: Shard) -> None:
@@ -223,11 +224,12 @@ class VirtualFiles:
         return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in shard.block]  # type: ignore[misc]
 
     def digest(self) -> str:
-        """A hash of everything that the program has made of its files."""
+        """A hash of everything that the program has made of its files; not of where the run was started."""
         digest = hashlib.blake2b(digest_size=16)
         for number, overlay in self._replicas[0].trees():
-            for entry in overlay.summary():
-                digest.update(repr((number, entry)).encode("utf-8", "surrogatepass"))
+            for place, *rest in overlay.summary():
+                told = (number, place.removeprefix(self._start), *rest)
+                digest.update(repr(told).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     # -------------------------------------------------------------------------------------- to this computer
