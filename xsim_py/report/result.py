@@ -86,7 +86,7 @@ class Result:
     restarts : int
         How often the job was started again after that.
     failures : list of dict
-        Processes that failed and that the job survived: ``rank``, ``time_s``, ``cause``. More is in the tables
+        Processes that failed, in all starts: ``rank``, ``time_s``, ``cause``. More is in the tables
         ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
