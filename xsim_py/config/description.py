@@ -242,8 +242,8 @@ class UlfmSpec:
     revoke: str = option(
         "revoke",
         Choice(("reliable_broadcast", "direct", "local")),
-        "How a revocation spreads: each rank that learns of it tells others; the revoking rank tells all; or all "
-        "know at once and it costs nothing, as in xSim.",
+        "How a revocation spreads: each rank that learns of it tells some others; each that learns of it tells all; or "
+        "it costs no messages, as in xSim, and each rank knows after one latency.",
         default="reliable_broadcast",
     )
 
