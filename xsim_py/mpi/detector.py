@@ -247,7 +247,7 @@ class Detector:
                 waiter.interrupt()
 
     def _failure(self, operation: Any) -> errors.Exception | None:
-        if operation.note is None and not isinstance(operation, Send) and operation.source == ANY_SOURCE:
+        if operation.note is None and not isinstance(operation, Send) and _of_anyone(operation):
             return None
         known = operation.comm.box.recovery.known
         return errors.error(c.ERR_PROC_FAILED, self._told_of(next(n for n in known if operation.concerns(n))))
@@ -289,7 +289,7 @@ class Detector:
 
     def admit_wait(self, operation: Operation) -> None:
         """Refuse to wait for a receive from any source while a failure is not acknowledged; it stays active."""
-        if isinstance(operation, Receive) and operation.source == ANY_SOURCE:
+        if isinstance(operation, Receive) and _of_anyone(operation):
             number = self._unacknowledged(operation.comm)
             if number is not None:
                 operation.comm.fail(c.ERR_PROC_FAILED_PENDING, self._told_of(number))
@@ -324,7 +324,19 @@ class Detector:
             return None
         return next((n for n in failed_members(comm)[comm.acknowledged :] if comm.context.is_remote(n)), None)
 
+    def lost(self, rank: Rank, message: Message) -> errors.Exception | None:
+        """Why the data of a rendezvous will not come, if the receiver knows that the sender is dead."""
+        state = rank.mpi.recovery
+        if state is None or message.origin not in state.known:
+            return None
+        return errors.error(c.ERR_PROC_FAILED, self._told_of(message.origin))
+
     def _told_of(self, number: int) -> str:
         death = self.dead.get(number)
         when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
         return f"rank {number} of MPI_COMM_WORLD failed{when}"
+
+
+def _of_anyone(operation: Any) -> bool:
+    """Whether a receive or probe has still to find a message, and would take it from any source."""
+    return operation.source == ANY_SOURCE and operation.message is None

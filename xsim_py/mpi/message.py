@@ -221,6 +221,8 @@ class Receive(Operation):
         comm = self.comm
         if self.note is not None:
             return (comm.outer or comm).holds(number)
+        if self.message is not None:  # from now on it is about this message, even if any would have done
+            return self.message.origin == number
         if self.source == ANY_SOURCE:
             return comm.context.is_remote(number) and number not in acknowledged(comm)
         return comm.remote[self.source] == number

@@ -270,6 +270,12 @@ class Fabric:
         operation.message = message
         operation.overhead_ps = message.overhead_ps
         if message.kind == RENDEZVOUS:
+            if self.troubled:
+                operation.error = self.detector.lost(rank, message)
+                if operation.error is not None:
+                    operation.time_ps = when_ps
+                    operation.complete()
+                    return
             box: Mailbox = rank.mpi
             box.tickets[message.origin, message.ticket] = operation
             self.answer(rank, message, "cts", when_ps)
@@ -392,8 +398,6 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     message = box.take(cid, source, tag)
     if message is None:
         box.post(operation)
-        if fabric.troubled:
-            fabric.detector.watch(operation)
     elif message.kind == EAGER:
         operation.message = message
         operation.done = True
@@ -401,6 +405,8 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
         operation.overhead_ps = message.overhead_ps
     else:
         fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    if fabric.troubled and not operation.done:
+        fabric.detector.watch(operation)
     return operation
 
 
@@ -430,7 +436,7 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
-    if message is None:
+    if message is None or operation.error is not None:  # an envelope without its data is no message
         comm.fabric.detector.give_up(operation)
     if message.arrival_ps > fiber.clock_ps:
         comm.fabric.tally.waited_ps[comm.box.place] += message.arrival_ps - fiber.clock_ps

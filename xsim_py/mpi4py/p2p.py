@@ -550,6 +550,8 @@ class Message(Handle):
             operation.done = True
         else:
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
+            if comm.fabric.troubled and not operation.done:
+                comm.fabric.detector.watch(operation)
         return Request._make(Task(operation, finish))
 
     def Recv(self, buf: Any, status: Status | None = None) -> None:
