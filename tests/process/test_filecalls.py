@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,45 @@ def test_a_file_of_a_dead_rank_is_never_written(tmp_path: Path):
     assert done.result.ended == "finished"
     assert (tmp_path / "file0").read_text() == ""
     assert (tmp_path / "file1").read_text() == "in the buffer"
+
+
+def test_a_file_that_goes_while_another_rank_runs_is_written_by_its_own(tmp_path: Path):
+    shared: list[Any] = []  # as Python's garbage collector may find files at any time
+
+    def function() -> Any:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 0:
+            shared.append(open("file", "w"))  # noqa: SIM115
+            shared[0].write("whole")
+        comm.Barrier()
+        if comm.rank == 1:
+            before = MPI.Wtime()
+            shared.clear()
+            return MPI.Wtime() - before
+        time.sleep(1e-3)
+        with open("file") as file:
+            return file.read()
+
+    with chdir(tmp_path):
+        result = simulated(function, ranks=2, machine=MACHINE).result
+    assert (result.ended, result.values) == ("finished", ["whole", 0.0])
+
+
+def test_what_storage_costs_is_no_work_of_the_program(tmp_path: Path):
+    table = on_storage(
+        tmp_path,
+        """
+        with open("file", "wb") as file:
+            for _ in range(20):
+                file.write(bytes(1000))
+                file.flush()
+        """,
+        ranks=2,
+        compute="measured",
+    ).result.tables["storage"]
+    assert [row[1:4] for row in table.rows()] == [(21, 0, 20_000)] * 2
 
 
 # ------------------------------------------------------------------------- the operating system as the oracle

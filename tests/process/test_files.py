@@ -4,6 +4,8 @@ import builtins
 import io
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.process.launch import Launched, launch
+from tests.real_mpi import ENVIRONMENT, MPIEXEC
 
 LATENCY_PS = 10**9
 PS_PER_BYTE = 1000
@@ -279,6 +282,31 @@ def test_one_digest_for_every_number_of_shards_and_it_knows_the_files(tmp_path: 
     assert other.result.digest != results[0][0]
 
 
+if MPIEXEC.exists():
+
+    def test_real_mpi_processes_have_the_same_files(tmp_path: Path):
+        text = """
+            from mpi4py import MPI
+            for step in range(5):
+                with open(f"shared{(MPI.COMM_WORLD.rank + step) % 2}", "a") as file:
+                    file.write(f"{MPI.COMM_WORLD.rank} {step} {MPI.Wtime()}\\n")
+            MPI.COMM_WORLD.Barrier()
+            """
+        (tmp_path / "p.py").write_text(dedent(text))
+        words = ["-n", "3", "--set", "storage.latency=1ms", "--set", "storage.bandwidth=1MB/s", "p.py"]
+        words = ["-m", "xsim_py", "run", *words, "--fail", "rank=1@3.02ms", "--no-ft", "--restart", "on-abort"]
+        left = []
+        for launcher in ([], [str(MPIEXEC), "-n", "2"]):
+            command = [*launcher, sys.executable, *words]
+            done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+            files = sorted(tmp_path.glob("shared*"))
+            left.append((done.stderr.split("digest ")[1], [file.read_bytes() for file in files]))
+            for file in files:
+                file.unlink()
+        assert left[0] == left[1]
+        assert len(left[0][1]) == 2
+
+
 def test_a_storage_faster_than_the_network_is_as_exact(tmp_path: Path):
     text = """
         for step in range(5):
@@ -286,10 +314,11 @@ def test_a_storage_faster_than_the_network_is_as_exact(tmp_path: Path):
             comm.Barrier()
         print(open("file").read(), now())
         """
-    outs = {on_storage(tmp_path, text, {"latency": "1ns"}, ranks=3, shards=shards).out for shards in (1,)}
-    (tmp_path / "file").unlink()
-    outs.add(on_storage(tmp_path, text, {"latency": "1ns"}, ranks=3, shards=3).out)
-    assert len(outs) == 1
+    outs = []
+    for shards in (1, 3):
+        outs.append(on_storage(tmp_path, text, {"latency": "1ns"}, ranks=3, shards=shards).out)
+        (tmp_path / "file").unlink()
+    assert outs[0] == outs[1] != ""
 
 
 def test_only_the_folders_that_it_says_are_on_it(tmp_path: Path):
