@@ -5,6 +5,7 @@ console                   commands after ``$ ``, run by bash in the page's folde
 python                    run; all of a page share one namespace
 text output               what the Python block above it printed
 yaml                      a whole machine description, which must be good
+yaml study                a whole study, which must be good
 python file=NAME          put into the page's folder under that name, for the blocks below; so is any other kind
 anything else             left alone: ``sh`` is for commands that need a network or a while
 ========================  =============================================================================================
@@ -31,6 +32,7 @@ from typing import Any, NamedTuple
 
 from tests.real_mpi import MPIEXEC
 from xsim_py.config import load_machine
+from xsim_py.study import load_study, plan_runs
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -163,7 +165,10 @@ def _execute(block: Block, folder: Path, namespace: dict[str, Any]) -> str:
 def _check_yaml(block: Block, folder: Path) -> None:
     path = folder / (block.file or "block.yaml")
     path.write_text(block.body, encoding="utf-8")
-    load_machine(path)
+    if "study" in block.kind.split():
+        plan_runs(load_study(path))
+    else:
+        load_machine(path)
 
 
 def main() -> None:

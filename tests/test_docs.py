@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,11 @@ from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.run import add_run_parser
+from xsim_py.cli.study import add_study_parser
 from xsim_py.config.schema import markdown_table
 from xsim_py.report import Result
 from xsim_py.report.result import ENDINGS, SUMMARY
+from xsim_py.study.loader import markdown_table as study_table
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)")
@@ -115,6 +117,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
         ("compare", add_compare_parser),
         ("models", add_models_parser),
         ("failures", add_failures_parser),
+        ("study", add_study_parser),
     ],
 )
 def test_the_reference_has_every_option_and_no_other(command: str, add_parser):
@@ -125,9 +128,10 @@ def test_the_reference_has_every_option_and_no_other(command: str, add_parser):
     assert written | {"-h", "--help"} == options_of(add_parser)
 
 
-def test_the_table_of_keys_is_the_generated_one():
-    page = (DOCS / "reference" / "yaml.md").read_text(encoding="utf-8")
-    assert page.split("<!-- table -->\n")[1].split("<!-- end of table -->")[0] == markdown_table() + "\n"
+@pytest.mark.parametrize(("name", "table"), [("yaml.md", markdown_table), ("studies.md", study_table)])
+def test_the_table_of_keys_is_the_generated_one(name: str, table: Callable[[], str]):
+    page = (DOCS / "reference" / name).read_text(encoding="utf-8")
+    assert page.split("<!-- table -->\n")[1].split("<!-- end of table -->")[0] == table() + "\n"
 
 
 def test_the_reference_has_every_entry_of_the_summary_and_every_ending():

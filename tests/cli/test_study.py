@@ -66,9 +66,11 @@ def test_without_a_file_the_presets_are_listed(capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(presets())
 
 
-def test_the_schema_is_json(capsys):
+def test_the_schema_is_json_or_a_table(capsys):
     assert main(["study", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "xsim_py study"
+    assert main(["study", "--markdown"]) == 0
+    assert "| `plots[].x` | a column of the runs | required |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -155,12 +155,19 @@ def test_a_column_that_goes_with_the_x_axis_tells_no_lines_apart():
     ]
 
 
+def test_figures_have_their_names_in_the_legend_and_words_stand_alone():
+    sweep = {"ranks": [2], "size": {"1us": 1, "3D torus": 2, "4": 3, "-1.5": 4, "none": 5}}
+    done = results([1.0] * 5, plots=[PLOT], repetitions=1, sweep=sweep)
+    labels = [line.label for line in done.chart(done.spec.plots[0]).lines]
+    assert labels == ["size = 1us", "3D torus", "size = 4", "size = -1.5", "none"]
+
+
 def test_several_columns_share_an_axis_and_its_unit():
     both = {**PLOT, "y": ["virtual_time_s", "total_s"], "only": ["size=1"]}
     times = [outcome(time_s, captured={"total_s": 1000 * time_s}) for time_s in TIMES_S]
     done = results(times, plots=[both], capture={"total_s": "(x)"})
     chart = done.chart(done.spec.plots[0])
-    assert [line.label for line in chart.lines] == ["virtual_time_s", "total_s"]
+    assert [line.label for line in chart.lines] == ["virtual time", "total"]
     assert chart.lines[0].y[1] == pytest.approx(4e-3)
     assert chart.lines[1].y[1] == pytest.approx(4.0)
     assert chart.y_label == "virtual time / total [s]"

@@ -66,14 +66,15 @@ def add_study_parser(commands: Any) -> None:
     add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
     add("--quiet", action="store_true", help="print nothing but the table, and what went wrong")
     add("--schema", action="store_true", help="print the JSON Schema of studies, for editors")
+    add("--markdown", action="store_true", help="print a table of the keys of a study, for people")
 
 
 def study(args: Namespace) -> int:
     """Run the command and return the exit status."""
-    if args.schema:
-        from xsim_py.study.loader import json_schema
+    if args.schema or args.markdown:
+        from xsim_py.study.loader import json_schema, markdown_table
 
-        print(json.dumps(json_schema(), indent=2))
+        print(markdown_table() if args.markdown else json.dumps(json_schema(), indent=2))
         return 0
     if args.file is None:
         _list_presets()

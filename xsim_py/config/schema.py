@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from xsim_py.config.description import MachineSpec
 from xsim_py.config.kinds import ListOf, OneOf, Section, options
 
-__all__ = ["json_schema", "markdown_table"]
+__all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
 
 
 def json_schema() -> dict[str, Any]:
@@ -27,16 +27,19 @@ def json_schema() -> dict[str, Any]:
 
 def markdown_table() -> str:
     """A Markdown table of every key, its values and its default."""
-    rows = ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
-    return "\n".join([*rows, *_rows(MachineSpec, "")])
+    return "\n".join([*TABLE_HEAD, *table_rows(MachineSpec, "")])
 
 
-def _rows(cls: type[Any], prefix: str) -> Iterator[str]:
+TABLE_HEAD: Final = ("| key | value | default | meaning |", "| --- | --- | --- | --- |")
+
+
+def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
+    """The rows of such a table for the keys of one section, and of the sections in it."""
     for field in options(cls):
         told = field.metadata
         kind = told["kind"]
-        default = "required" if told["required"] else told["shown"] or told["default"] or ""
-        default = "" if isinstance(kind, Section) and isinstance(told["default"], type) else default
+        default = "" if isinstance(told["default"], type) else told["default"] or ""
+        default = "required" if told["required"] else told["shown"] or default
         yield f"| `{prefix}{told['key']}` | {kind.words} | {default} | {told['help']} |"
         inside = f"{prefix}{told['key']}"
         if isinstance(kind, OneOf):
@@ -44,4 +47,4 @@ def _rows(cls: type[Any], prefix: str) -> Iterator[str]:
         if isinstance(kind, ListOf):
             kind, inside = kind.items, f"{inside}[]"
         if isinstance(kind, Section):
-            yield from _rows(kind.type, f"{inside}.")
+            yield from table_rows(kind.type, f"{inside}.")

@@ -53,6 +53,12 @@ class Condition:
     def __repr__(self) -> str:
         return f"Condition({self.text!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Condition) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     def check(self, columns: Iterable[str]) -> None:
         """Raise a ValueError when it is about a column that is not among these."""
         known = list(columns)

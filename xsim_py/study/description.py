@@ -151,19 +151,19 @@ class StudySpec:
     source: str = option("source", kinds.TEXT, "Where the experiment comes from.", default="")
     program: Given | None = option(
         "program",
-        Templated(kinds.TEXT, "text"),
+        Templated(kinds.TEXT),
         "The program: a file beside the study or one of those that come with xsim_py (apps/ring.py), a module's name "
         "or Python text, as kind says.",
     )
     kind: Given | None = option(
-        "kind", Templated(Choice(("script", "module", "code")), "a kind"), "What the program is.", shown="script"
+        "kind", Templated(Choice(("script", "module", "code"))), "What the program is.", shown="script"
     )
     args: Given | None = option(
         "args", TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments."
     )
-    ranks: Given | None = option("ranks", Templated(Integer(1, _MOST), "a number"), "Number of virtual ranks.")
+    ranks: Given | None = option("ranks", Templated(Integer(1, _MOST)), "Number of virtual ranks.")
     machine: Given | None = option(
-        "machine", Templated(kinds.TEXT, "a machine"), "A preset, or a YAML file beside the study.", shown="gige"
+        "machine", Templated(kinds.TEXT), "A preset, or a YAML file beside the study.", shown="gige"
     )
     overrides: Mapping[str, Given] = option(
         "set",
@@ -172,13 +172,13 @@ class StudySpec:
         default=dict,
     )
     seed: Given | None = option(
-        "seed", Templated(Integer(0, 2**63 - 1), "a number"), "Seed of the first repetition; the next has one more.",
+        "seed", Templated(Integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.",
         shown="0",
     )  # fmt: skip
-    shards: Given | None = option("shards", Templated(Integer(1, _MOST), "a number"), "Shards of a run.", shown="1")
+    shards: Given | None = option("shards", Templated(Integer(1, _MOST)), "Shards of a run.", shown="1")
     compute: Given | None = option(
         "compute",
-        Templated(Choice(("none", "measured")), "a word"),
+        Templated(Choice(("none", "measured"))),
         "What computing costs.",
         shown="what the machine says",
     )
@@ -188,14 +188,14 @@ class StudySpec:
         "Failures, besides those that the machine names.",
     )
     ft: Given | None = option(
-        "ft", Templated(kinds.BOOLEAN, "true or false"), "Whether the job survives the death of a process.",
+        "ft", Templated(kinds.BOOLEAN), "Whether the job survives the death of a process.",
         shown="as for xsim run",
     )  # fmt: skip
     restart: Given | None = option(
-        "restart", Templated(kinds.TEXT, "text"), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
+        "restart", Templated(kinds.TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
     )
     wall_limit_ps: Given | None = option(
-        "wall_limit", Templated(kinds.TIME, "a time"), "End a run after so long on your wall clock.", shown="no limit"
+        "wall_limit", Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"
     )
     sweep: Mapping[str, tuple[Swept, ...]] = option(
         "sweep",

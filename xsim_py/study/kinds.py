@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config.entries import Entry, from_python
-from xsim_py.config.kinds import REFUSED, Kind, ListOf, Reading, Scalar
+from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template
 from xsim_py.study.template import Scalar as PlainScalar
@@ -114,8 +114,12 @@ def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainSca
 class Templated:
     """A value of some kind, or a template that becomes one."""
 
-    kind: Kind
-    words: str
+    kind: Scalar | Integer | Choice
+
+    @property
+    def words(self) -> str:
+        """What the table of the manual calls it."""
+        return self.kind.words
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         """The value as it was written, in the kind that it will have to be."""
@@ -155,7 +159,7 @@ class MachineEntry:
         """The value as it was written."""
         if isinstance(entry.value, list):
             return TemplatedList(ANY, "a list of values").read(entry, path, reading)
-        return Given(entry, PLAIN) if entry.value is None else Templated(ANY, self.words).read(entry, path, reading)
+        return Given(entry, PLAIN) if entry.value is None else Templated(ANY).read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
         """Whatever a sweep may hold."""
@@ -166,7 +170,7 @@ class MachineEntry:
 class TemplatedList:
     """A list of templated values, or one template that becomes a list."""
 
-    items: Kind
+    items: Scalar
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -175,7 +179,7 @@ class TemplatedList:
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"{entry.value!r} is not a list; write {self.words}")
-        item = Templated(self.items, self.words)
+        item = Templated(self.items)
         inside = {f"{path}[{index}]": each for index, each in enumerate(entry.value)}
         reading.entries.update(inside)
         read = [item.read(each, here, reading) for here, each in inside.items()]
@@ -186,7 +190,7 @@ class TemplatedList:
 
     def schema(self) -> dict[str, Any]:
         """An array, or a template."""
-        item = Templated(self.items, self.words).schema()
+        item = Templated(self.items).schema()
         return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all, read_yaml_file
 from xsim_py.config.kinds import Reading, Section, nearest
+from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.errors import ConfigError
 from xsim_py.study.check import contradictions
-from xsim_py.study.description import StudySpec
+from xsim_py.study.description import CaptureSpec, StudySpec
 
-__all__ = ["bundled_apps", "json_schema", "load_study", "presets"]
+__all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _PYTHON: Final = Place(False, 0, 0, "study")
@@ -96,3 +97,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
     schema = Section(StudySpec).schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "xsim_py study", **schema}
+
+
+def markdown_table() -> str:
+    """A Markdown table of every key of a study, its values and its default."""
+    return "\n".join([*TABLE_HEAD, *table_rows(StudySpec, ""), *table_rows(CaptureSpec, "capture.NAME.")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ __all__ = ["StudyResults"]
 
 Row = dict[str, Any]
 
+_FIGURE: Final = re.compile(r"[-+.0-9]+\s?[A-Za-z/%]*")
 _SHOWN_FAILURES: Final = 10
 _SHOWN_CHARACTERS: Final = 200
 
@@ -122,7 +124,7 @@ class StudyResults:
             columns["runs"] = [row["runs"] for row in self._means]
         for name in wanted:
             scale, unit = self._scale(name, self._means)
-            label = name.removesuffix("_s").replace("_", " ") if unit != unit_of(self.spec, name) else name
+            label = name if unit == unit_of(self.spec, name) else self._bare(name)
             units[label] = unit
             columns[label] = [_rounded(row[name], scale) for row in self._means]
             if self.spec.repetitions > 1:
@@ -170,7 +172,8 @@ class StudyResults:
         for y in plot.y:
             for rows in grouped(means, names):
                 points = _in_order([row for row in rows if _is_number(row[y]) and row[plot.x] is not None], plot.x)
-                words = [_worded(name, rows[0][name]) for name in names] + ([y] if len(plot.y) > 1 else [])
+                words = [_worded(name, rows[0][name]) for name in names]
+                words += [self._bare(y)] if len(plot.y) > 1 else []
                 line = Line(
                     label=", ".join(words),
                     x=[row[plot.x] for row in points],
@@ -198,9 +201,12 @@ class StudyResults:
 
     def _axis(self, label: str | None, names: Sequence[str], units: Sequence[str]) -> str:
         """What stands along an axis: a label or the columns' names, with their unit if they have the same."""
-        words = [name.removesuffix(f"_{unit_of(self.spec, name)}").replace("_", " ") for name in names]
         unit = f" [{units[0]}]" if len(set(units)) == 1 and units[0] else ""
-        return f"{label or ' / '.join(words)}{unit}"
+        return f"{label or ' / '.join(map(self._bare, names))}{unit}"
+
+    def _bare(self, column: str) -> str:
+        """A column in words, without the unit that its name ends with."""
+        return column.removesuffix(f"_{unit_of(self.spec, column)}").replace("_", " ")
 
     # ----------------------------------------------------------------------------------------------------- files
 
@@ -281,8 +287,9 @@ def _rounded(value: float | None, scale: float) -> float | None:
 
 
 def _worded(name: str, value: Scalar) -> str:
-    """A value in a legend: words speak for themselves, and a number needs its name."""
-    return value if isinstance(value, str) and not value[:1].isdigit() else f"{name} = {text_of(value)}"
+    """A value in a legend: words speak for themselves, and a figure needs its name."""
+    text = text_of(value)
+    return f"{name} = {text}" if isinstance(value, bool) or _FIGURE.fullmatch(text) else text
 
 
 class _Numbers:

@@ -1,0 +1,91 @@
+"""The studies that come with xsim_py, on few ranks: the shapes that the papers describe."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from xsim_py.study import StudyResults, load_study, plan_runs, run_study
+from xsim_py.study.loader import presets
+
+
+def results_of(name: str, folder: Path, *, only: list[str], repetitions: int = 1) -> StudyResults:
+    spec = dataclasses.replace(load_study(name), repetitions=repetitions)
+    results = run_study(spec, out=folder, only=only, jobs=1)
+    assert not results.failed
+    assert not results.missing
+    return results
+
+
+def by(results: StudyResults, column: str, **where: object) -> list[float]:
+    """Return the means of a column in rows with these labels, in order."""
+    table = results.summary
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
+    return [row[column] for row in rows if all(row[name] == value for name, value in where.items())]
+
+
+@pytest.mark.parametrize("name", presets())
+def test_a_preset_is_good_and_can_be_named_in_several_ways(name: str):
+    spec = load_study(name)
+    assert spec.name == name
+    assert spec.description
+    assert spec.source
+    assert plan_runs(spec)
+    for written in (f"studies/{name}", f"{name}.yaml", f"studies/{name}.yaml", presets()[name]):
+        assert load_study(written) == spec
+
+
+def test_the_figures_of_the_xsim_paper_have_its_numbers_of_ranks():
+    ranks = {name: sorted({run.columns["ranks"] for run in plan_runs(load_study(name))}) for name in presets()}
+    powers = [2**exponent for exponent in range(2, 16)]
+    assert (ranks["xsim-fig1"], ranks["xsim-fig2"], ranks["xsim-fig3"]) == (powers, powers, powers[:9])
+
+
+def test_recovery_is_shrink_and_starting_again_and_revoke_costs_nothing(tmp_path):
+    results = results_of("xsim-fig1", tmp_path, only=["ranks=8,32", "machine=GigE,SHMEM"])
+    for machine in ("GigE", "SHMEM"):
+        without = by(results, "total_us", machine=machine, fail="no failure")
+        with_one = by(results, "total_us", machine=machine, fail="one failure")
+        shrink, again, revoke = (
+            by(results, f"{part}_us", machine=machine, fail="one failure")
+            for part in ("shrink", "reduce_again", "revoke")
+        )
+        assert without == sorted(without)
+        assert with_one == sorted(with_one)
+        for index in range(2):
+            assert with_one[index] > without[index] + shrink[index]
+            assert shrink[index] > again[index] > 100 * revoke[index]
+    assert by(results, "total_us", machine="SHMEM") < by(results, "total_us", machine="GigE")
+    assert {path.name for path in tmp_path.glob("*.png")} == {"xsim-fig1.png", "xsim-fig1-parts.png"}
+
+
+def test_networks_separate_as_agreements_grow(tmp_path):
+    results = results_of("xsim-fig2", tmp_path, only=["ranks=4,64"])
+    gige, shmem, torus = (by(results, "maximum_us", machine=machine) for machine in ("GigE", "SHMEM", "3D torus"))
+    assert gige[1] - torus[1] > gige[0] - torus[0]
+    assert torus[1] - shmem[1] > torus[0] - shmem[0]
+    assert [times == sorted(times) for times in (gige, shmem, torus)] == [True] * 3
+
+
+def test_molecular_dynamics_gains_by_ranks_at_first_and_loses_by_a_failure(tmp_path):
+    results = results_of("xsim-fig3", tmp_path, only=["ranks=4,16", "machine=SHMEM"])
+    without, with_one = (by(results, "virtual_time_s", failure=failure) for failure in ("no failure", "one failure"))
+    assert without[0] > without[1]
+    assert with_one[0] > with_one[1]
+    assert [late > early for early, late in zip(without, with_one, strict=True)] == [True, True]
+
+
+def test_the_best_checkpoint_interval_is_dalys(tmp_path):
+    mtbf_s, checkpoint_s, restart_s, work_s = 200.0, 5.0, 10.0, 1000.0
+    intervals_s = (15, 40, 120)
+    results = results_of("daly", tmp_path, only=["interval=15,40,120"], repetitions=40)
+    means, errors = by(results, "virtual_time_s"), by(results, "virtual_time_s_stderr")
+    for interval_s, mean, error in zip(intervals_s, means, errors, strict=True):
+        segment = math.exp((interval_s + checkpoint_s) / mtbf_s) - 1
+        expected_s = mtbf_s * math.exp(restart_s / mtbf_s) * segment * work_s / interval_s
+        assert abs(mean - expected_s) < 3 * error
+    ratio = math.sqrt(checkpoint_s / (2 * mtbf_s))
+    daly_s = math.sqrt(2 * checkpoint_s * mtbf_s) * (1 + ratio / 3 + ratio**2 / 9) - checkpoint_s
+    assert daly_s == pytest.approx(41.45, abs=0.01)
+    assert min(zip(means, intervals_s, strict=True))[1] == 40
