@@ -358,3 +358,28 @@ def test_an_error_handler_sees_a_failure_once_and_the_call_raises_it():
         return said, seen == [MPI.ERR_PROC_FAILED] * 3
 
     assert run(program, 3, failures=["rank=1@0s"]).values == [(["failed"] * 3, True), None, (["failed"] * 3, True)]
+
+
+@pytest.mark.parametrize("call", ["Iagree", "Ishrink"])
+def test_non_blocking_forms_overlap_with_computation(call: str):
+    """The MPI library does it by itself: the wait after a long computation costs nothing."""
+
+    def program() -> tuple[float, str]:
+        import numpy as np
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        flag = np.array([~(1 << world.rank)], "i4")
+        made, request = (None, world.Iagree(flag)) if call == "Iagree" else world.Ishrink()
+        time.sleep(1)
+        request.Wait()
+        waited = MPI.Wtime()
+        return waited, str(flag[0]) if made is None else str(made.allreduce(1))
+
+    result = run(program, 16, failures=["rank=5@0s"])
+    said = str(~0xFFDF) if call == "Iagree" else "15"
+    if call == "Iagree":  # nobody had acknowledged
+        assert result.aborted
+        result = run(program, 16)
+        said = str(~0xFFFF)
+    assert {value for value in result.values if value is not None} == {(1.0, said)}
