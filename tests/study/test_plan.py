@@ -162,6 +162,18 @@ def test_what_does_not_change_the_result_does_not_change_the_fingerprint(change:
     assert only_run(**change).key == only_run().key
 
 
+def test_a_trace_of_failures_beside_the_study_is_found_and_its_text_counts(tmp_path: Path):
+    (tmp_path / "p.py").write_text("")
+    (tmp_path / "s.yaml").write_text("{program: p.py, ranks: 2, fail: ['trace={folder}/t.csv']}")
+    keys = set()
+    for time in ("1ms", "2ms"):
+        (tmp_path / "t.csv").write_text(f"time,rank\n{time},1\n")
+        (run,) = plan_runs(load_study(tmp_path / "s.yaml"))
+        assert run.arguments["failures"] == [f"trace={tmp_path}/t.csv"]
+        keys.add(run.key)
+    assert len(keys) == 2
+
+
 def test_the_text_of_the_program_and_of_its_files_counts_and_not_where_they_are(tmp_path: Path):
     keys = []
     for name, program, parameters in (("a", "1", "x"), ("b", "1", "x"), ("c", "2", "x"), ("d", "1", "y")):
@@ -169,10 +181,10 @@ def test_the_text_of_the_program_and_of_its_files_counts_and_not_where_they_are(
         folder.mkdir()
         (folder / "p.py").write_text(program)
         (folder / "p.in").write_text(parameters)
-        (folder / "s.yaml").write_text('{program: p.py, ranks: 1, args: ["{folder}/p.in"]}')
+        (folder / "s.yaml").write_text('{program: p.py, ranks: 1, args: ["--in={folder}/p.in"]}')
         (run,) = plan_runs(load_study(folder / "s.yaml"))
-        assert run.arguments["args"] == [str(folder / "p.in")]
-        assert run.settings["args"] == ["{folder}/p.in"]
+        assert run.arguments["args"] == [f"--in={folder}/p.in"]
+        assert run.settings["args"] == ["--in={folder}/p.in"]
         keys.append(run.key)
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3

@@ -38,6 +38,7 @@ __all__ = ["Run", "plan_runs"]
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
 _FOLDERS: Final = ("folder", "apps")
+_IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
 _SET: Final = re.compile(r"--set ([\w.]+)=[^:]*: (?:\1: )?")
 
 
@@ -227,7 +228,7 @@ class _Planner:
         }
         arguments = {key: value for key, value in settings.items() if key not in ("set", "fail")}
         arguments |= {
-            "failures": settings["fail"],
+            "failures": [self._in_folders(failure) for failure in settings["fail"]],
             "program": program,
             "machine": self._machine_source(options["machine"]),
             "overrides": settings["set"],
@@ -238,7 +239,9 @@ class _Planner:
 
     def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
-        files += [Path(new) for new, old in zip(arguments["args"], settings["args"], strict=True) if new != old]
+        for word in (*settings["args"], *settings["fail"]):
+            if named := _IN_FOLDER.search(word):  # as in --input={folder}/x and trace={folder}/x
+                files.append(Path(self._in_folders(named[0])))
         told = {
             **{key: value for key, value in settings.items() if key not in ("machine", "set")},
             "config": config,
@@ -292,7 +295,7 @@ class _Planner:
 
     def _can_fail(self, options: dict[str, Any], machine: _Made) -> bool:
         """Whether the failures, and starting again after them, can be as they are written."""
-        ranks, failures = options["ranks"], tuple(options["fail"] or ())
+        ranks, failures = options["ranks"], tuple(map(self._in_folders, options["fail"] or ()))
         if not failures and machine.spec.failures == FailuresSpec() and options["restart"] is None:
             return True
         asked = (machine.hash, ranks, failures, options["restart"])
