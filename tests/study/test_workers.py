@@ -51,6 +51,12 @@ def test_a_worker_with_threads_left_behind_does_no_other_run():
     assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
 
 
+def test_a_worker_that_keeps_much_memory_does_no_other_run():
+    keep = f"import sys; sys.kept = b'x' * {500 << 20}; {TELL}"
+    outcomes = dict(do_in_workers([task(keep), task(TELL)], 1))
+    assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
+
+
 def test_closing_ends_workers_whatever_they_do():
     before = children()
     with closing(do_in_workers([task(TELL), task("while True: pass")], 2)) as outcomes:

@@ -239,9 +239,8 @@ class _Planner:
 
     def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
-        for word in (*settings["args"], *settings["fail"]):
-            if named := _IN_FOLDER.search(word):  # as in --input={folder}/x and trace={folder}/x
-                files.append(Path(self._in_folders(named[0])))
+        words = (*settings["args"], *settings["fail"])  # such as --input={folder}/x and trace={folder}/x
+        files += [Path(self._in_folders(named[0])) for word in words if (named := _IN_FOLDER.search(word))]
         told = {
             **{key: value for key, value in settings.items() if key not in ("machine", "set")},
             "config": config,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import tempfile
 import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor, Future, as_completed
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
@@ -30,6 +32,7 @@ from xsim_py.study.task import Outcome, Task, do
 __all__ = ["do_in_executor", "do_in_workers", "serve"]
 
 _LAST_WORDS_BYTES: Final = 4000
+_MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; from xsim_py.study.workers import serve; "
     "serve(int(sys.argv[1]), int(sys.argv[2]))"
@@ -185,9 +188,20 @@ def serve(pipe: int, lifeline: int) -> None:
         except EOFError:
             return
         outcome = do(task)
-        # Threads that a program has left behind would be beside the next run, and could do anything to it.
-        stale = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
-        connection.send((outcome, stale))
+        connection.send((outcome, _is_stale()))
+
+
+def _is_stale() -> bool:
+    """Whether another process should do the next run.
+
+    Threads that a program has left behind would be beside it, and could do anything to it. Memory that a large run had
+    is not given back by Python's allocator; the next run would be charged with it.
+    """
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        return True
+    with suppress(OSError), open("/proc/self/statm") as file:  # Linux only; elsewhere memory is kept
+        return int(file.read().split()[1]) * resource.getpagesize() > _MOST_KEPT_BYTES
+    return False
 
 
 def _die_with(lifeline: int) -> None:
