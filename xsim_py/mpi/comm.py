@@ -69,7 +69,7 @@ class Context:
     def place(self, number: int) -> int:
         """The same, or -1 for a rank that is no member (of the local group)."""
         if isinstance(self.ranks, range):
-            return number - self.ranks.start if number in self.ranks else -1
+            return self.ranks.index(number) if number in self.ranks else -1  # a group may be every third rank
         return self._indices().get(number, -1)
 
     def places(self, numbers: Iterable[int]) -> frozenset[int]:

@@ -116,6 +116,7 @@ class Detector:
         if self.heartbeat and death.observer != rank.number:
             rank.key += 1
             shard.post_to(death.observer, self._silent_ps(death), rank.key, "suspect", death)
+            self._hand_over(rank, death)
 
     def _told(self, death: Death) -> None:
         """The notice of a death, the same event in every shard."""
@@ -189,6 +190,17 @@ class Detector:
             observer.key += 1
             death = death._replace(observer=successor)
             self.shard.post_to(successor, noticed_ps + self.timeout_ps, observer.key, "suspect", death)
+
+    def _hand_over(self, rank: Rank, death: Death) -> None:
+        """Who has noticed a failure and dies may not have told anybody: its own observer looks after that, too."""
+        state = rank.mpi.recovery
+        noticed = () if state is None else [number for number, (_, how) in state.known.items() if how == "heartbeat"]
+        for number in noticed:
+            if number != death.observer:
+                rank.key += 1
+                again = self.dead[number]._replace(observer=death.observer)
+                when_ps = self._silent_ps(death) + self.timeout_ps
+                self.shard.post_to(death.observer, when_ps, rank.key, "suspect", again)
 
     def _heard(self, rank: Rank, message: Message) -> None:
         self._hear(rank, message.note, "broadcast", message.arrival_ps + message.overhead_ps)

@@ -68,7 +68,6 @@ def install_recovery(fabric: Fabric, detector: DetectorSettings, ulfm: Any) -> N
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
     """Have ranks of a shard die at the times of `failures` (rank, time, cause), before what else they do then."""
     shard = fabric.shard
-    dooms: dict[int, int] = {}
     for number, time_ps, cause in failures:
         if not shard.local(number):
             continue
@@ -76,7 +75,5 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
         if time_ps <= shard.kernel.now_ps:
             kill((rank, cause))
             continue
-        dooms[number] = time_ps
         rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, time_ps)
         shard.kernel.post(time_ps, number, kill, (rank, cause))
-    fabric.doomed = dooms

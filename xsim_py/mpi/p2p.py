@@ -109,8 +109,6 @@ class Fabric:
         Failures and what is done about them.
     notices : dict
         Who takes a notice, by its tag: called with the rank and the message.
-    doomed : mapping of int to int
-        The time of death of ranks that are to die at a certain time.
     inline_end : int
         One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
     trace : Recorder or None
@@ -141,7 +139,6 @@ class Fabric:
         self.revocation: Revocation
         self.repair: Repair
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
-        self.doomed: Mapping[int, int] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
         shard.handlers["shared"] = self._enter
@@ -203,18 +200,32 @@ class Fabric:
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
     def tell(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
-        """Send a notice from the MPI library of `rank` to that of rank `to`; when the processor is free again."""
-        send_ps, wire_ps, busy_ps, latency_ps, receive_ps, _ = self.link(rank.number, to).times(size_bytes)
-        at_ps += send_ps
-        if at_ps >= self.doomed.get(rank.number, at_ps + 1):
-            return at_ps  # it does not live to see this
+        """Send a notice from the MPI library of `rank` to that of rank `to`; when the processor is free again.
+
+        It takes the processor some time, and a rank that dies meanwhile has not sent it.
+        """
+        times = self.link(rank.number, to).times(size_bytes)
+        at_ps += times[0]
+        message = Message(0, rank.number, tag, b"", size_bytes, NOTICE, 0, times[4], to, rank.number, 0, 0, what)
+        rank.mpi.background += 1
+        if at_ps > self.kernel.now_ps:
+            rank.key += 1
+            self.kernel.post(at_ps, rank.key, self._told, (rank, message, at_ps, times))
+        else:
+            self._told((rank, message, at_ps, times))
+        return at_ps
+
+    def _told(self, entry: tuple[Rank, Message, int, Any]) -> None:
+        """The processor is done with a notice: the interface has it now."""
+        rank, message, at_ps, (_, wire_ps, busy_ps, latency_ps, _, _) = entry
+        if type(rank.mpi) is Grave:
+            return
+        rank.mpi.background -= 1
         start_ps = max(at_ps, rank.nic_free_ps)
         rank.nic_free_ps = start_ps + busy_ps
-        self.tally.log.append(rank.number << 32 | to)
-        self.tally.log.append(size_bytes)
-        message = Message(0, rank.number, tag, b"", size_bytes, NOTICE, 0, receive_ps, to, rank.number, 0, 0, what)
+        self.tally.log.append(rank.number << 32 | message.to)
+        self.tally.log.append(message.size_bytes)
         self.launch(rank, message, start_ps, wire_ps, latency_ps)
-        return at_ps
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send an answer without data (CTS, ACK) back to the sender of `message`."""

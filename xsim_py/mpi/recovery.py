@@ -39,11 +39,13 @@ class Recovery:
         Packets of agreements that this rank has not entered yet.
     entered : dict
         The number of the last agreement that this rank has entered, by communicator.
+    called : dict
+        The last call of agree or shrink that is not over, by communicator; it enters after those before it.
     busy_ps : int
         Until when its MPI library is at work on such messages.
     """
 
-    __slots__ = ("busy_ps", "early", "entered", "known", "revoked", "sessions")
+    __slots__ = ("busy_ps", "called", "early", "entered", "known", "revoked", "sessions")
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, str]] = {}
@@ -51,6 +53,7 @@ class Recovery:
         self.sessions: dict[tuple[int, int, int], Any] = {}
         self.early: dict[tuple[int, int, int], list[tuple[int, Any]]] = {}
         self.entered: dict[int, int] = {}
+        self.called: dict[int, Any] = {}
         self.busy_ps = 0
 
 

@@ -77,7 +77,7 @@ class Mailbox:
     world, self_comm : Communicator or None
         This rank's side of COMM_WORLD and COMM_SELF.
     background : int
-        How many fibers run beside the program's own.
+        What sends beside the program's own fiber: other fibers, and notices that are to leave soon.
     recovery : Recovery or None
         What the rank knows of failures, made when it first learns of one.
     private : dict

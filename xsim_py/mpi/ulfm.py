@@ -170,20 +170,32 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 class Call(Operation):
     """One rank's call of agree or shrink: a series of agreements, mostly one or two.
 
+    Of several at once on one communicator, a rank enters each when the one before is over for it. So whoever enters one
+    has the outcomes of all before, and there are never more than two that somebody may ask for.
+
     Attributes
     ----------
+    acked : frozenset of int
+        Whose failure had been acknowledged when it was called, by place.
     failed : frozenset of int
         What shrink has found, by place.
     decision : Decision or None
         The last agreement's.
+    following : Call or None
+        The next one on the communicator, where it waits for this one.
+    session : Session or None
+        The agreement that is in progress; None before it has entered.
     """
 
     __slots__ = (
+        "acked",
         "algorithm",
+        "before",
         "comm",
         "decision",
         "failed",
         "flags",
+        "following",
         "last",
         "members",
         "name",
@@ -203,15 +215,21 @@ class Call(Operation):
         self.last = flags is not None
         self.round = 0
         self.members = _all_members(comm)
+        self.following: Call | None = None
+        self.session: Session | None = None
         fiber = current.fiber
         assert fiber is not None
         fiber.sync()
+        self.acked = self.members.places(acknowledged(comm))
         state = recovery_of(comm.box)
-        self.number = state.entered.get(comm.cid, 0) + 1
-        state.entered[comm.cid] = self.number
-        for key in [key for key in state.sessions if key[0] == comm.cid and key[1] < self.number - 1]:
-            del state.sessions[key]
-        fiber.clock_ps = self._enter(fiber.clock_ps)
+        self.before: Call | None = state.called.get(comm.cid)
+        state.called[comm.cid] = self
+        if self.before is None:
+            self.number: int = state.entered.get(comm.cid, 0) + 1
+            fiber.clock_ps = self._begin(fiber.clock_ps)
+        else:
+            self.number = self.before.number + 1
+            self.before.following = self
 
     def describe(self) -> str:
         """One line for the roll-call."""
@@ -222,14 +240,28 @@ class Call(Operation):
     @property
     def awaited(self) -> list[int]:
         """The ranks of the whole run that it waits for."""
-        return [self.members.ranks[place] for place in sorted(self.session.since)]
+        call = self
+        while call.session is None:
+            assert call.before is not None
+            call = call.before
+        return [call.members.ranks[place] for place in sorted(call.session.since)]
+
+    def _begin(self, at_ps: int) -> int:
+        """Enter: everybody alive has entered the one before, so nobody asks for those before that."""
+        cid = self.comm.cid
+        state = recovery_of(self.comm.box)
+        self.before = None
+        state.entered[cid] = self.number
+        for key in [key for key in state.sessions if key[0] == cid and key[1] < self.number - 1]:
+            del state.sessions[key]
+        return self._enter(at_ps)
 
     def _enter(self, at_ps: int) -> int:
         """Begin the next agreement."""
         comm, members = self.comm, self.members
         rank = comm.box.rank
         known = members.places(failed_members(comm)) | self.failed
-        acked = known if self.flags is None else members.places(acknowledged(comm))
+        acked = known if self.flags is None else self.acked
         flags = (_EVERY_BIT,) if self.flags is None else self.flags
         agreement = Agreement(
             me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
@@ -248,6 +280,10 @@ class Call(Operation):
             rank = self.comm.box.rank
             rank.key += 1
             rank.shard.kernel.post(at_ps, rank.key, Operation.complete, self)
+            if self.following is None:
+                del recovery_of(self.comm.box).called[self.comm.cid]
+            else:
+                self.following._begin(at_ps)
             return
         self.failed = decision.failed
         self.last = self.algorithm != "two_phase" and not decision.error

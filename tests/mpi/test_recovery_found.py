@@ -1,0 +1,120 @@
+"""What random programs have found (see `test_recovery_properties`), each as a program of its own."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xsim_py import simulate
+
+OVERHEADS = {"network": {"latency": "2us", "bandwidth": "8Gbps", "send_overhead": "300ns", "recv_overhead": "700ns"}}
+HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "4us", "mpi.detector.timeout": "34us"}
+
+
+def run(program: Any, ranks: int, **options: Any) -> Any:
+    return simulate(program, ranks=ranks, ft=True, trace=True, stdout=io.StringIO(), stderr=io.StringIO(), **options)
+
+
+@pytest.mark.parametrize("members", [(0, 2), (1, 4, 7), (7, 4, 1)])
+def test_members_that_are_equally_spaced_agree_and_shrink(members):
+    """Their ranks in the whole run are a range with a step, in which a place is no difference."""
+
+    def program():
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank not in members:
+            return None
+        comm = world.Create_group(world.group.Incl(members))
+        return comm.Agree(~(1 << comm.rank)), comm.Shrink().rank
+
+    result = run(program, 9)
+    assert result.ended == "finished"
+    everyone = -(1 << len(members))
+    assert [result.values[rank] for rank in members] == [(everyone, place) for place in range(len(members))]
+
+
+@pytest.mark.parametrize("failures", [[], ["rank=0@21us"], ["rank=2@3us"], ["rank=0@0us", "rank=1@25us"]], ids=str)
+@pytest.mark.parametrize("agree", ["two_phase", "early_returning"])
+def test_many_agreements_in_progress_at_once_all_end(agree, failures):
+    """A member that was forgotten as soon as two more were entered left the others of the first waiting."""
+
+    def program():
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        flags = [np.array([~(1 << world.rank) & ~(number << 10)], "i4") for number in range(4)]
+        requests = [world.Iagree(flag) for flag in flags]
+        made, request = world.Ishrink()
+        errors = []
+        for each in [*requests, request]:
+            try:
+                each.Wait()
+                errors.append(0)
+            except MPI.Exception as error:
+                errors.append(error.Get_error_class())
+        return [int(flag[0]) for flag in flags], errors, made.size
+
+    overrides = {"mpi.ulfm.agree": agree}
+    result = run(program, 5, machine=OVERHEADS, failures=failures, overrides=overrides)
+    assert result.ended == "finished", result.report
+    survivors = [value for value in result.values if value is not None]
+    assert len(survivors) == 5 - len(failures)
+    assert all(value == survivors[0] for value in survivors)
+    flags, errors, size = survivors[0]
+    *errors, of_shrink = errors
+    assert errors == sorted(errors)  # who is missing in one is missing in those after it
+    assert of_shrink == 0
+    assert size == len(survivors)
+    assert [~flag >> 10 for flag in flags] == [0, 1, 2, 3]
+
+
+def test_what_an_observer_has_noticed_is_found_out_again_when_it_dies_before_it_could_tell():
+    """Rank 1 misses the heartbeats of rank 0, and dies of the error that this gives it."""
+
+    def program():
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        try:
+            world.Barrier()
+        except MPI.Exception:
+            if world.rank == 1:
+                raise RuntimeError("dies of it") from None
+        return world.Shrink().size
+
+    result = run(program, 4, machine=OVERHEADS, failures=["rank=0@1ns"], overrides=HEARTBEAT)
+    assert result.ended == "finished", result.report
+    assert result.values == [None, None, 2, 2]
+    died = {mark.rank: mark.time_ps for mark in result.trace.marks if mark.kind == "failed"}
+    assert not [message for message in result.trace.messages if message.sent_ps > died.get(message.source, 10**15)]
+    # Two more timeouts: rank 2 misses rank 1 first, and then whom rank 1 had looked after.
+    known = [mark for mark in result.trace.marks if mark.kind == "learned" and mark.text.startswith("rank 0")]
+    assert [mark.rank for mark in known] == [1, 2, 3]
+    assert known[1].time_ps > died[1] + 34 * 10**6
+
+
+def test_notices_that_a_rank_has_not_come_to_die_with_it():
+    """Each costs its processor 300 ns; it revokes and dies at once, which is before the second has left."""
+
+    def revoke():
+        import time
+
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 3:
+            world.Revoke()
+        elif world.rank == 2:  # hears of it at 3.764 us, and passes it on
+            time.sleep(3.9e-6)
+            raise RuntimeError("dies while its library is at work")
+        else:
+            time.sleep(1e-3)
+        return world.Is_revoked()
+
+    result = run(revoke, 8, machine=OVERHEADS)
+    died_ps = next(mark.time_ps for mark in result.trace.marks if mark.kind == "failed")
+    assert died_ps == 3_900_000
+    assert all(message.sent_ps <= died_ps for message in result.trace.messages if message.source == 2)
+    assert all(value for rank, value in enumerate(result.values) if rank != 2)
