@@ -79,7 +79,7 @@ def test_molecular_dynamics_gains_by_ranks_at_first_and_loses_by_a_failure(tmp_p
 def test_the_best_checkpoint_interval_is_dalys(tmp_path):
     mtbf_s, checkpoint_s, restart_s, work_s = 200.0, 5.0, 10.0, 1000.0
     intervals_s = (15, 40, 120)
-    results = results_of("daly", tmp_path, only=["interval=15,40,120"], repetitions=40)
+    results = results_of("daly", tmp_path, only=["interval=15,40,120"], repetitions=20)
     means, errors = by(results, "virtual_time_s"), by(results, "virtual_time_s_stderr")
     for interval_s, mean, error in zip(intervals_s, means, errors, strict=True):
         segment = math.exp((interval_s + checkpoint_s) / mtbf_s) - 1

@@ -250,7 +250,7 @@ class Values:
             items = [(item.value, item) for item in entry.value]
         else:
             try:
-                items = [(number, Entry(number, *entry_places(entry))) for number in _range(entry.value)]
+                items = [(number, Entry(number, *_places(entry))) for number in _range(entry.value)]
             except ValueError as error:
                 return reading.refuse(entry, path, str(error))
         if not items:
@@ -292,7 +292,7 @@ class Values:
 PLAIN: Final = _Plain()
 
 
-def entry_places(entry: Entry) -> tuple[Any, Any, Any]:
+def _places(entry: Entry) -> tuple[Any, Any, Any]:
     """Where an entry stands, for another in its place."""
     return entry.place, entry.key_place, entry.folder
 
