@@ -11,7 +11,8 @@ from textwrap import dedent, indent
 import pytest
 
 from tests.cases import ROOT
-from tests.process.launch import PRELUDE, Launched, launch, write
+from tests.doc_blocks import blocks
+from tests.process.launch import PRELUDE, Launched, launch, simulated, write
 from tests.real_mpi import ENVIRONMENT, MPIEXEC
 
 SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
@@ -181,6 +182,44 @@ def test_different_roots_are_named_with_all_ranks_where_they_are(tmp_path: Path,
     assert "is in Comm.Reduce(root=0, 32 bytes, SUM), rank 3 is in Comm.Reduce(root=1, 32 bytes, SUM)" in report
     assert "0 of 4 ranks have ended; the others:" in report
     assert "prog.py:6 in work: comm.Reduce(numpy.zeros(4), numpy.zeros(4), root=rank // 3)" in report
+
+
+OVERLAPPING = """\
+stalled at 24.08 us: nothing can happen any more
+2 of 6 ranks have ended; the others:
+  ranks 0, 4, overlap.py:15 in <module>: green.Shrink()
+      ranks 0, 4 at 12.04 us to 18.08 us: Comm.Shrink on green: rank 1 of MPI_COMM_WORLD to take part
+  ranks 1-2, overlap.py:17 in <module>: orange.Shrink()
+      rank 1 at 18.08 us: Comm.Shrink on orange: rank 4 of MPI_COMM_WORLD to take part
+      rank 2 at 24.08 us: Comm.Shrink on orange: rank 1 of MPI_COMM_WORLD to take part
+cycle: rank 1 waits for rank 4 waits for rank 1"""
+
+
+def overlapping_shrinks() -> str:
+    """The program that the guide to failures shows."""
+    page = (ROOT / "docs" / "guides" / "failures-and-ulfm.md").read_text(encoding="utf-8")
+    (program,) = (block.body for block in blocks(page) if block.file == "overlap.py")
+    return program
+
+
+@SHARDS
+def test_overlapping_communicators_that_are_shrunk_in_different_orders(tmp_path: Path, shards: int):
+    """M. Schulz's example (MPI Forum, issue 20): after two failures, each of two ranks waits in another Shrink."""
+    write(tmp_path, {"overlap.py": overlapping_shrinks()})
+    done = simulated(tmp_path / "overlap.py", ranks=6, machine="shmem", ft=True, shards=shards)
+    assert (done.result.ended, done.result.exit_status) == ("stalled", 3)
+    assert done.result.report.replace(f"{tmp_path}/", "") == OVERLAPPING
+    assert [failure["rank"] for failure in done.result.failures] == [3, 5]
+
+
+def test_one_order_of_shrinking_overlapping_communicators_ends(tmp_path: Path):
+    program = overlapping_shrinks()
+    choice = program.index("if comm.rank in (0, 4):")
+    orderly = "for part in (green, orange):\n    if part != MPI.COMM_NULL:\n        print(part.Shrink().size)\n"
+    write(tmp_path, {"overlap.py": program[:choice] + orderly})
+    done = simulated(tmp_path / "overlap.py", ranks=6, machine="shmem", ft=True)
+    assert (done.result.ended, done.result.report) == ("finished", "")
+    assert done.lines == ["3"] * 6
 
 
 def test_messages_left_at_the_end_are_a_warning(tmp_path: Path):
