@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
     from .comm import Communicator
 
-__all__ = ["Background", "CollectiveChannel", "Note", "begin", "channel", "note", "pick", "record", "timed", "wait_all"]
+__all__ = [
+    "Background",
+    "CollectiveChannel",
+    "Note",
+    "begin",
+    "channel",
+    "note",
+    "pick",
+    "record",
+    "refused",
+    "timed",
+    "wait_all",
+]
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -230,16 +242,35 @@ def _time(operation: Operation) -> int:
     return operation.time_ps
 
 
-def channel(comm: Communicator, note: Note, *, check: bool = True) -> CollectiveChannel:
-    """The channel of the next collective on `comm`."""
+def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: bool = False) -> CollectiveChannel:
+    """The channel of the next collective on `comm`.
+
+    A call that is known to fail is refused; with `admitted` that has been asked before, or will be.
+    """
     comm.collectives = tag = comm.collectives + 1
     local = None
     if comm.local is not None:
         comm.local.collectives += 1
         local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
-    if comm.fabric.troubled:
+    if comm.fabric.troubled and not admitted:
         comm.fabric.detector.admit(comm, None, collective=True)
     return CollectiveChannel(comm, tag, note, check=check, local=local)
+
+
+def refused(comm: Communicator, peer: int | None, *, collective: bool = False) -> Operation | None:
+    """What stands for a non-blocking call that is known to fail: as in Open MPI only its completion raises that."""
+    if not comm.fabric.troubled:
+        return None
+    error = comm.fabric.detector.refusal(comm, peer, collective=collective)
+    if error is None:
+        return None
+    fiber = current.fiber
+    assert fiber is not None
+    operation = Operation()
+    operation.error = error
+    operation.time_ps = fiber.clock_ps
+    operation.done = True
+    return operation
 
 
 class Background(Operation):

@@ -267,7 +267,14 @@ class Detector:
     # ------------------------------------------------------------------------------- what calls have to ask
 
     def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False) -> None:
-        """Refuse a call that this rank knows can not complete.
+        """Refuse a call for which there is a `refusal`."""
+        error = self.refusal(comm, peer, collective=collective)
+        if error is not None:
+            comm.report(error)
+            raise error
+
+    def refusal(self, comm: Communicator, peer: int | None, *, collective: bool = False) -> errors.Exception | None:
+        """Why a call can not complete, if this rank knows that.
 
         Parameters
         ----------
@@ -276,18 +283,17 @@ class Detector:
         """
         state = comm.box.recovery
         if state is None:
-            return
+            return None
         whole = comm.outer or comm
         if whole.cid in state.revoked:
-            whole.fail(c.ERR_REVOKED, f"{whole.label()} has been revoked")
+            return errors.error(c.ERR_REVOKED, f"{whole.label()} has been revoked")
         if not state.known:
-            return
+            return None
         if collective:
             number = next(iter(failed_members(whole)), None)
         else:
             number = peer if peer in state.known else None
-        if number is not None:
-            whole.fail(c.ERR_PROC_FAILED, self._told_of(number))
+        return None if number is None else errors.error(c.ERR_PROC_FAILED, self._told_of(number))
 
     def admit_receive(self, comm: Communicator, source: int, note: Any) -> None:
         """The same for a blocking receive: one from any source is refused while a failure is not acknowledged."""

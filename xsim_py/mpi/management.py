@@ -73,7 +73,7 @@ def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
 def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Callable[[], None]]:
     """MPI_Comm_idup: the new communicator, and what has to be done in the background before it may be used."""
     child = comm.next_child()
-    ch = channel(comm, Note(name), check=False)
+    ch = channel(comm, Note(name), check=False, admitted=True)
     made = _like(comm, derive_cid(comm.cid, "dup", child), child)
     return made, lambda: _agree_on(ch)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin, channel, note, pick, record, timed
+from xsim_py.mpi.calls import begin, channel, note, pick, record, refused, timed
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut
 from xsim_py.mpi.collectives.choose import Algorithm
@@ -91,6 +91,11 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
     """Call a plan and begin what it says."""
+    operation = refused(comm, None, collective=True)
+    if operation is not None:
+        channel(comm, note(name), admitted=True)  # it counts as a call all the same
+        failing: Request = Request._make(Task(operation, comm=comm))
+        return failing
     planned = handled(comm, plan, comm, name, *args)
     if planned is None:
         return Request()

@@ -12,7 +12,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.calls import begin
+from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.group import Members
 from xsim_py.process.life import abort_job
@@ -165,8 +165,9 @@ class Management(CommHandle):
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
         comm = self._comm()
+        operation = refused(comm, None, collective=True)
         made, agree = manage.prepare_duplicate(comm, "Comm.Idup")
-        return self._duplicate(made, info), Request._make(Task(begin("Comm.Idup", agree)))
+        return self._duplicate(made, info), Request._make(Task(operation or begin("Comm.Idup", agree), comm=comm))
 
     def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
         return self.Idup(info)

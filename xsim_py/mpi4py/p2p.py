@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin
+from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import EAGER, Operation, Receive
 from xsim_py.mpi.message import Message as Envelope
@@ -160,8 +160,8 @@ class PointToPoint(CommHandle):
         self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str
     ) -> Request:
         comm = self._comm()
-        _valid_dest(comm, dest, sendtag)
-        if not _valid_source(comm, source, recvtag):
+        _valid_dest(comm, dest, sendtag, waits=False)
+        if not _valid_source(comm, source, recvtag, waits=False):
             request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True)
             request._task().null_source = True
             return request
@@ -273,7 +273,7 @@ class PointToPoint(CommHandle):
     def _send_init(self, buf: Any, dest: int, tag: int, mode: int, name: str) -> Prequest:
         comm = self._comm()
         _bytes_of(buf, dest)
-        _valid_dest(comm, dest, tag)
+        _valid_dest(comm, dest, tag, waits=False)
 
         def start() -> Operation | None:
             data = _bytes_of(buf, dest)
@@ -287,9 +287,9 @@ class PointToPoint(CommHandle):
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
         target = _target_of(buf, source)
-        real = _valid_source(comm, source, tag)
+        real = _valid_source(comm, source, tag, waits=False)
         task = Task(None, target.unpack, comm, null_source=not real)
-        return _persistent(task, lambda: start_receive(comm, source, tag, comm.cid, "Comm.Recv_init") if real else None)
+        return _persistent(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
 
 def _persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
@@ -330,8 +330,11 @@ def _load_within(room_bytes: int, data: bytes) -> Any:
     return load(data)
 
 
-def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
-    """Check a destination and a tag; False for PROC_NULL, where nothing is to be done."""
+def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) -> bool:
+    """Check a destination and a tag; False for PROC_NULL, where nothing is to be done.
+
+    A call that waits is refused on a revoked communicator even so; one that only begins something is not.
+    """
     if not 0 <= tag <= TAG_LIMIT:
         comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}")
         return False
@@ -339,12 +342,12 @@ def _valid_dest(comm: Communicator, dest: int, tag: int) -> bool:
         return True
     if dest != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
-    elif comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None)  # a revoked communicator is of no use even for this
+    elif waits and comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None)
     return False
 
 
-def _valid_source(comm: Communicator, source: int, tag: int) -> bool:
+def _valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = True) -> bool:
     if not 0 <= tag <= TAG_LIMIT and tag != ANY_TAG:
         comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
         return False
@@ -352,7 +355,7 @@ def _valid_source(comm: Communicator, source: int, tag: int) -> bool:
         return True
     if source != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
-    elif comm.fabric.troubled:
+    elif waits and comm.fabric.troubled:
         comm.fabric.detector.admit(comm, None)
     return False
 
@@ -366,20 +369,31 @@ def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name:
 
 
 def _isend(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> Request:
-    send = None
-    if _valid_dest(comm, dest, tag):
-        send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
-    made: Request = Request._make(Task(send))
+    send: Operation | None = None
+    if _valid_dest(comm, dest, tag, waits=False):
+        if comm.fabric.troubled:
+            send = refused(comm, comm.remote[dest])
+        if send is None:
+            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
+    made: Request = Request._make(Task(send, None, comm))
     return made
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
-    if _valid_source(comm, source, tag):
-        task = Task(start_receive(comm, source, tag, comm.cid, name), finish)
+    if _valid_source(comm, source, tag, waits=False):
+        task = Task(_begin_receive(comm, source, tag, name), finish, comm)
     else:
         task = Task(None, null_source=True)
     made: Request = Request._make(task)
     return made
+
+
+def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Operation:
+    if comm.fabric.troubled:
+        operation = refused(comm, comm.remote[source] if source >= 0 else None)
+        if operation is not None:
+            return operation
+    return start_receive(comm, source, tag, comm.cid, name)
 
 
 def _exchange(
@@ -549,6 +563,9 @@ class Message(Handle):
             operation.overhead_ps = envelope.overhead_ps
             operation.done = True
         else:
+            refusal = refused(comm, envelope.origin)
+            if refusal is not None:
+                return Request._make(Task(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
             if comm.fabric.troubled and not operation.done:
                 comm.fabric.detector.watch(operation)
