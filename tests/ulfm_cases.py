@@ -4,11 +4,11 @@ A program of tests/ulfm_programs prints lines `rank key value`, and says in comm
 
     # number of ranks: N
     # arguments of a run: A B; A C; ...      a case each (may stand more than once)
-    # set: PATH=VALUE                        of the simulated machine
     # free: RANKS KEY VALUE VALUE -- why     values that the rules allow, be they seen or not
     # quirk: RANKS KEY SEEN is VALUE -- why  what the real one shows where the rules ask for something else
     # rule: RANKS KEY VALUE -- why           what the rules ask for where the real one shows nothing of use
     # only here: why                         the real one cannot run it: every line has a rule
+    # by heartbeat only: why                 a detector that says nothing unless somebody waits is not enough
 
 RANKS is a list such as 0,2 or *; KEY may hold * as in file names. A record in tests/ulfm_programs/expected holds each
 value that the real one gave in several runs. What is expected of a simulation is the record, mended by quirks and
@@ -25,6 +25,15 @@ from typing import NamedTuple
 PROGRAMS = Path(__file__).parent / "ulfm_programs"
 EXPECTED = PROGRAMS / "expected"
 BETWEEN = " | "
+WORDS = {
+    "number of ranks",
+    "arguments of a run",
+    "free",
+    "quirk",
+    "rule",
+    "only here",
+    "by heartbeat only",
+}
 
 Place = tuple[int, str]
 Values = dict[Place, set[str]]
@@ -56,11 +65,11 @@ class UlfmCase(NamedTuple):
     path: Path
     ranks: int
     args: tuple[str, ...]
-    sets: tuple[str, ...]
     free: tuple[Remark, ...]
     quirks: tuple[Remark, ...]
     rules: tuple[Remark, ...]
     only_here: bool
+    by_heartbeat_only: bool
 
     def __str__(self) -> str:
         return ".".join([self.path.stem, *self.args])
@@ -151,10 +160,11 @@ def _cases(path: Path) -> Iterator[UlfmCase]:
         notes[word].append(text)
     if "number of ranks" not in notes:  # programs import it
         return
-    unknown = notes.keys() - {"number of ranks", "arguments of a run", "set", "free", "quirk", "rule", "only here"}
+    unknown = notes.keys() - WORDS
     assert not unknown, f"{path.name}: what is {unknown}?"
     free, quirks, rules = (tuple(map(Remark.of, notes[word])) for word in ("free", "quirk", "rule"))
     for run in [run for line in notes["arguments of a run"] for run in line.split(";")] or [""]:
         args = tuple(run.split())
         (ranks,) = map(int, notes["number of ranks"])
-        yield UlfmCase(path, ranks, args, tuple(notes["set"]), free, quirks, rules, "only here" in notes)
+        flags = ("only here" in notes, "by heartbeat only" in notes)
+        yield UlfmCase(path, ranks, args, free, quirks, rules, *flags)

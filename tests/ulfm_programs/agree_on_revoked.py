@@ -1,4 +1,5 @@
 # number of ranks: 4
+# by heartbeat only: it asks for failures that nobody has waited for
 """MPI_Comm_agree and MPI_Comm_iagree work on a revoked communicator, with a dead member and without."""
 
 from array import array

@@ -1,4 +1,5 @@
 # number of ranks: 5
+# by heartbeat only: it asks for failures that nobody has waited for
 """MPI_Comm_create_group without the dead member works until the failure is known, and with it fails whoever is in."""
 
 import time

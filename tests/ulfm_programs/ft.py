@@ -12,7 +12,7 @@ from array import array
 
 from mpi4py import MPI
 
-PHASE_S = 0.6
+PHASE_S = 0.8
 
 comm = MPI.COMM_WORLD
 rank, size = comm.rank, comm.size

@@ -1,4 +1,5 @@
 # number of ranks: 4
+# by heartbeat only: it asks for failures that nobody has waited for
 """MPI_Comm_get_failed and MPI_Comm_ack_failed: nothing at first, then the dead; counts of what is acknowledged."""
 
 from ft import comm, die, failed, finish, phase, rank, report

@@ -1,4 +1,5 @@
 # number of ranks: 5
+# by heartbeat only: it asks for failures that nobody has waited for
 """Failures one after the other: each list of the failed begins with the list before; acknowledging some of them."""
 
 from ft import comm, die, failed, finish, phase, rank, report

@@ -1,4 +1,5 @@
 # number of ranks: 6
+# by heartbeat only: it asks for failures that nobody has waited for
 """Making an intercommunicator with a dead leader: only the other leader sees it, and has to tell its group."""
 
 from ft import attempt, comm, die, finish, phase, rank, report

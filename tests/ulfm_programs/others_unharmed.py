@@ -1,4 +1,5 @@
 # number of ranks: 6
+# by heartbeat only: it asks for failures that nobody has waited for
 """A failure in one half: the other half's communicator works on, the world's fails; each knows its own dead."""
 
 from ft import attempt, comm, die, failed, finish, phase, rank, report, total

@@ -1,4 +1,5 @@
 # number of ranks: 4
+# quirk: 3 ssend SUCCESS is REVOKED -- Open MPI may lose the error of a send that a revocation ends
 """Ranks that wait in a receive when another one revokes the communicator: their operations end with REVOKED."""
 
 import time

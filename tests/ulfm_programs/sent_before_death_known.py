@@ -1,5 +1,6 @@
 # number of ranks: 3
 # free: 0,2 recv SUCCESS:5 PROC_FAILED:-1 -- a message that is there may be received, or the failure is looked at first
+# by heartbeat only: it asks for failures that nobody has waited for
 """A message had arrived when its sender died, but nobody asked for it before the failure was known."""
 
 import numpy as np

@@ -1,4 +1,5 @@
 # number of ranks: 5
+# free: 0,1 recv PROC_FAILED REVOKED -- who is second to see the failure may see the revocation first
 """The usual repair: whoever sees the failure revokes, all shrink, and the new communicator works."""
 
 from ft import attempt, comm, die, finish, phase, rank, report, total

@@ -1,4 +1,5 @@
 # number of ranks: 7
+# by heartbeat only: it asks for failures that nobody has waited for
 """Two ranks die at the same time: both are out after one shrink."""
 
 from ft import attempt, comm, die, failed, finish, phase, rank, report, total

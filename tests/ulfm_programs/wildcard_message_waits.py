@@ -1,5 +1,6 @@
 # number of ranks: 3
 # free: 0 recv SUCCESS:7 PROC_FAILED:-1 -- the message that is there may be received, or the failure is looked at first
+# by heartbeat only: it asks for failures that nobody has waited for
 """A message from a living rank is there already when a receive from anyone begins, with an unknown dead rank."""
 
 import numpy as np
