@@ -215,16 +215,10 @@ def wait_all(operations: list[Operation]) -> None:
         if fabric.troubled:
             for operation in pending:
                 fabric.detector.admit_wait(operation)
-        if len(pending) == 1:
-            pending[0].waiter = fiber
-            fiber.park(pending[0])
-        else:
-            everyone = AllOf(fiber, pending)
+        while pending:
+            _park(fiber, pending)
+            pending = [operation for operation in pending if not operation.done]
             for operation in pending:
-                operation.waiter = everyone
-            fiber.park(everyone)
-        for operation in pending:
-            if not operation.done:
                 fabric.detector.pending(operation)
     clock = fiber.clock_ps
     if len(operations) > 1:
@@ -236,6 +230,18 @@ def wait_all(operations: list[Operation]) -> None:
             clock = operation.time_ps
         clock += operation.overhead_ps
     fiber.clock_ps = clock
+
+
+def _park(fiber: Fiber, pending: list[Operation]) -> None:
+    """Wait until all of these are complete, or one of them is interrupted."""
+    if len(pending) == 1:
+        pending[0].waiter = fiber
+        fiber.park(pending[0])
+        return
+    everyone = AllOf(fiber, pending)
+    for operation in pending:
+        operation.waiter = everyone
+    fiber.park(everyone)
 
 
 def _time(operation: Operation) -> int:

@@ -10,9 +10,10 @@ from the detector that the machine has:
   of life has come for the timeout, and tells everybody by a reliable broadcast that costs messages. The signs of life
   themselves are taken to be free.
 
-Either way a rank that knows of a failure (from its detector, or from an agreement) does not wait for it again: what
-concerns the dead process fails at once. That is the order in which Open MPI checks a request: complete, revoked,
-collective on a communicator with a failed member, any source, failed peer.
+Either way a rank that has told a dead process of a failure or a revocation finds out when the timeout has passed since
+then, for nothing acknowledges it. And a rank that knows of a failure (from its detector, or from an agreement) does not
+wait for it again: what concerns the dead process fails at once. That is the order in which Open MPI checks a request:
+complete, revoked, collective on a communicator with a failed member, any source, failed peer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from . import errors
 from .constants import ANY_SOURCE
 from .message import Message, Operation, Receive, Send
 from .recovery import failed_members, recovery_of
-from .spread import spread
+from .spread import next_place, spread
 from .state import Grave
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class Detector:
         self.deaths: list[Death] = []
         fabric.detector = self
         fabric.notices[_HEARD] = self._heard
-        self.shard.handlers.update(failed=self._told, suspect=self._suspect)
+        fabric.returned[_HEARD] = self._hear_on
+        self.shard.handlers.update(failed=self._told, suspect=self._suspect, returned=self._returned)
         self.shard.on_failure = self.report
 
     # ------------------------------------------------------------------------------- what the simulator is told
@@ -208,12 +210,39 @@ class Detector:
     def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
         """A rank hears of a failure: it tells others, the first time, and then acts on it."""
         state = recovery_of(rank.mpi or self.fabric.open(rank))
-        if number in state.known:
+        if number in state.spread:
             return
+        state.spread.add(number)
         members = range(self.fabric.settings.ranks)
         for dest in spread(rank.number, members, {*state.known, number}):
             at_ps = self.fabric.tell(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
         self.learn(rank, (number,), how)
+
+    def _hear_on(self, rank: Rank, to: int, number: int) -> None:
+        """Rank `to` was dead when it was told of a failure: tell the one after it instead."""
+        members = range(self.fabric.settings.ranks)
+        dest = next_place(to, members, {*rank.mpi.recovery.known, number}, me=rank.number)
+        if dest != rank.number:
+            self.fabric.tell(rank, dest, _HEARD, number, _SIZE_BYTES, self.shard.kernel.now_ps)
+
+    # ------------------------------------------------------------------------------------ notices to the dead
+
+    def give_back(self, dead: Rank, message: Message) -> None:
+        """A notice has come to a dead rank: its sender finds out when nothing has been acknowledged for the timeout."""
+        dead.key += 1
+        when_ps = message.arrival_ps + self.timeout_ps
+        entry = (message.origin, dead.number, message.tag, message.note)
+        self.shard.post_to(message.origin, when_ps, dead.key, "returned", entry)
+
+    def _returned(self, entry: tuple[int, int, int, Any]) -> None:
+        number, to, tag, what = entry
+        rank = self.shard.rank(number)
+        if type(rank.mpi) is not Grave:
+            self.fabric.returned[tag](rank, to, what)
+            if self.heartbeat:
+                self._hear(rank, to, "timeout", self.shard.kernel.now_ps)
+            else:
+                self.learn(rank, (to,), "timeout")
 
     # ----------------------------------------------------------------------------------------------- knowledge
 
@@ -312,11 +341,13 @@ class Detector:
             if number is not None:
                 operation.comm.fail(c.ERR_PROC_FAILED_PENDING, self._told_of(number))
 
-    def pending(self, operation: Any) -> NoReturn:
-        """The fiber was woken though the operation is not complete: a failure has become known that it may wait for."""
+    def pending(self, operation: Any) -> None:
+        """The fiber was woken though the operation is not complete: refuse to wait on if that may be in vain.
+
+        It may not be: the program may have begun to wait for it, and acknowledged the failure, in the same event.
+        """
         self._catch_up()
         self.admit_wait(operation)
-        raise AssertionError("an operation was interrupted without a reason")
 
     def give_up(self, operation: Any) -> NoReturn:
         """The same where the call is a blocking one, or the operation has failed: it ends here."""

@@ -109,6 +109,9 @@ class Fabric:
         Failures and what is done about them.
     notices : dict
         Who takes a notice, by its tag: called with the rank and the message.
+    returned : dict
+        Who has to know of a notice that came to a dead rank, by its tag: called with the sender, that rank, and what
+        the notice says.
     inline_end : int
         One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
     trace : Recorder or None
@@ -139,6 +142,7 @@ class Fabric:
         self.revocation: Revocation
         self.repair: Repair
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
+        self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
         self.deliver = self._deliver  # one bound method for all messages
         shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
         shard.handlers["shared"] = self._enter
@@ -248,6 +252,8 @@ class Fabric:
                 self._rendezvous_data(box, message)
             elif type(box) is not Grave:
                 self.notices[message.tag](rank, message)
+            elif message.tag in self.returned:
+                self.detector.give_back(rank, message)
             return
         operation = box.lone
         if (
@@ -360,6 +366,8 @@ def start_send(
     box = comm.box
     if box.sends or box.background:
         fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
+        if fabric.troubled:
+            fabric.detector.admit(comm, to, collective=note is not None)  # news may have come meanwhile
     if rank.nic_free_ps > start:
         start = rank.nic_free_ps
     log = fabric.tally.log
@@ -479,8 +487,10 @@ def complete(operation: Operation) -> None:
             fabric.detector.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)
-        if not operation.done:
+        while not operation.done:
             fabric.detector.pending(operation)
+            operation.waiter = fiber
+            fiber.park(operation)
     if operation.time_ps > fiber.clock_ps:
         box = fiber.rank.mpi
         box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps

@@ -31,6 +31,8 @@ class Recovery:
     ----------
     known : dict of int to (int, str)
         The failed ranks that it knows of, in the order in which it learnt of them: when, and how.
+    spread : set of int
+        Those of whom it has told others (heartbeat); an agreement tells of a failure without that.
     revoked : dict of int to tuple
         The communicators that it knows to be revoked: members, and its own place among them.
     sessions : dict
@@ -45,13 +47,14 @@ class Recovery:
         Until when its MPI library is at work on such messages.
     """
 
-    __slots__ = ("busy_ps", "called", "early", "entered", "known", "revoked", "sessions")
+    __slots__ = ("busy_ps", "called", "early", "entered", "known", "revoked", "sessions", "spread")
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, str]] = {}
+        self.spread: set[int] = set()
         self.revoked: dict[int, tuple[Sequence[int], int]] = {}
         self.sessions: dict[tuple[int, int, int], Any] = {}
-        self.early: dict[tuple[int, int, int], list[tuple[int, Any]]] = {}
+        self.early: dict[tuple[int, int, int], list[tuple[int, Any, str]]] = {}
         self.entered: dict[int, int] = {}
         self.called: dict[int, Any] = {}
         self.busy_ps = 0

@@ -16,7 +16,7 @@ from . import constants as c
 from . import errors
 from .message import Message
 from .recovery import members_of, recovery_of
-from .spread import spread
+from .spread import next_place, spread
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -52,6 +52,8 @@ class Revocation:
         self.algorithm = algorithm
         fabric.revocation = self
         fabric.notices[_REVOKED] = self._heard
+        if algorithm == "reliable_broadcast":
+            fabric.returned[_REVOKED] = self._tell_on
         self.shard.handlers["revoked"] = self._everyone
 
     def revoke(self, comm: Communicator) -> None:
@@ -111,6 +113,15 @@ class Revocation:
             if place != me and members[place] not in known:
                 at_ps = self.fabric.tell(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
         return at_ps
+
+    def _tell_on(self, rank: Rank, to: int, news: News) -> None:
+        """Rank `to` was dead when the news came: tell the one after it instead."""
+        cid, members, place = news
+        me = members.index(rank.number)
+        dest = next_place(place, members, rank.mpi.recovery.known, me=me)
+        if dest != me:
+            note = (cid, members, dest)
+            self.fabric.tell(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
     def _everyone(self, entry: tuple[int, Sequence[int], int, int]) -> None:
         """``local``: the same event in every shard; each member hears of it after its own latency."""

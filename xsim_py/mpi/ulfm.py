@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
+from xsim_py.process.life import announce
 
 from . import constants as c
 from .agreement import Agreement, Ballot, Decision, Outgoing, Packet
-from .comm import Communicator, Context, derive_cid, shared_context
+from .calls import MISMATCH
+from .comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
 from .management import make_inter
 from .message import Message, Operation
 from .recovery import acknowledged, failed_members, members_of, recovery_of
@@ -62,14 +64,15 @@ class Repair:
         fabric.notices[_AGREE] = self._heard
 
     def _heard(self, rank: Rank, message: Message) -> None:
-        key, source, packet = message.note
+        key: Key = message.note[0]
+        said: tuple[int, Packet, str] = message.note[1:]
         state = recovery_of(rank.mpi or self.fabric.open(rank))
         session: Session | None = state.sessions.get(key)
         if session is not None:
             state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
-            session.receive(source, packet)
+            session.receive(*said)
         elif key[1] >= state.entered.get(key[0], 0):  # those before are over
-            state.early.setdefault(key, []).append((source, packet))
+            state.early.setdefault(key, []).append(said)
 
 
 class Session:
@@ -77,18 +80,27 @@ class Session:
 
     Attributes
     ----------
+    name : str
+        The call that it belongs to, the same for all members.
     members : Context
         Who takes part, by place.
     since : dict of int to int
         Whom it waits for now, by place, and since when.
     """
 
-    __slots__ = ("agreement", "key", "members", "over", "rank", "since")
+    __slots__ = ("agreement", "key", "members", "name", "over", "rank", "since")
 
     def __init__(
-        self, rank: Rank, key: Key, members: Context, agreement: Agreement, over: Callable[[Decision, int], None]
+        self,
+        rank: Rank,
+        name: str,
+        key: Key,
+        members: Context,
+        agreement: Agreement,
+        over: Callable[[Decision, int], None],
     ) -> None:
         self.rank = rank
+        self.name = name
         self.key = key
         self.members = members
         self.agreement = agreement
@@ -97,19 +109,32 @@ class Session:
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
         """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
-        for source, packet in recovery_of(self.rank.mpi).early.pop(self.key, ()):
-            at_ps = self._go_on(self.agreement.receive(source, packet), at_ps)
+        for source, packet, name in recovery_of(self.rank.mpi).early.pop(self.key, ()):
+            if self._matches(source, name):
+                at_ps = self._go_on(self.agreement.receive(source, packet), at_ps)
         if self.agreement.decision is None:
             at_ps = self._go_on(self.agreement.contribute(ballot), at_ps)
         self._pass_on(self.agreement.known - ballot.failed)
         return at_ps
 
-    def receive(self, source: int, packet: Packet) -> None:
-        """A packet has arrived."""
+    def receive(self, source: int, packet: Packet, name: str) -> None:
+        """A packet has arrived, of a member that is in the call `name`."""
+        if not self._matches(source, name):
+            return
         before = self.agreement.known
         self._go_on(self.agreement.receive(source, packet), recovery_of(self.rank.mpi).busy_ps)
         if self.agreement.known is not before:
             self._pass_on(self.agreement.known - before)
+
+    def _matches(self, source: int, name: str) -> bool:
+        """Whether another member is in the same call; if it is not, that is the end of the job."""
+        if name == self.name:
+            return True
+        rank, ranks = self.rank, self.members.ranks
+        where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID else f"a communicator of {len(ranks)} ranks"
+        said = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of MPI_COMM_WORLD)"
+        announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {said}")
+        return False
 
     def learn(self, numbers: Iterable[int]) -> None:
         """The rank has learnt of failures."""
@@ -133,7 +158,7 @@ class Session:
         rank, agreement = self.rank, self.agreement
         fabric = rank.mpi.fabric
         for dest, packet in outgoing:
-            note = (self.key, agreement.me, packet)
+            note = (self.key, agreement.me, packet, self.name)
             at_ps = fabric.tell(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
         state = recovery_of(rank.mpi)
         state.busy_ps = max(state.busy_ps, at_ps)
@@ -267,7 +292,7 @@ class Call(Operation):
             me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
         )
         key = (comm.cid, self.number, self.round)
-        self.session = session = Session(rank, key, members, agreement, self._decided)
+        self.session = session = Session(rank, self.name, key, members, agreement, self._decided)
         recovery_of(comm.box).sessions[key] = session
         return session.enter(Ballot(flags, acked, known), at_ps)
 

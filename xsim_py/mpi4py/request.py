@@ -52,15 +52,19 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
     if any(task.is_done() for task in tasks):
         return
     operations = [task.operation for task in tasks if task.operation is not None]
-    if fiber.rank.mpi.fabric.troubled:
+    fabric = fiber.rank.mpi.fabric
+    if fabric.troubled:
         _admit_wait(operations)
-    for operation in operations:
-        operation.waiter = fiber
-    fiber.park(AnyOf(operations))
-    for operation in operations:
-        operation.waiter = None
-    if not any(operation.done for operation in operations):
-        _admit_wait(operations)
+    while True:
+        for operation in operations:
+            operation.waiter = fiber
+        fiber.park(AnyOf(operations))
+        for operation in operations:
+            operation.waiter = None
+        if any(operation.done for operation in operations):
+            return
+        for operation in operations:
+            fabric.detector.pending(operation)
 
 
 def _admit_wait(operations: Sequence[Operation]) -> None:

@@ -40,7 +40,7 @@ from .patches import Patches
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["abort_job", "body", "fail_here", "install", "kill", "leave", "stop_job", "unfinalized"]
+__all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_job", "unfinalized"]
 
 _FIRST_PID = 10_000
 _KILLED = 128 + signal.SIGKILL
@@ -65,7 +65,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
             fiber.sync()
         survivable = rank.shard.fault_tolerant and not fatal
         if message is not None and not survivable:
-            _announce(rank, fiber.clock_ps, status, message)
+            announce(rank, fiber.clock_ps, status, message)
         _ended(rank, status)
         if message is not None and not fatal:
             rank.shard.on_failure(rank, message, survivable)
@@ -134,7 +134,7 @@ def _ended(rank: Rank, status: int) -> None:
     rank.shard.finished += 1
 
 
-def _announce(rank: Rank, time_ps: int, status: int, message: str) -> None:
+def announce(rank: Rank, time_ps: int, status: int, message: str) -> None:
     """Tell the launcher that this rank ended badly: it ends the job."""
     rank.key += 1
     shard = rank.shard
@@ -168,7 +168,7 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     finish_lines(rank, time_ps)
     survivable = shard.fault_tolerant and not job
     if not survivable:
-        _announce(rank, time_ps, status, cause)
+        announce(rank, time_ps, status, cause)
     if files.active is not None:
         files.active.died(rank, time_ps)
     rank.exit_status = status
@@ -207,7 +207,7 @@ def stop_job(status: int, message: str, reason: Any) -> NoReturn:
     fiber = current.fiber
     assert fiber is not None
     fiber.sync()
-    _announce(fiber.rank, fiber.clock_ps, status, message)
+    announce(fiber.rank, fiber.clock_ps, status, message)
     fiber.park(reason)
     raise AssertionError("a rank that is kept was resumed")
 

@@ -1,0 +1,165 @@
+"""Corners of recovery: many deaths at once, calls that do not match, and what waits while something else fails."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
+from xsim_py.units import PS_PER_S
+
+# ---------------------------------------------------------------------------------------------- many deaths at once
+
+HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "1s", "mpi.detector.timeout": "2s"}
+
+
+def scattered(count: int, ranks: int) -> list[int]:
+    """Some ranks, never rank 0: in runs of several and alone."""
+    order = sorted(range(1, ranks), key=lambda rank: (rank * 37 % 61, rank))
+    return order[:count]
+
+
+@pytest.mark.parametrize(("dead", "ranks"), [(5, 8), (12, 16), (32, 64), (50, 64), (62, 64)])
+@pytest.mark.parametrize("apart_s", [0, 0.13])
+def test_every_survivor_hears_of_every_failure(dead: int, ranks: int, apart_s: float):
+    victims = scattered(dead, ranks)
+    failures = [f"rank={rank}@{1.5 + place * apart_s:.2f}s" for place, rank in enumerate(victims)]
+    result = run(lambda: time.sleep(100), ranks, overrides=HEARTBEAT, failures=failures)
+    told = learned(result)
+    alive = set(range(ranks)) - set(victims)
+    assert {(failed, rank) for failed, rank in told if rank in alive} == {(v, rank) for v in victims for rank in alive}
+
+
+@pytest.mark.parametrize(("dead", "ranks"), [(6, 8), (12, 16), (50, 64), (62, 64)])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_revocation_reaches_all_who_live(dead: int, ranks: int, shards: int):
+    """They wait for rank 0, which is alive and never sends; nothing else would wake them."""
+
+    def program() -> tuple[str, int]:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 0:
+            time.sleep(1e-3)
+            world.Revoke()
+        return attempt(world.recv, None, 0, 99)
+
+    victims = scattered(dead, ranks)
+    result = run(program, ranks, failures=[f"rank={rank}@1ms" for rank in victims], shards=shards)
+    assert result.ended == "finished"
+    assert {value[0] for rank, value in enumerate(result.values) if rank not in victims} == {"revoked"}
+
+
+def test_who_tells_the_dead_finds_out_after_the_timeout():
+    def program() -> None:
+        from mpi4py import MPI
+
+        time.sleep(1e-3)
+        if MPI.COMM_WORLD.rank == 0:
+            MPI.COMM_WORLD.Revoke()
+        time.sleep(1)
+
+    overrides = {"mpi.detector.timeout": "100us"}
+    result = run(program, 8, overrides=overrides, failures=[f"rank={rank}@0.5ms" for rank in (1, 2, 4, 6, 7)])
+    told = learned(result)
+    assert {failed for failed, rank in told if rank == 0} == {1, 2, 4, 6, 7}
+    assert told[1, 0] == (PS_PER_S // 1000 + US + 100 * US, "timeout")
+
+
+# ------------------------------------------------------------------------------------------- calls that do not match
+
+
+@pytest.mark.parametrize("overrides", [{}, {"mpi.ulfm.agree": "early_returning"}, {"mpi.ulfm.shrink": "agreement"}])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_agree_and_shrink_at_once_are_named(overrides: dict[str, str], shards: int):
+    def program() -> None:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank in (1, 2):
+            world.Agree(3)
+        else:
+            world.Shrink()
+
+    result = run(program, 5, overrides=overrides, shards=shards)
+    assert (result.ended, result.exit_status) == ("stalled", 3)
+    first = "collective mismatch on MPI_COMM_WORLD: rank 0 is in Comm.Shrink, rank 2 in Comm.Agree"
+    assert result.report.startswith(first)
+
+
+def test_agree_and_shrink_at_once_on_an_intercommunicator_are_named():
+    """They bring different numbers of flags; an early packet waits for who has not entered yet."""
+
+    def program() -> None:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        half = world.Split(world.rank % 2, world.rank)
+        both = half.Create_intercomm(0, world, 1 - world.rank % 2)
+        if world.rank == 0:
+            time.sleep(1)
+            both.Agree(1)
+        else:
+            both.Shrink()
+
+    result = run(program, 5)
+    assert "collective mismatch on a communicator of 5 ranks: rank 0 is in Comm.Agree" in result.report
+
+
+# --------------------------------------------------------------------------------- what waits while something fails
+
+
+@pytest.mark.parametrize("wait", ["wait", "waitany", "waitall", "waitsome"])
+def test_a_wildcard_receive_is_waited_for_again_in_the_instant_of_the_failure(wait: str):
+    """The failure concerns both receives: the first wait is refused, and the second begins before it has been seen."""
+
+    def program() -> Any:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 1:
+            time.sleep(1)
+        if world.rank == 2:
+            time.sleep(1e-3)
+            world.send("first", 0, 1)
+            world.send("second", 0, 2)
+        if world.rank:
+            return None
+        first, second = world.irecv(tag=1), world.irecv(tag=2)
+        said = [attempt(MPI.Request.waitany, [first, second])]
+        world.Ack_failed()
+        said.append(attempt(second.wait) if wait == "wait" else attempt(getattr(MPI.Request, wait), [second]))
+        return [*said, attempt(first.wait)]
+
+    result = run(program, 3, failures=["rank=1@5us"], overrides={"mpi.detector.timeout": "10us"})
+    second = {"wait": "second", "waitany": "(0, 'second')", "waitall": "['second']", "waitsome": "([0], ['second'])"}
+    there = 1001 * US
+    assert result.values[0] == [("pending", 15 * US), (second[wait], there), ("first", there)]
+
+
+def test_the_data_of_a_matched_message_do_not_come_on_a_revoked_communicator():
+    """The sender of a rendezvous has given up by then, and so does who has probed it before."""
+
+    def program() -> Any:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD.Dup()
+        long = bytearray(1 << 20)
+        if comm.rank == 1:
+            return attempt(comm.Send, long, 0)[0]
+        if comm.rank == 2:
+            time.sleep(1e-3)
+            comm.Revoke()
+            return None
+        message = comm.Mprobe(1)
+        time.sleep(2e-3)
+        return attempt(message.Recv, long)[0]
+
+    machine = {"network": {"latency": "1us", "eager_threshold": "1KiB"}}
+    result = run(program, 3, machine=machine)
+    assert (result.ended, result.values) == ("finished", ["revoked", "revoked", None])
+
+
+def test_a_job_that_only_sleeps_is_not_disturbed_by_the_deaths_of_others():
+    result = run(sleep_on, 4, failures=["rank=1@0s", "rank=2@0s"], overrides={"mpi.detector.type": "heartbeat"})
+    assert (result.ended, result.exit_status, result.virtual_time_s) == ("finished", 0, 10)
