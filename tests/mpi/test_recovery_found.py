@@ -118,3 +118,29 @@ def test_notices_that_a_rank_has_not_come_to_die_with_it():
     assert died_ps == 3_900_000
     assert all(message.sent_ps <= died_ps for message in result.trace.messages if message.source == 2)
     assert all(value for rank, value in enumerate(result.values) if rank != 2)
+
+
+@pytest.mark.parametrize("revoked_s", [0.5e-6, 0.7e-6, 0.9e-6, 1.1e-6, 1.3e-6])
+def test_a_send_that_waits_for_its_turn_hears_of_a_revocation(revoked_s):
+    """It was asked for before the news came, and began to wait for its partner afterwards."""
+
+    def program():
+        import time
+
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank == 1:
+            time.sleep(revoked_s)
+            world.Revoke()
+            return None
+        time.sleep(3e-6)
+        begun = world.Issend(np.zeros(8), 1)
+        try:
+            world.Ssend(np.zeros(8), 1)
+        except MPI.Exception as error:
+            return begun is not None, error.Get_error_class() == MPI.ERR_REVOKED
+        return "nobody has received it"
+
+    result = run(program, 2, machine=OVERHEADS)
+    assert (result.ended, result.values[0]) == ("finished", (True, True)), result.report
