@@ -144,3 +144,25 @@ def test_a_send_that_waits_for_its_turn_hears_of_a_revocation(revoked_s):
 
     result = run(program, 2, machine=OVERHEADS)
     assert (result.ended, result.values[0]) == ("finished", (True, True)), result.report
+
+
+def test_a_collective_in_progress_ends_with_a_rank_that_raises():
+    """As it does with one that is killed: its fiber sent on after the death."""
+
+    def program():
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        request = world.Ialltoall(np.zeros(6), np.zeros(6))
+        if world.rank == 2:
+            raise RuntimeError("an error of the program")
+        try:
+            request.Wait()
+        except MPI.Exception as error:
+            return error.Get_error_class() == MPI.ERR_PROC_FAILED
+        return "a dead rank has taken part"
+
+    result = run(program, 6, machine=OVERHEADS)
+    assert result.values == [True, True, None, True, True, True]
+    died_ps = next(mark.time_ps for mark in result.trace.marks if mark.kind == "failed")
+    assert all(message.sent_ps <= died_ps for message in result.trace.messages if message.source == 2)

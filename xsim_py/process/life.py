@@ -67,6 +67,8 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if message is not None and not survivable:
             announce(rank, fiber.clock_ps, status, message)
         _ended(rank, status)
+        if message is not None:
+            _bury(rank)
         if message is not None and not fatal:
             rank.shard.on_failure(rank, message, survivable)
 
@@ -176,12 +178,17 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     shard.finished += 1
     context.release(rank, dead=True)
     rank.private("left", lambda: rank.fiber.greenlet)
-    # The running one may be that of a non-blocking collective, and there may be more of those.
-    for each in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
-        each.abandon()
-        each.greenlet = GRAVE
+    # The running one may be that of a non-blocking collective.
+    _bury(rank, rank.fiber)
     if not job:
         shard.on_failure(rank, cause, survivable)
+
+
+def _bury(rank: Rank, *fibers: Fiber) -> None:
+    """Let none of these fibers run any more, nor those of non-blocking collectives in progress."""
+    for each in (*fibers, *(rank.extra or {}).get("fibers", ())):
+        each.abandon()
+        each.greenlet = GRAVE
 
 
 def kill(entry: tuple[Rank, str]) -> None:
