@@ -460,6 +460,8 @@ class _Run:
             limit_reached = wall_limit_s is not None and clock_s() - start_s >= wall_limit_s
             if limit_reached or self.control.stop_reason:
                 self.control.stop("wall limit")
+            if not self.shards:  # the clock may strike before there are any, or between two starts of the job
+                return
             if self.transport.size == 1:
                 self.shards[0].output.flush(self.shards[0].kernel.now_ps)
             if progress is not None:
