@@ -324,12 +324,18 @@ class _Player:
         """All bits, but one for each rank, and another that some of them clear."""
         return 0x7FFFFFFF & ~(1 << place.comm.rank) & ~((step.mask >> place.comm.rank & 1) << 20)
 
+    def acknowledge_first(self, step: Step, place: _Comm) -> None:
+        if step.how == "all acknowledge" or (step.how and step.mask >> place.comm.rank & 2):
+            self.acknowledge(place, None)
+
     def agree(self, step: Step, place: _Comm) -> None:
+        self.acknowledge_first(step, place)
         record = self.begin("Agree", place)
         record.flag = self.flag(step, place)
         self.attempt(record, place, lambda: place.comm.Agree(record.flag))
 
     def iagree(self, step: Step, place: _Comm) -> None:
+        self.acknowledge_first(step, place)
         record = self.begin("Iagree", place)
         record.flag = self.flag(step, place)
         buffer = np.array([record.flag], "i4")

@@ -100,6 +100,8 @@ def scenarios(draw: Callable[..., Any], *, most_steps: int = 24) -> Scenario:
         elif kind == "collective":
             what, long = draw(st.sampled_from(COLLECTIVES)), draw(st.booleans())
             how = draw(st.sampled_from(("", "I")))
+        elif kind in ("agree", "iagree"):
+            how = draw(st.sampled_from(("", "all acknowledge", "some acknowledge")))
         elif kind == "die":
             how = draw(st.sampled_from(("_exit", "kill", "raise")))
         slot = slots - 1 if draw(st.booleans()) else draw(st.integers(0, slots - 1))
