@@ -119,8 +119,10 @@ class Communicator:
         Whether this rank has freed it: other handles may name it still.
     outer : Communicator or None
         The one that this is a part of, such as the intercommunicator of a `local`: its errors are that one's, too.
+    failed, examined : sequence of int, int
+        Its failed members, of so many failures that the rank knows of; ask `recovery.failed_members`.
     acknowledged : int
-        How many of its failed members the program has acknowledged (see `recovery`).
+        How many of its failed members the program has acknowledged.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -135,7 +137,9 @@ class Communicator:
         "collectives",
         "context",
         "errhandler",
+        "examined",
         "fabric",
+        "failed",
         "freed",
         "groups_made",
         "info",
@@ -158,6 +162,8 @@ class Communicator:
         self.outer: Communicator | None = None
         if local is not None:
             local.outer = self
+        self.failed: tuple[int, ...] = ()
+        self.examined = 0
         self.acknowledged = 0
         self.collectives = 0
         self.children = 0

@@ -7,6 +7,7 @@ is one test of ``fabric.troubled`` in each call.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,16 +79,19 @@ def members_of(comm: Communicator) -> Sequence[int]:
     return (*groups[0], *groups[1])
 
 
-def failed_members(comm: Communicator) -> list[int]:
+def failed_members(comm: Communicator) -> Sequence[int]:
     """The members that this rank knows to have failed, in the order in which it learnt of them (MPI_Comm_get_failed).
 
     A later list begins with the earlier one.
     """
     state = comm.box.recovery
-    return [] if state is None else [rank for rank in state.known if comm.holds(rank)]
+    if state is not None and comm.examined < len(state.known):
+        comm.failed += tuple(rank for rank in islice(state.known, comm.examined, None) if comm.holds(rank))
+        comm.examined = len(state.known)
+    return comm.failed
 
 
-def acknowledged(comm: Communicator) -> list[int]:
+def acknowledged(comm: Communicator) -> Sequence[int]:
     """Those of `failed_members` that the program has acknowledged; they come first there."""
     return failed_members(comm)[: comm.acknowledged] if comm.acknowledged else []
 

@@ -138,8 +138,10 @@ class Session:
 
     def learn(self, numbers: Iterable[int]) -> None:
         """The rank has learnt of failures."""
+        if self.agreement.decision is not None:
+            return
         places = self.members.places(numbers)
-        if places and self.agreement.decision is None:
+        if places:
             now_ps = self.rank.shard.kernel.now_ps
             self._go_on(self.agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
 
@@ -149,6 +151,8 @@ class Session:
 
     def watch(self, number: int) -> None:
         """A rank has died: this is to learn of it in time if it waits for that rank."""
+        if not self.since:
+            return
         place = self.members.place(number)
         if place in self.since:
             self.rank.mpi.fabric.detector.expect(self.rank, number, self, self.since[place])
