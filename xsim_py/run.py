@@ -331,8 +331,8 @@ class _Run:
                     part.storage = self.files.rows(shard)
             return parts
         finally:
-            for shard in self.shards:
-                release(shard.ranks)
+            for shard, fabric in zip(self.shards, self.fabrics, strict=True):
+                release(fabric)
                 shard.abandon()
             context.forget()
             current.fiber = None

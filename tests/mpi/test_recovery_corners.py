@@ -1,11 +1,16 @@
 """Corners of recovery: many deaths at once, calls that do not match, and what waits while something else fails."""
 
+import gc
 import time
 from typing import Any
 
 import pytest
 
 from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
+from xsim_py.engine import Kernel
+from xsim_py.machine import Machine
+from xsim_py.mpi.detector import Detector
+from xsim_py.network import Network
 from xsim_py.units import PS_PER_S
 
 # ---------------------------------------------------------------------------------------------- many deaths at once
@@ -163,3 +168,27 @@ def test_the_data_of_a_matched_message_do_not_come_on_a_revoked_communicator():
 def test_a_job_that_only_sleeps_is_not_disturbed_by_the_deaths_of_others():
     result = run(sleep_on, 4, failures=["rank=1@0s", "rank=2@0s"], overrides={"mpi.detector.type": "heartbeat"})
     assert (result.ended, result.exit_status, result.virtual_time_s) == ("finished", 0, 10)
+
+
+# ------------------------------------------------------------------------------------------------------ what is kept
+
+
+def objects_of_a_run() -> int:
+    gc.collect()
+    return sum(isinstance(thing, Kernel | Network | Machine | Detector) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("ft", [True, False])
+def test_a_dead_rank_does_not_keep_its_whole_run(ft: bool):
+    """Its own objects must not be freed, for that would run code of the program; those of the simulator have to."""
+
+    def program() -> None:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+        MPI.COMM_WORLD.Barrier()
+
+    before = objects_of_a_run()
+    for _ in range(3):
+        assert run(program, 4, failures=["rank=1@1us"], ft=ft).aborted
+    assert objects_of_a_run() == before

@@ -168,11 +168,15 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
     return trace
 
 
-def release(ranks: Sequence[Rank]) -> None:
-    """Undo the cycles between mailboxes and communicators: Python looks for those late, if ever."""
-    for rank in ranks:
+def release(fabric: Fabric) -> None:
+    """Undo the cycles between mailboxes and communicators: Python looks for those late, if ever.
+
+    What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
+    """
+    for rank in fabric.ranks:
         if rank.mpi is not None:
             rank.mpi.world = rank.mpi.self_comm = None
+    vars(fabric).clear()
 
 
 def _waiting(rank: Rank, program: Program) -> Waiting:
