@@ -17,7 +17,6 @@ of greenlets if the receiver waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 from zlib import crc32
@@ -31,6 +30,7 @@ from .state import Grave, Mailbox
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
@@ -57,7 +57,8 @@ __all__ = [
 STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 """Send modes; a ready send is a standard one."""
 
-_LOG_FULL = 1 << 20
+_LOG_FULL = 3 << 16
+_blank = object.__new__
 
 
 class Settings(NamedTuple):
@@ -122,7 +123,7 @@ class Fabric:
         self.shard = shard
         shard.fabric = self
         self.kernel = shard.kernel
-        self.queue: list[Any] = shard.kernel._queue
+        self.due = shard.kernel.due
         self.ranks = shard.ranks
         self.first = shard.first
         self.end = shard.end
@@ -169,7 +170,7 @@ class Fabric:
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
         shard = self.shard
         if shard.first <= message.to < shard.end:
-            heappush(self.queue, (arrival, key, self.deliver, message))
+            self.kernel.post(arrival, key, self.deliver, message)
         else:
             shard.post_to(message.to, arrival, key, "message", message)
 
@@ -227,8 +228,7 @@ class Fabric:
         rank.mpi.background -= 1
         start_ps = max(at_ps, rank.nic_free_ps)
         rank.nic_free_ps = start_ps + busy_ps
-        self.tally.log.append(rank.number << 32 | message.to)
-        self.tally.log.append(message.size_bytes)
+        self.tally.log += (rank.number, message.to, message.size_bytes)
         self.launch(rank, message, start_ps, wire_ps, latency_ps)
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
@@ -241,36 +241,35 @@ class Fabric:
 
     def _deliver(self, message: Message) -> None:
         """An envelope has arrived: match it or keep it."""
-        rank = self.ranks[message.to - self.first]
-        self.digest += hash(
-            (message.arrival_ps, message.to, message.source, message.tag, message.size_bytes, message.check)
-        )
+        to, source, tag, arrival = message.to, message.source, message.tag, message.arrival_ps
+        rank = self.ranks[to - self.first]
+        self.digest += hash((arrival, to, source, tag, message.size_bytes, message.check))
         box: Mailbox = rank.mpi or self.open(rank)
         cid = message.cid
-        if cid == 0:
-            if message.kind != NOTICE:
-                self._rendezvous_data(box, message)
-            elif type(box) is not Grave:
-                self.notices[message.tag](rank, message)
-            elif message.tag in self.returned:
-                self.detector.give_back(rank, message)
-            return
         operation = box.lone
         if (
             operation is not None
             and operation.cid == cid
-            and operation.source == message.source
-            and operation.tag in (message.tag, ANY_TAG)
+            and operation.source == source
+            and (operation.tag == tag or operation.tag == ANY_TAG)
         ):
             # Hot path: what `match` does where this is the only receive that is posted.
             box.lone = None
+        elif cid == 0:
+            if message.kind != NOTICE:
+                self._rendezvous_data(box, message)
+            elif type(box) is not Grave:
+                self.notices[tag](rank, message)
+            elif tag in self.returned:
+                self.detector.give_back(rank, message)
+            return
         else:
             operation = box.match(message)
         if operation is None:
             box.keep(message)
         elif message.kind == EAGER:
             operation.message = message
-            operation.time_ps = message.arrival_ps
+            operation.time_ps = arrival
             operation.overhead_ps = message.overhead_ps
             operation.done = True
             waiter = operation.waiter
@@ -280,7 +279,7 @@ class Fabric:
             elif operation.detached is not None:
                 operation.detached(message)
         else:
-            self.matched(rank, operation, message, max(message.arrival_ps, operation.post_ps))
+            self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
     def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
         """A receive and an envelope have found each other at `when_ps`. True to the protocol of the envelope."""
@@ -294,7 +293,7 @@ class Fabric:
                     operation.complete()
                     return
             box: Mailbox = rank.mpi
-            box.tickets[message.origin, message.ticket] = operation
+            box.await_data(message.origin, message.ticket, operation)
             self.answer(rank, message, "cts", when_ps)
             return
         if message.kind == SYNCHRONOUS:
@@ -344,11 +343,12 @@ def start_send(
     cid: int,
     mode: int,
     name: str,
-    *,
     check: bool,
     note: Any = None,
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
+
+    Hot path: call it without names of arguments, which take Python longer.
 
     Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
     """
@@ -371,36 +371,64 @@ def start_send(
     if rank.nic_free_ps > start:
         start = rank.nic_free_ps
     log = fabric.tally.log
-    log.append(rank.number << 32 | to)
+    log.append(rank.number)
+    log.append(to)
     log.append(size)
     if len(log) >= _LOG_FULL:
         fabric.tally.add_up()
     crc = crc32(data) if check else 0
     if eager and mode != SYNC_MODE:
         rank.nic_free_ps = start + busy_ps
-        arrival = start + wire_ps + latency_ps
-        message = Message(cid, comm.me, tag, data, size, EAGER, arrival, receive_ps, to, rank.number, 0, crc, note)
+        # Hot path: what `Message(...)` does, in half the time.
+        message = _blank(Message)
+        message.cid = cid
+        message.source = comm.me
+        message.tag = tag
+        message.data = data
+        message.size_bytes = size
+        message.kind = EAGER
+        message.arrival_ps = arrival = start + wire_ps + latency_ps
+        message.overhead_ps = receive_ps
+        message.to = to
+        message.origin = rank.number
+        message.ticket = 0
+        message.check = crc
+        message.note = note
         if fabric.first <= to < fabric.inline_end:
             # Hot path: what `launch` does where nothing is in the way.
             rank.key = key = rank.key + 1
-            heappush(fabric.queue, (arrival, key, fabric.deliver, message))
+            there = fabric.due.get(arrival)
+            if there is not None:
+                there.append((key, fabric.deliver, message))
+            else:
+                fabric.kernel.post(arrival, key, fabric.deliver, message)
         else:
             fabric.launch(rank, message, start, wire_ps, latency_ps)
         return None
     send = Send(comm, dest, tag, data, name, fiber.clock_ps)
     send.note = note
     send.buffered = mode == BUFFERED_MODE
-    box.register(send)
+    _start_with_answer(fiber, send, cid, start, crc)
+    return None if mode == BUFFERED_MODE else send
+
+
+def _start_with_answer(fiber: Fiber, send: Send, cid: int, start_ps: int, crc: int) -> None:
+    """Let the envelope of a send leave that waits for an answer: by rendezvous, or synchronous."""
+    comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
+    fabric = comm.fabric
+    size = len(data)
+    _, wire_ps, busy_ps, latency_ps, receive_ps, eager = fabric.link(rank.number, to).times(size)
+    comm.box.register(send)
     if eager:
-        rank.nic_free_ps = start + busy_ps
+        rank.nic_free_ps = start_ps + busy_ps
         kind = SYNCHRONOUS
     else:
         kind, data, wire_ps = RENDEZVOUS, b"", 0
-    message = Message(cid, comm.me, tag, data, size, kind, 0, receive_ps, to, rank.number, send.ticket, crc, note)
-    fabric.launch(rank, message, start, wire_ps, latency_ps)
+    ticket = send.ticket
+    message = Message(cid, comm.me, send.tag, data, size, kind, 0, receive_ps, to, rank.number, ticket, crc, send.note)
+    fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
     if fabric.troubled:
         fabric.detector.watch(send)
-    return None if mode == BUFFERED_MODE else send
 
 
 def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
@@ -414,7 +442,7 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     if fabric.troubled:
         fabric.detector.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
     operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
-    message = box.take(cid, source, tag)
+    message = box.take(cid, source, tag) if box.unexpected else None
     if message is None:
         box.post(operation)
     elif message.kind == EAGER:
@@ -436,31 +464,49 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
+    fabric = comm.fabric
     message = None
-    if comm.fabric.troubled:
-        comm.fabric.detector.admit_receive(comm, source, note)
+    if fabric.troubled:
+        fabric.detector.admit_receive(comm, source, note)
     if box.unexpected:
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
             fiber.clock_ps += message.overhead_ps
             return message
-    operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
+    operation = box.spare
+    if operation is None:
+        operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
+    else:
+        # Hot path: the one of this rank's last blocking receive again, which nobody else knows any more.
+        box.spare = None
+        operation.done = False
+        operation.comm = comm
+        operation.cid = cid
+        operation.source = source
+        operation.tag = tag
+        operation.post_ps = fiber.clock_ps
+        operation.name = name
+        operation.note = note
     if message is not None:
-        comm.fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+        fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
     else:
         box.post(operation)
     if not operation.done:
-        if comm.fabric.troubled:
-            comm.fabric.detector.watch(operation)
+        if fabric.troubled:
+            fabric.detector.watch(operation)
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
     if message is None or operation.error is not None:  # an envelope without its data is no message
-        comm.fabric.detector.give_up(operation)
-    if message.arrival_ps > fiber.clock_ps:
-        comm.fabric.tally.waited_ps[comm.box.place] += message.arrival_ps - fiber.clock_ps
-        fiber.clock_ps = message.arrival_ps
-    fiber.clock_ps += message.overhead_ps
+        fabric.detector.give_up(operation)
+    if not fabric.troubled:  # else it may be watched still
+        operation.message = operation.comm = None  # type: ignore[assignment]
+        box.spare = operation
+    arrival, clock = message.arrival_ps, fiber.clock_ps
+    if arrival > clock:
+        fabric.tally.waited_ps[box.place] += arrival - clock
+        clock = arrival
+    fiber.clock_ps = clock + message.overhead_ps
     return message
 
 

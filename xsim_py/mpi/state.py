@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["Grave", "Mailbox", "Probe"]
 
 
+class _NoTable(dict[Any, Any]):
+    """What all mailboxes have in the place of tables that they have not needed yet: one object instead of thousands."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("this table belongs to all mailboxes: put one of its own in its place first")
+
+
+_NO_TABLE = _NoTable()
+
+
 class Probe:
     """A fiber that waits for a message to arrive; who has parked it takes it out of the mailbox, or leaves it there."""
 
@@ -80,6 +92,8 @@ class Mailbox:
         What sends beside the program's own fiber: other fibers, and notices that are to leave soon.
     recovery : Recovery or None
         What the rank knows of failures, made when it first learns of one.
+    spare : Receive or None
+        That of the last blocking receive, to be used again.
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
@@ -97,6 +111,7 @@ class Mailbox:
         "recovery",
         "self_comm",
         "sends",
+        "spare",
         "ticket",
         "tickets",
         "unexpected",
@@ -108,13 +123,14 @@ class Mailbox:
         self.rank = rank
         self.fabric = fabric
         self.lone: Receive | None = None
-        self.posted: dict[tuple[int, int], Any] = {}
+        self.spare: Receive | None = None
+        self.posted: dict[tuple[int, int], Any] = _NO_TABLE
         self.posted_any: dict[int, deque[Receive]] | None = None
-        self.unexpected: dict[tuple[int, int], Any] = {}
+        self.unexpected: dict[tuple[int, int], Any] = _NO_TABLE
         self.wild: dict[int, deque[Message]] | None = None
         self.probes: list[Probe] | None = None
-        self.tickets: dict[tuple[int, int], Receive] = {}
-        self.sends: dict[int, Send] = {}
+        self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
+        self.sends: dict[int, Send] = _NO_TABLE
         self.place = rank.number - fabric.first
         self.ticket = 0
         self.world: Communicator | None = None
@@ -133,9 +149,17 @@ class Mailbox:
 
     def register(self, send: Send) -> None:
         """Give a send that waits for an answer its ticket."""
+        if self.sends is _NO_TABLE:
+            self.sends = {}
         self.ticket += 1
         send.ticket = self.ticket
         self.sends[self.ticket] = send
+
+    def await_data(self, origin: int, ticket: int, operation: Receive) -> None:
+        """Note who takes the data of a rendezvous."""
+        if self.tickets is _NO_TABLE:
+            self.tickets = {}
+        self.tickets[origin, ticket] = operation
 
     # ------------------------------------------------------------------------------ what waits for other ranks
 
@@ -173,8 +197,11 @@ class Mailbox:
             self.lone = operation
             return
         else:
+            if self.posted is _NO_TABLE:
+                self.posted = {}
             _append(self.posted, (operation.cid, operation.source), operation)
-        self._not_alone()
+        if self.lone is not None:
+            self._not_alone()
 
     def _not_alone(self) -> None:
         """Move the lone receive to the others, in front of those that were posted after it."""
@@ -182,16 +209,24 @@ class Mailbox:
         if lone is None:
             return
         self.lone = None
+        if self.posted is _NO_TABLE:
+            self.posted = {}
         key = (lone.cid, lone.source)
         later = self.posted.pop(key, None)
         self.posted[key] = lone if later is None else deque((lone, *_entries(later)))
 
     def match(self, message: Message) -> Receive | None:
         """The receive that takes an arriving message: of those that fit, the one posted first."""
-        self._not_alone()
+        if self.lone is not None:
+            self._not_alone()
         key = (message.cid, message.source)
         if self.posted_any is not None and message.cid in self.posted_any:
             return self._match_with_wildcards(message, key)
+        entry = self.posted.get(key)
+        if type(entry) is Receive and (entry.tag == message.tag or entry.tag == ANY_TAG):
+            # Hot path: what is below does where there is one receive for this source.
+            del self.posted[key]
+            return entry
         for operation in _entries(self.posted.get(key)):
             if operation.tag in (message.tag, ANY_TAG):
                 _remove(self.posted, key, operation)
@@ -238,6 +273,8 @@ class Mailbox:
         fabric = self.fabric
         fabric.serial = message.serial = fabric.serial + 1
         message.taken = False
+        if self.unexpected is _NO_TABLE:
+            self.unexpected = {}
         _append(self.unexpected, (message.cid, message.source), message)
         if self.wild is not None and message.cid in self.wild:
             self.wild[message.cid].append(message)

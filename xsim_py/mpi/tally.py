@@ -1,8 +1,8 @@
 """How many messages and bytes each rank sent, and to whom.
 
 Counting in an attribute of each rank costs a few cache misses a message when there are many ranks, for every count is
-an object somewhere in memory. So a send is written to a log, two numbers at the end of an array, and the log is added
-up by numpy when it is full.
+an object somewhere in memory. So a send is written to a log, three numbers at the end of a list, and the log is added
+up by numpy when it is long.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Tally:
 
     Attributes
     ----------
-    log : array
-        For each send ``origin << 32 | destination``, then its size in bytes; call `add_up` when it gets long.
+    log : list of int
+        For each send its origin, its destination and its size in bytes; call `add_up` when it gets long.
     waited_ps : array
         How long each rank has waited for messages; floats, as a sum of integers could outgrow 64 bits.
     """
 
     def __init__(self, block: range, *, pairs: bool) -> None:
-        self.log = array("q")
+        self.log: list[int] = []
         self.waited_ps = array("d", bytes(8 * len(block)))
         self._block = block
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
@@ -48,14 +48,15 @@ class Tally:
         """Empty the log into the totals."""
         if not self.log:
             return
-        entries = np.array(self.log, np.int64).reshape(-1, 2)
-        del self.log[:]
-        ends, sizes = entries[:, 0], entries[:, 1]
-        origins = (ends >> 32) - self._block.start
+        entries = np.array(array("q", self.log)).reshape(-1, 3)
+        self.log.clear()
+        senders, sizes = entries[:, 0], entries[:, 2]
+        origins = senders - self._block.start
         self._messages += np.bincount(origins, minlength=len(self._block))
         np.add.at(self._bytes, origins, sizes)
         if self._pairs is not None:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
+            ends = senders << 32 | entries[:, 1]
             classes = np.frexp(sizes.astype(float))[1].astype(np.int64)
             for slot, count in zip(
                 *map(_listed, np.unique(ends << _CLASS_BITS | classes, return_counts=True)), strict=True

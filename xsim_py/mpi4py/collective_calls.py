@@ -147,7 +147,8 @@ def fold_of(op: Op, datatype: Type) -> Fold:
     """An operation on the elements of a message."""
     if not isinstance(op, Op):
         raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
-    return make_fold(op._impl, datatype)
+    operation = op._impl
+    return operation.folds.get(datatype) or make_fold(operation, datatype)
 
 
 def _op_name(op: Op) -> str:
@@ -186,14 +187,14 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
 def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Message]:
     """What a rank puts into a reduction, and where the result goes."""
     target = receiver(recvbuf)
-    if _in_place(comm, sendbuf):
-        return target.pack(), target
-    if type(target) is FlatMessage and type(sendbuf) is np.ndarray and sendbuf.dtype is recvbuf.dtype:
+    if type(sendbuf) is np.ndarray and type(target) is FlatMessage and sendbuf.dtype is recvbuf.dtype:
         data = packed(sendbuf)  # hot path: two arrays of one type; what is below finds the same in twice the time
         if len(data) == target.nbytes:
             if data and (sendbuf is recvbuf or sendbuf.base is not None or recvbuf.base is not None):
                 _check_apart(sendbuf, recvbuf)
             return data, target
+    if _in_place(comm, sendbuf):
+        return target.pack(), target
     source = _sender(sendbuf)
     check_same(source, target)
     if source.nbytes:

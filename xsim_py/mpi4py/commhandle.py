@@ -44,7 +44,8 @@ class CommHandle(Handle):
         if type(impl) is Communicator and not impl.freed:
             return impl
         if impl is WORLD:
-            box = current.fiber.rank.mpi if current.fiber is not None else mailbox()
+            fiber = current.fiber
+            box = fiber.rank.mpi if fiber is not None else mailbox()
             if box is None:
                 box = mailbox()
             return box.world or world(box, box.fabric.settings.ranks)

@@ -112,7 +112,7 @@ class PointToPoint(CommHandle):
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", check=True)
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True)
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
             wait(send)
@@ -363,7 +363,7 @@ def _valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tr
 def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> None:
     if not (0 <= dest < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
-    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
+    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
     if send is not None:
         wait(send)
 
@@ -374,7 +374,7 @@ def _isend(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name
         if comm.fabric.troubled:
             send = refused(comm, comm.remote[dest])
         if send is None:
-            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check=check)
+            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
     made: Request = Request._make(Task(send, None, comm))
     return made
 
@@ -402,7 +402,7 @@ def _exchange(
     """Send and receive at once, both to ranks that exist or the former to PROC_NULL."""
     send = None
     if dest != PROC_NULL:
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check=check)
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check)
     message = receive(comm, source, recvtag, comm.cid, name)
     if send is not None:
         wait(send)

@@ -1,8 +1,9 @@
 """What a rank finds in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
 
 Real processes share nothing. Here all ranks share one interpreter, so what is a process's own is swapped when the
-simulator switches ranks: three dictionary stores, and two more for each private module that the program has. What few
-programs change (`own`) is swapped only for the ranks that have changed it.
+simulator switches ranks: one dictionary store, and two more for each private module that the program has. What few
+programs change (`own`) is swapped only for the ranks that have changed it; the two lists are not swapped but looked up,
+by `own.PrivateSys`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from . import own
+from . import own  # which looks in here, at `installed`
 from .grave import keep_for_ever
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ __all__ = ["forget", "install", "installed", "release"]
 installed: Rank | None = None
 """The rank whose modules are in ``sys.modules`` now."""
 
-_outside: tuple[ModuleType, list[str], list[str]] | None = None
-_sys = sys.__dict__  # not `sys.argv = ...`, which goes through `own.PrivateSys`
+_outside: ModuleType | None = None
+_modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are slow
 
 
 def install(rank: Rank) -> None:
@@ -32,29 +33,26 @@ def install(rank: Rank) -> None:
     global installed
     previous = installed
     installed = rank
-    modules = sys.modules
     if previous is None:
         _remember()
     else:
         if previous.modules is not None:
             for name in previous.modules:
-                modules.pop(name, None)
+                _modules.pop(name, None)
         if previous.own is not None:
             own.take_back(previous.own)
     main = rank.main
     if main is not None:
-        modules["__main__"] = main
-        _sys["argv"] = rank.argv
-        _sys["path"] = rank.path
+        _modules["__main__"] = main
     if rank.modules is not None:
-        modules.update(rank.modules)
+        _modules.update(rank.modules)
     if rank.own is not None:
         own.put(rank.own)
 
 
 def _remember() -> None:
     global _outside
-    _outside = (sys.modules["__main__"], sys.argv, sys.path)
+    _outside = _modules["__main__"]
 
 
 def release(rank: Rank, *, dead: bool) -> None:
@@ -64,7 +62,7 @@ def release(rank: Rank, *, dead: bool) -> None:
     """
     if installed is rank:
         for name in rank.modules or ():
-            sys.modules.pop(name, None)
+            _modules.pop(name, None)
         own.take_back(rank.own or {})
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
@@ -76,8 +74,8 @@ def forget() -> None:
     global installed, _outside
     if installed is not None and installed.modules:
         for name in installed.modules:
-            sys.modules.pop(name, None)
+            _modules.pop(name, None)
     own.forget()
     if _outside is not None:
-        sys.modules["__main__"], _sys["argv"], _sys["path"] = _outside
+        _modules["__main__"] = _outside
     installed = _outside = None

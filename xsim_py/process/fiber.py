@@ -51,6 +51,9 @@ class Until(Parked):
 
 UNTIL = Until()
 
+_running = current.__dict__  # hot path: a store here is half of one by ``current.fiber = ...``, three a message
+_hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
+
 
 class Fiber:
     """A greenlet of a rank, and the rank's time as that greenlet knows it.
@@ -77,14 +80,16 @@ class Fiber:
 
     def start(self, body: Callable[[Fiber], None]) -> None:
         """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber."""
-        self.greenlet = greenlet(body, getcurrent())
+        global _hub
+        _hub = getcurrent()
+        self.greenlet = greenlet(body, _hub)
         self._enter(self)
 
     def park(self, reason: Any) -> None:
         """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
         self.waiting = reason
         try:
-            self.greenlet.parent.switch()  # type: ignore[union-attr]
+            _hub.switch()
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
             raise NotImplementedError(
@@ -98,13 +103,13 @@ class Fiber:
         rank = self.rank
         if context.installed is not rank:
             context.install(rank)
-        current.fiber = self
+        _running["fiber"] = self
         glet = self.greenlet
         if glet is None:  # a thread of the rank was refused to wait (see `park`), and what it waited for has come
             current.fiber = None
             return
         glet.switch()
-        current.fiber = None
+        _running["fiber"] = None
         if not glet:
             self.greenlet = None
 

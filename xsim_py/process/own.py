@@ -12,19 +12,20 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import current
+from . import context, current
 
 if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["change", "forget", "install", "put", "take_back"]
+__all__ = ["Unseen", "change", "forget", "install", "put", "take_back"]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
 )
 
 _environ: Any = os.environ
+
 
 _shared: dict[str, Any] = {}
 """What ranks that have changed nothing see, for each name that some rank has changed."""
@@ -77,8 +78,20 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
     rank.own[name] = value
 
 
+class Unseen(tuple[Any, ...]):
+    """What is in a list of `sys` that a rank has not looked at yet; shared by all ranks."""
+
+    __slots__ = ()
+
+
 class PrivateSys(ModuleType):
-    """The class of `sys` while a run lasts: an assignment in a rank holds for that rank."""
+    """The class of `sys` while a run lasts: an assignment in a rank holds for that rank.
+
+    Most ranks never look at ``sys.argv`` and ``sys.path``, so a rank gets its own when it does.
+    """
+
+    argv = property(lambda self: _list_of_rank("argv"))
+    path = property(lambda self: _list_of_rank("path"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         fiber = current.here()
@@ -86,9 +99,21 @@ class PrivateSys(ModuleType):
             rank = fiber.rank
             if rank.main is not None and name in ("argv", "path"):
                 setattr(rank, name, value)
-            else:
-                change(rank, name, getattr(self, name, None), value)
-        super().__setattr__(name, value)
+                return
+            change(rank, name, getattr(self, name, None), value)
+        self.__dict__[name] = value
+
+
+def _list_of_rank(name: str) -> Any:
+    """The list that the rank whose modules are installed has, or else the shared one; also for the rank's threads."""
+    rank = context.installed
+    if rank is None or rank.main is None:
+        return sys.__dict__[name]
+    own = getattr(rank, name)
+    if type(own) is Unseen:
+        own = list(own)
+        setattr(rank, name, own)
+    return own
 
 
 def _chdir(path: Any) -> None:

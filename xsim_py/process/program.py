@@ -15,6 +15,7 @@ from typing import Any
 
 from xsim_py.errors import ConfigError
 
+from .own import Unseen
 from .rank import Rank
 
 __all__ = ["Program"]
@@ -49,7 +50,8 @@ class Program:
         self.function: Callable[..., Any] | None = None
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
-        self.path = [str(self.folder), *sys.path]
+        self.path = Unseen((str(self.folder), *sys.path))
+        self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
 
     def _load_script(self, target: Any) -> None:
         path = Path(target)
@@ -102,9 +104,7 @@ class Program:
         if self.file is not None:
             main.__file__ = self.file
         rank.main = main
-        rank.argv = [self._argv0(), *self.args]
-        rank.path = list(self.path)
-        vars(sys).update(argv=rank.argv, path=rank.path)  # past `own.PrivateSys`: this is no change by the program
+        rank.argv, rank.path = self.argv, self.path
         sys.modules["__main__"] = main
         if self.spec is not None:
             main.__package__ = self.spec.parent

@@ -77,8 +77,8 @@ class Rank:
         self.exit_status: int | None = None
         self.ended_ps: int | None = None
         self.main: ModuleType | None = None
-        self.argv: list[str] | None = None
-        self.path: list[str] | None = None
+        self.argv: Any = None  # a list, or `own.Unseen`
+        self.path: Any = None
         self.modules: dict[str, ModuleType] | None = None
         self.mpi: Any = None
         self.own: dict[str, Any] | None = None
