@@ -71,6 +71,28 @@ def test_who_tells_the_dead_finds_out_after_the_timeout():
     assert told[1, 0] == (PS_PER_S // 1000 + US + 100 * US, "timeout")
 
 
+@pytest.mark.parametrize("algorithm", ["reliable_broadcast", "direct", "local"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_revocation_takes_a_latency_to_the_next_node_and_less_on_the_same(algorithm: str, shards: int):
+    def program() -> int:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 0:
+            MPI.COMM_WORLD.Revoke()
+        said, time_ps = attempt(MPI.COMM_WORLD.recv, None, 0, 99)
+        assert said == "revoked"
+        return time_ps
+
+    machine = {
+        "machine": {"cores_per_node": 2, "nodes": 2},
+        "network": {"latency": "5us"},
+        "same_node": {"latency": "1us"},
+    }
+    overrides = {"mpi.ulfm.revoke": algorithm, "network.bandwidth": "unlimited", "same_node.bandwidth": "unlimited"}
+    result = run(program, 4, machine=machine, overrides=overrides, shards=shards)
+    assert result.values == [0, US, 5 * US, 5 * US]
+
+
 # ------------------------------------------------------------------------------------------- calls that do not match
 
 

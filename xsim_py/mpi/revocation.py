@@ -54,7 +54,7 @@ class Revocation:
         fabric.notices[_REVOKED] = self._heard
         if algorithm == "reliable_broadcast":
             fabric.returned[_REVOKED] = self._tell_on
-        self.shard.handlers["revoked"] = self._everyone
+        self.shard.handlers["revoked"] = self._known
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
@@ -93,9 +93,7 @@ class Revocation:
         if self.algorithm != "local":
             return self._tell(rank, news, at_ps)
         if original:
-            rank.key += 1
-            when_ps = at_ps + self.shard.abort_delay_ps
-            self.shard.post_everywhere(when_ps, rank.key, "revoked", (cid, members, rank.number, at_ps))
+            self._let_know(rank, news, at_ps)
         return at_ps
 
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
@@ -123,21 +121,18 @@ class Revocation:
             note = (cid, members, dest)
             self.fabric.tell(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
-    def _everyone(self, entry: tuple[int, Sequence[int], int, int]) -> None:
-        """``local``: the same event in every shard; each member hears of it after its own latency."""
-        cid, members, revoker, at_ps = entry
-        shard = self.shard
-        if shard.number != 0:
-            shard.kernel.events -= 1
+    def _let_know(self, rank: Rank, news: News, at_ps: int) -> None:
+        """``local``: each member hears of it after its own latency, without a message."""
+        cid, members, me = news
         for place, number in enumerate(members):
-            if shard.local(number) and number != revoker:
-                rank = shard.rank(number)
+            if place != me:
                 rank.key += 1
-                when_ps = at_ps + self.fabric.link(revoker, number).times(0)[3]
-                shard.kernel.post(when_ps, rank.key, self._known, (rank, (cid, members, place)))
+                when_ps = at_ps + self.fabric.link(rank.number, number).times(0)[3]
+                self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, place)))
 
-    def _known(self, entry: tuple[Rank, News]) -> None:
-        rank, news = entry
+    def _known(self, entry: tuple[int, News]) -> None:
+        number, news = entry
+        rank = self.shard.rank(number)
         if rank.exit_status is None:
             self._accept(rank, news, self.shard.kernel.now_ps)
 
