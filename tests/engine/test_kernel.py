@@ -52,6 +52,38 @@ def test_events_of_an_event_at_the_same_time_are_run_too():
     assert seen == ["first", "second"]
 
 
+@given(st.lists(st.integers(1, 40), unique=True, max_size=20), st.lists(st.integers(41, 80), unique=True, max_size=20))
+def test_what_is_posted_for_the_same_time_comes_in_its_turn(first: list[int], later: list[int]):
+    kernel = Kernel(native_origin=0)
+    seen: list[int] = []
+    posted = iter(later)
+
+    def handler(key: int) -> None:
+        seen.append(key)
+        for another in posted:  # one from each event, and its key may be before those that are still to come
+            kernel.post(7, 2 * another - 80 + key, handler, 2 * another - 80 + key)
+            break
+
+    for key in first:
+        kernel.post(7, 100 * key, handler, 100 * key)
+    kernel.run_window(8)
+    assert seen == sorted(seen)
+    assert len(seen) == (len(first) + len(later) if first else 0)
+
+
+def test_an_event_that_raises_leaves_the_others_in_the_queue():
+    kernel = Kernel(native_origin=0)
+    seen: list[int] = []
+    kernel.post(5, 1, lambda _: 1 // 0, None)
+    kernel.post(5, 3, seen.append, 3)
+    kernel.post(5, 2, seen.append, 2)
+    with pytest.raises(ZeroDivisionError):
+        kernel.run_window(6)
+    assert kernel.next_ps() == 5
+    kernel.run_window(6)
+    assert (seen, kernel.events) == ([2, 3], 3)
+
+
 def test_stop_forgets_what_was_to_come():
     kernel = Kernel(native_origin=0)
     seen: list[int] = []

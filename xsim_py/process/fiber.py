@@ -51,7 +51,7 @@ class Until(Parked):
 
 UNTIL = Until()
 
-_running = current.__dict__  # hot path: a store here is half of one by ``current.fiber = ...``, three a message
+_running = current.__dict__  # hot path: a store here is half of one by ``current.fiber = ...``, and a message needs two
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
 
 
