@@ -136,6 +136,7 @@ def _prepare(folder: Path) -> dict[str, str]:
         (tools / name).chmod(0o755)
     return {
         **os.environ,
+        "COLUMNS": "100",  # pytest's workers may say something else
         "PATH": os.pathsep.join([str(tools), str(MPIEXEC.parent), os.environ.get("PATH", "")]),
         "PYTHONPATH": str(ROOT),
         "PYTHONUNBUFFERED": "1",  # the order of a terminal, where lines of both streams come as they are written

@@ -94,10 +94,11 @@ def test_sharing_never_makes_a_message_faster_nor_a_link_carry_two_at_once(
         # Its last byte leaves the last link one hop and one latency before it arrives.
         leaves = arrival - 3_000_000 - 100_000
         last_link = machine.topology.route(src, dst)[-1]
-        through.setdefault(last_link, []).append((leaves, network.link(src, dst).times(size_bytes)[1]))
+        enters = leaves - network.link(src, dst).times(size_bytes)[1]
+        through.setdefault(last_link, []).append((enters, leaves))
     for passed in through.values():
         passed.sort()
-        assert all(leaves - wire_ps >= before for (before, _), (leaves, wire_ps) in pairwise(passed))
+        assert all(enters >= before for (_, before), (enters, _) in pairwise(passed))
 
 
 def test_links_of_a_switch_are_shared_too() -> None:
