@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
 from xsim_py.report import Result, Table
@@ -49,7 +50,9 @@ class Attempt(NamedTuple):
         return sorted(_flat(part.failures for part in self.parts))
 
 
-def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, compute: str) -> Result:
+def assemble(
+    attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, compute: str, missed: Iterable[str] = ()
+) -> Result:
     """Join the parts of all shards.
 
     Parameters
@@ -62,6 +65,8 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, c
         Digest of what the program printed, and stored.
     compute : str
         The compute mode.
+    missed : iterable of str
+        The causes of injected failures that did not come, such as those at a call that was not made.
     """
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]
@@ -96,7 +101,7 @@ def assemble(attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, c
             *_storage_table(parts),
         ],
         report=report,
-        warnings=_warnings(parts, ended, compute),
+        warnings=[*_warnings(parts, ended, compute), *_never_came(missed, ended)],
         machine=facts["machine"],
         program=facts["program"],
     )
@@ -311,6 +316,16 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
     return warnings
+
+
+def _never_came(missed: Iterable[str], ended: str) -> list[str]:
+    """What to say of failures that were wanted: without a word a run without any would pass for one that survived."""
+    causes = [cause.removeprefix(INJECTED) for cause in dict.fromkeys(missed)]
+    if not causes or ended != "finished":
+        return []
+    more = f"; and {len(causes) - _MOST_LISTED:,} more" if len(causes) > _MOST_LISTED else ""
+    said = "; ".join(causes[:_MOST_LISTED])
+    return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
 
 
 def _unreceived(leftovers: list[Leftover], count: int) -> str:

@@ -218,6 +218,7 @@ class _Run:
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
+        self.scheduled: list[tuple[int, str]] = []  # what was written down for this start: rank and cause
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
@@ -310,10 +311,13 @@ class _Run:
         """Who is to fail from this start of the job on, at what times and at which calls."""
         if self.failures is None:
             return (), ()
+        from xsim_py.failure.schedule import INJECTED
         from xsim_py.mpi4py.watch import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
+        self.scheduled = [(rank, cause) for rank, _, cause in schedule.timed if cause.startswith(INJECTED)]
+        self.scheduled += [(site.rank, site.cause) for site in schedule.sites]
         return schedule.timed, schedule.sites
 
     def _attempt(self, lookahead_ps: int, timed: tuple[Failure, ...]) -> list[Part]:
@@ -369,7 +373,10 @@ class _Run:
                 "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             }
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
-            result = assemble(self.attempts, facts, left=left, compute=self.compute)
+            died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
+            came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
+            missed = [cause for who, cause in self.scheduled if (who, cause) not in died and cause not in came]
+            result = assemble(self.attempts, facts, left=left, compute=self.compute, missed=missed)
             if self.files is not None:
                 result.warnings += self.files.write_out()
             self.attempts.clear()  # there are cycles above it, and Python looks for those late

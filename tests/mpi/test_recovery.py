@@ -383,3 +383,17 @@ def test_non_blocking_forms_overlap_with_computation(call: str):
         result = run(program, 16)
         said = str(~0xFFFF)
     assert {value for value in result.values if value is not None} == {(1.0, said)}
+
+
+def test_an_injected_failure_that_never_comes_is_a_warning():
+    def program() -> int:
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.allreduce(1)
+
+    sites = ["rank=1 before its 2nd allreduce", "rank=2@1s", "rank=3@1us"]
+    result = run(lambda: attempt(program)[0], 4, failures=sites)
+    assert result.ended == "finished"
+    (warning,) = result.warnings
+    assert "never came" in warning
+    assert warning.endswith("rank=2@1s; rank=1 before its 2nd allreduce")

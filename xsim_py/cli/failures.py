@@ -45,7 +45,9 @@ def show_failures(args: Namespace) -> int:
     from xsim_py.config import config_hash, load_machine
     from xsim_py.failure import FailureModel
     from xsim_py.machine import Machine
+    from xsim_py.mpi.failures import detector_settings
     from xsim_py.mpi4py.watch import known_calls
+    from xsim_py.network import Network
 
     spec = load_machine(args.machine, overrides=dict(args.overrides))
     machine = Machine(spec, ranks=args.ranks)
@@ -58,6 +60,7 @@ def show_failures(args: Namespace) -> int:
         seed=args.seed,
         known_calls=known_calls(),
     )
+    detector_settings(spec, Network(spec, places=machine), machine)
     schedule = model.schedule()
     timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
     provenance = {

@@ -12,7 +12,7 @@ from xsim_py.config.entries import raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
 from xsim_py.failure.said import misfits, read_failures
-from xsim_py.failure.schedule import CallSite, Failure, Schedule
+from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
 from xsim_py.failure.statements import AtCall, Timed
 
 __all__ = ["FailureModel", "check_failures"]
@@ -75,7 +75,7 @@ class FailureModel:
         raise_all(list(misfits(said, self._components)))
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
-        self._sites = tuple(CallSite(*what, f"injected: {what}") for what in explicit if isinstance(what, AtCall))
+        self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
         self._events = sorted(event for _, event in said.events)
         self._renewals = list(self._make_renewals(said.draws, seed))
 
@@ -132,7 +132,7 @@ class FailureModel:
         """The explicit failures and, of each component, the first in the traces."""
         for what in self._timed:
             if what.time_ps > after_ps:
-                yield what.time_ps, what.level, what.number, f"injected: {what}"
+                yield what.time_ps, what.level, what.number, f"{INJECTED}{what}"
         seen = set()
         for event in self._events[bisect_left(self._events, (after_ps + 1,)) :]:
             component = (event.level, event.number)

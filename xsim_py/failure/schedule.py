@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CallSite", "Failure", "Schedule"]
+__all__ = ["INJECTED", "CallSite", "Failure", "Schedule"]
+
+INJECTED = "injected: "
+"""How the cause of a failure begins that was written down as such, and not drawn or read from a trace."""
 
 
 class Failure(NamedTuple):
