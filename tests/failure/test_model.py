@@ -94,6 +94,16 @@ def test_what_is_not_there_cannot_fail() -> None:
     assert errors("rank=1@1s", ranks=1) == ["--fail rank=1@1s: rank 1 does not exist; rank 0 is all there is"]
 
 
+def test_what_is_malformed_does_not_hide_what_does_not_exist() -> None:
+    said = errors("rank=1@-2ms", "rank=99@1ms", "node=70@1ms", "rank=3@soon")
+    assert [line.split(":")[0] for line in said] == [
+        "--fail node=70@1ms",
+        "--fail rank=1@-2ms",
+        "--fail rank=3@soon",
+        "--fail rank=99@1ms",
+    ]
+
+
 def test_nobody_dies_twice() -> None:
     said = ["rank=1@1ms", "rank=1@2ms", "node=1@5ms", "rank=3@6ms", "rank=5 before its 1st Send", "rank=5@1s"]
     assert errors(*said, "rank=5 after its 2nd Send", per_node=2) == [

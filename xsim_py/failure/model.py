@@ -69,10 +69,9 @@ class FailureModel:
         known_calls: Collection[str] | None = None,
     ) -> None:
         said = read_failures(spec, extra, known_calls)
-        raise_all(said.problems)
         self._ranks = ranks
         self._components = Components(said.levels, node_of=node_of, cores_per_node=cores_per_node)
-        raise_all(list(misfits(said, self._components)))
+        raise_all([*said.problems, *misfits(said, self._components)])
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
