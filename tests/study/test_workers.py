@@ -35,7 +35,7 @@ def test_workers_do_one_task_after_the_other():
     assert sorted(outcomes) == list(range(6))
     assert {outcome["ended"] for outcome in outcomes.values()} == {"finished"}
     assert 1 <= len({outcome["captured"]["pid"] for outcome in outcomes.values()}) <= 2
-    assert children() == before
+    assert children() <= before  # an earlier test may have left one behind that has ended since
 
 
 def test_the_run_of_a_worker_that_dies_is_the_one_to_blame():
@@ -62,7 +62,7 @@ def test_closing_ends_workers_whatever_they_do():
     with closing(do_in_workers([task(TELL), task("while True: pass")], 2)) as outcomes:
         assert next(outcomes)[0] == 0
         assert children() != before
-    assert children() == before
+    assert children() <= before  # an earlier test may have left one behind that has ended since
 
 
 def test_without_tasks_there_are_no_workers():
