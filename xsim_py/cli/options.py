@@ -19,6 +19,7 @@ __all__ = [
     "ProgramSpec",
     "add_description_options",
     "add_fail_option",
+    "add_set_option",
     "add_simulation_options",
     "assignment",
     "exit_status",
@@ -108,16 +109,21 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     add = parser.add_argument
     return [
         add("--seed", type=int, default=0, metavar="S", help="seed of every random stream (default: 0)"),
-        add(
-            "--set",
-            action="append",
-            default=[],
-            dest="overrides",
-            type=assignment,
-            metavar="PATH=VALUE",
-            help="change one entry of the machine, such as network.latency=5us; may be repeated",
-        ),
+        add_set_option(parser, of="the machine"),
     ]
+
+
+def add_set_option(parser: ArgumentParser, *, of: str) -> Action:
+    """Add the option that changes entries of a description, and return it."""
+    return parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        type=assignment,
+        metavar="PATH=VALUE",
+        help=f"change one entry of {of}, such as network.latency=5us; may be repeated",
+    )
 
 
 def add_fail_option(parser: ArgumentParser) -> Action:

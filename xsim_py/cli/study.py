@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import assignment, positive
+from xsim_py.cli.options import add_set_option, positive
 from xsim_py.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -52,15 +52,7 @@ def add_study_parser(commands: Any) -> None:
         metavar="CONDITION",
         help="of the combinations, run those with for example ranks<=64, machine=gige,shmem; may be repeated",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        dest="overrides",
-        type=assignment,
-        metavar="PATH=VALUE",
-        help="change one entry of every machine, such as network.latency=5us; may be repeated",
-    )
+    add_set_option(parser, of="every machine")
     add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
     add("--fresh", action="store_true", help="forget the results that are there, and start over")
     add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")

@@ -28,7 +28,7 @@ from . import constants as c
 from . import errors
 from .constants import ANY_SOURCE
 from .message import Message, Operation, Receive, Send
-from .recovery import failed_members, recovery_of
+from .recovery import failed_members, recovery_of, revoked_error
 from .spread import next_place, spread
 from .state import Grave
 
@@ -262,7 +262,7 @@ class Detector:
         failing = [op for op in rank.mpi.pending() if any(op.concerns(number) for number in fresh)]
         for session in list(state.sessions.values()):
             session.learn(fresh)
-        self.fail(rank, failing, lambda operation: self._failure(operation))
+        self.fail(rank, failing, self._failure)
 
     def fail(self, rank: Rank, operations: list[Any], error_of: Any) -> None:
         """End operations with an error, and then let those who wait for them go on, in order.
@@ -315,7 +315,7 @@ class Detector:
             return None
         whole = comm.outer or comm
         if whole.cid in state.revoked:
-            return errors.error(c.ERR_REVOKED, f"{whole.label()} has been revoked")
+            return revoked_error(whole)
         if not state.known:
             return None
         if collective:

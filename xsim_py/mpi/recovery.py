@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from . import constants as c
+from . import errors
+
 if TYPE_CHECKING:
     from .comm import Communicator
     from .state import Mailbox
@@ -22,6 +25,7 @@ __all__ = [
     "is_revoked",
     "members_of",
     "recovery_of",
+    "revoked_error",
 ]
 
 
@@ -34,8 +38,8 @@ class Recovery:
         The failed ranks that it knows of, in the order in which it learnt of them: when, and how.
     spread : set of int
         Those of whom it has told others (heartbeat); an agreement tells of a failure without that.
-    revoked : dict of int to tuple
-        The communicators that it knows to be revoked: members, and its own place among them.
+    revoked : set of int
+        The communicators that it knows to be revoked.
     sessions : dict
         Agreements, by communicator, number on it, and round.
     early : dict
@@ -53,7 +57,7 @@ class Recovery:
     def __init__(self) -> None:
         self.known: dict[int, tuple[int, str]] = {}
         self.spread: set[int] = set()
-        self.revoked: dict[int, tuple[Sequence[int], int]] = {}
+        self.revoked: set[int] = set()
         self.sessions: dict[tuple[int, int, int], Any] = {}
         self.early: dict[tuple[int, int, int], list[tuple[int, Any, str]]] = {}
         self.entered: dict[int, int] = {}
@@ -108,3 +112,8 @@ def is_revoked(comm: Communicator) -> bool:
     """Whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
     state = comm.box.recovery
     return state is not None and (comm.outer or comm).cid in state.revoked
+
+
+def revoked_error(comm: Communicator) -> errors.Exception:
+    """What a call or an operation on a revoked communicator ends with."""
+    return errors.error(c.ERR_REVOKED, f"{(comm.outer or comm).label()} has been revoked")

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from xsim_py.process import current
 
-from . import constants as c
-from . import errors
 from .message import Message
-from .recovery import members_of, recovery_of
+from .recovery import members_of, recovery_of, revoked_error
 from .spread import next_place, spread
 
 if TYPE_CHECKING:
@@ -83,8 +81,8 @@ class Revocation:
     def _note(self, rank: Rank, news: News, at_ps: int, *, original: bool) -> int:
         """A rank knows from now on, and tells others; when it has told them."""
         fabric = self.fabric
-        cid, members, me = news
-        recovery_of(rank.mpi).revoked[cid] = (members, me)
+        cid, members, _ = news
+        recovery_of(rank.mpi).revoked.add(cid)
         fabric.troubled = True
         now_ps = self.shard.kernel.now_ps
         fabric.digest += hash((now_ps, rank.number, cid))
@@ -135,9 +133,3 @@ class Revocation:
         rank = self.shard.rank(number)
         if rank.exit_status is None:
             self._accept(rank, news, self.shard.kernel.now_ps)
-
-
-def revoked_error(comm: Communicator) -> errors.Exception:
-    """What an operation on a revoked communicator ends with."""
-    whole = comm.outer or comm
-    return errors.error(c.ERR_REVOKED, f"{whole.label()} has been revoked")

@@ -66,7 +66,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
         survivable = rank.shard.fault_tolerant and not fatal
         if message is not None and not survivable:
             announce(rank, fiber.clock_ps, status, message)
-        _ended(rank, status)
+        _ended(rank, fiber.clock_ps, status)
         if message is not None:
             _bury(rank)
         if message is not None and not fatal:
@@ -130,9 +130,9 @@ def _call_hook(rank: Rank, error: BaseException) -> None:
         report(error)
 
 
-def _ended(rank: Rank, status: int) -> None:
+def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.exit_status = status
-    rank.ended_ps = rank.fiber.clock_ps
+    rank.ended_ps = time_ps
     rank.shard.finished += 1
 
 
@@ -173,9 +173,7 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
         announce(rank, time_ps, status, cause)
     if files.active is not None:
         files.active.died(rank, time_ps)
-    rank.exit_status = status
-    rank.ended_ps = time_ps
-    shard.finished += 1
+    _ended(rank, time_ps, status)
     context.release(rank, dead=True)
     rank.private("left", lambda: rank.fiber.greenlet)
     # The running one may be that of a non-blocking collective.

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, MARKERS, tidy
+from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,11 +70,7 @@ class Chart:
         ConfigError
             When matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
-        figure = Figure(figsize=(7.2, 4.6), dpi=150, layout="constrained")
+        figure = new_figure(7.2, 4.6)
         axes = figure.subplots()
         for line in self.lines:
             self._draw_line(axes, line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, MARKERS, tidy, time_scale
+from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, tidy, time_scale
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -97,12 +97,8 @@ class Comparison:
         ConfigError
             When matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
         panels = 1 if len(self.sizes) == 1 else 2
-        figure = Figure(figsize=(5.6 * panels, 4.2), dpi=150, layout="constrained")
+        figure = new_figure(5.6 * panels, 4.2)
         axes = figure.subplots(1, panels, squeeze=False)[0]
         self._draw_bars(axes[0])
         if panels == 2:

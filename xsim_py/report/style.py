@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xsim_py.errors import ConfigError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "MARKERS", "tidy", "time_scale"]
+__all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "tidy", "time_scale"]
 
 # Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
 INK = "#333333"
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty picture of that many inches.
+
+    Raises
+    ------
+    ConfigError
+        When matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def time_scale(time_s: float) -> tuple[float, str]:

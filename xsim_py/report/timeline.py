@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, time_scale
+from xsim_py.report.style import COLOURS, INK, new_figure, time_scale
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
@@ -127,11 +127,9 @@ class Timeline:
             When the name ends with something else, or matplotlib is not installed.
         """
         check_picture(target)
-        from matplotlib.figure import Figure
-
         each, rows = self._row_of(_MOST_ROWS_DRAWN)
         height = min(max(1.6 + 0.32 * rows, 2.6), 8.0)
-        figure = Figure(figsize=(10, height), dpi=150, layout="constrained")
+        figure = new_figure(10, height)
         axes = figure.subplots()
         scale, unit = time_scale(self._end_ps / PS_PER_S)
         factor = scale / PS_PER_S
@@ -249,11 +247,7 @@ def check_picture(target: str | Path) -> None:
     """
     if Path(target).suffix.lower() not in PICTURES:
         raise ConfigError(f"{target}: the name of a picture ends with {', '.join(PICTURES[:-1])} or {PICTURES[-1]}")
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
-    assert matplotlib.figure
+    new_figure(1, 1)  # now, and not after an hour's run
 
 
 def _longest(names: list[str], times: NDArray[np.float64]) -> list[str]:
