@@ -1,0 +1,345 @@
+"""One node's part in a fault-tolerant tree collective: what every set of rules has in common.
+
+The paper's Algorithms 1, 2, 4 and 5 without the tree: a queue with priorities, receipts, questions whether somebody is
+alive, and the time limits for their answers. What a node sends along the tree, and what it does about a death, is up to the
+subclasses (Algorithm 3 and "Data Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
+
+A node knows neither network nor clock. Its driver tells it the time, in ticks (steps of the formal model, picoseconds on
+the simulated MPI), brings what has arrived (`Node.deliver`) and who has died (`Node.died`), and asks it to do one thing
+(`Node.act`). A driver that asks no sooner than at `Node.wake` misses nothing.
+
+A node is told of a death by its driver, which knows whether somebody who does not answer is dead or slow: the paper assumes
+that time limits are long enough, and nothing here would be right if a living node were taken for dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["ACK", "ANY", "DATA", "KEEPALIVE", "ORDERS", "Contact", "Limits", "Node", "Packet", "Send", "Take"]
+
+DATA, KEEPALIVE, ACK = range(3)
+"""The paper's three kinds of message: a value, the question whether the receiver is alive, and the receipt for either."""
+
+ANY = 0
+"""The service distance that every contact has."""
+
+_NOBODY: frozenset[int] = frozenset()
+
+
+class Packet(NamedTuple):
+    """A message.
+
+    Attributes
+    ----------
+    kind : int
+        `DATA`, `KEEPALIVE` or `ACK`.
+    source : int
+        The sender.
+    distance : int
+        Between sender and receiver in the tree, as the sender sees it.
+    value : object
+        Of `DATA`, what is passed on.
+    dead : frozenset of int
+        Whom the sender knows to be dead.
+    """
+
+    kind: int
+    source: int
+    distance: int
+    value: Any = None
+    dead: frozenset[int] = _NOBODY
+
+
+class Send(NamedTuple):
+    """An action: a message leaves."""
+
+    dest: int
+    packet: Packet
+
+
+class Take(NamedTuple):
+    """An action: a message has been taken from the queue."""
+
+    packet: Packet
+
+
+class Limits(Protocol):
+    """How long to wait, in ticks; see `trees.Timing`."""
+
+    def timeout(self, node: int, distance: int) -> int:
+        """After how long a node at a distance that has not answered counts as dead."""
+
+    def eta_sub(self, node: int) -> int:
+        """When the values of all its children should have arrived at a node, counted from the start."""
+
+    def eta_full(self, node: int) -> int:
+        """When the result should have arrived at a node, counted from the start."""
+
+
+class Contact:
+    """What a node remembers of another.
+
+    Attributes
+    ----------
+    distance : int
+        Between the two in the tree.
+    sent : int
+        When DATA or KEEPALIVE was last sent there; -1: never.
+    until : int
+        Until when an answer to that is awaited; -1: none is.
+    heard : bool
+        Whether anything has come from there.
+    owed : bool
+        Whether it is to have a receipt.
+    """
+
+    __slots__ = ("distance", "heard", "owed", "sent", "until")
+
+    def __init__(self, distance: int) -> None:
+        self.distance = distance
+        self.sent = -1
+        self.until = -1
+        self.heard = False
+        self.owed = False
+
+
+class Node:
+    """One node's part in one operation.
+
+    Parameters
+    ----------
+    me : int
+        Its number.
+    limits : Limits
+        Time limits, in ticks.
+    order : str
+        One of `ORDERS`: what comes first when nothing can be sent along the tree.
+    service : callable
+        ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
+    start : int
+        When the operation begins for the first node; expected times of arrival count from there.
+
+    Attributes
+    ----------
+    entered : bool
+        Whether it has begun the operation itself (appendix B).
+    dead : frozenset of int
+        Whom it knows to be dead.
+    contacts : dict of int to Contact
+        Whom it deals with, in the order in which it turns to them.
+    finish_time : int
+        When it first found that it had nothing left to send; -1: not yet.
+    longest_queue : int
+        The most messages that were ever delivered and not yet taken.
+    """
+
+    __slots__ = (
+        "_order",
+        "_queues",
+        "_service",
+        "contacts",
+        "dead",
+        "entered",
+        "finish_time",
+        "limits",
+        "longest_queue",
+        "me",
+        "queue_length",
+        "start",
+    )
+
+    def __init__(
+        self, me: int, limits: Limits, *, order: str, service: Callable[[int, int], int], start: int = 0
+    ) -> None:
+        self.me = me
+        self.limits = limits
+        self.start = start
+        self.entered = False
+        self.dead = _NOBODY
+        self.contacts: dict[int, Contact] = {}
+        self.finish_time = -1
+        self.queue_length = 0
+        self.longest_queue = 0
+        self._order = ORDERS[order]
+        self._service = service
+        self._queues: tuple[list[Packet], list[Packet], list[Packet]] = ([], [], [])
+
+    # ------------------------------------------------------------------------------------ what subclasses decide
+
+    def traverse(self, now: int) -> tuple[int, Any] | None:
+        """Whom to send what value next along the tree (Algorithm 3); None: nothing can be sent now."""
+        raise NotImplementedError
+
+    def take(self, packet: Packet, contact: Contact, now: int) -> None:
+        """Handle what has been taken from the queue; its contact has been brought up to date already."""
+        raise NotImplementedError
+
+    def suspects(self) -> Iterable[tuple[int, int]]:
+        """Who is to be asked whether it is alive, and from which time on, in order (Algorithm 4, lines 18 to 21)."""
+        raise NotImplementedError
+
+    def died(self, other: int, now: int) -> None:
+        """Hear that a node is dead."""
+        raise NotImplementedError
+
+    def distance(self, other: int) -> int:
+        """How far another node is in the tree, at least 1."""
+        raise NotImplementedError
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has nothing left to do but to answer others."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------- what drivers call
+
+    def enter(self, now: int) -> None:
+        """Begin the operation."""
+        self.entered = True
+
+    def deliver(self, packet: Packet, now: int) -> None:
+        """Put a message that has arrived into the queue."""
+        self._queues[packet.kind].append(packet)
+        self.queue_length += 1
+        if self.queue_length > self.longest_queue:
+            self.longest_queue = self.queue_length
+
+    def act(self, now: int) -> Send | Take | None:
+        """Do at most one thing (one round of Algorithm 1)."""
+        if self.entered:
+            sending = self.traverse(now)
+            if sending is not None:
+                return self._send(DATA, *sending, now)
+            if self.finish_time < 0 and self.finished:
+                self.finish_time = now
+        if not self._has_work(now):
+            return None
+        preferred = self._service(self.me, now)
+        for distance in (preferred, ANY) if preferred != ANY else (ANY,):
+            for task in self._order:
+                done = task(self, distance, now)
+                if done is not None:
+                    return done
+        return None
+
+    def wake(self, now: int) -> int | None:
+        """The earliest time from `now` on at which there is something to do if nothing more arrives; None: never.
+
+        It may be too early, and never is too late.
+        """
+        if self.queue_length or any(contact.owed for contact in self.contacts.values()):
+            return now
+        if not self.entered:
+            return None
+        if self.can_send() or (self.finish_time < 0 and self.finished):
+            return now
+        due = [self._due(self.contact(other), other, since) for other, since in self.suspects()]
+        return max(now, min(due)) if due else None
+
+    def can_send(self) -> bool:
+        """Whether `traverse` has something to send."""
+        raise NotImplementedError
+
+    def overdue(self, now: int) -> list[int]:
+        """Who has not answered in time; a driver without an oracle looks whether they are dead, and says so by `died`.
+
+        They are named once: whoever lives will be asked again.
+        """
+        late = [other for other, contact in self.contacts.items() if 0 <= contact.until <= now]
+        for other in late:
+            self.contacts[other].until = -1
+        return late
+
+    def deadline(self) -> int | None:
+        """When somebody will be `overdue`."""
+        return min((contact.until for contact in self.contacts.values() if contact.until >= 0), default=None)
+
+    # -------------------------------------------------------------------------------------- what it does itself
+
+    def contact(self, other: int) -> Contact:
+        """What is remembered of another node, made on first use."""
+        known = self.contacts.get(other)
+        if known is None:
+            known = self.contacts[other] = Contact(self.distance(other))
+        return known
+
+    def timeout(self, other: int) -> int:
+        """After how many ticks without an answer another node counts as dead."""
+        return self.limits.timeout(other, self.contact(other).distance)
+
+    def _due(self, contact: Contact, other: int, since: int) -> int:
+        """From when on a suspect is to be asked whether it is alive."""
+        if contact.until >= 0:
+            since = max(since, contact.until + 1)
+        if contact.heard and contact.sent >= 0:
+            patience = max(self.timeout(other), self.limits.timeout(self.me, contact.distance))
+            since = max(since, contact.sent + patience + 1)
+        return since
+
+    def _has_work(self, now: int) -> bool:
+        """Whether one of the tasks would do something: most nodes have nothing to do most of the time."""
+        return bool(self.queue_length) or self.wake(now) == now
+
+    def _send(self, kind: int, dest: int, value: Any, now: int) -> Send:
+        contact = self.contact(dest)
+        contact.owed = False
+        if kind != ACK:
+            contact.sent = now
+            contact.until = now + self.timeout(dest)
+        return Send(dest, Packet(kind, self.me, contact.distance, value, self.dead))
+
+    def _take(self, kind: int, distance: int, now: int) -> Take | None:
+        """Take the first message of a kind that has come from a distance."""
+        queue = self._queues[kind]
+        for place, packet in enumerate(queue):
+            if distance in (ANY, packet.distance):
+                del queue[place]
+                self.queue_length -= 1
+                if packet.source not in self.dead:
+                    contact = self.contact(packet.source)
+                    contact.heard = True
+                    contact.until = -1
+                    contact.owed = contact.owed or kind != ACK
+                    self.take(packet, contact, now)
+                return Take(packet)
+        return None
+
+    def _take_data(self, distance: int, now: int) -> Take | None:
+        return self._take(DATA, distance, now)
+
+    def _take_keepalive(self, distance: int, now: int) -> Take | None:
+        return self._take(KEEPALIVE, distance, now)
+
+    def _take_ack(self, distance: int, now: int) -> Take | None:
+        return self._take(ACK, distance, now)
+
+    def _send_ack(self, distance: int, now: int) -> Send | None:
+        for other, contact in self.contacts.items():
+            if contact.owed and distance in (ANY, contact.distance):
+                return self._send(ACK, other, None, now)
+        return None
+
+    def _send_keepalive(self, distance: int, now: int) -> Send | None:
+        for other in self._asked(distance, now):
+            return self._send(KEEPALIVE, other, None, now)
+        return None
+
+    def _asked(self, distance: int, now: int) -> Iterator[int]:
+        if not self.entered:
+            return
+        for other, since in self.suspects():
+            contact = self.contact(other)
+            if distance in (ANY, contact.distance) and self._due(contact, other, since) <= now:
+                yield other
+
+
+_Task = Callable[[Node, int, int], "Send | Take | None"]
+
+ORDERS: dict[str, tuple[_Task, ...]] = {
+    # Algorithm 1: the queue first, then fault tolerance.
+    "printed": (Node._take_data, Node._take_keepalive, Node._take_ack, Node._send_ack, Node._send_keepalive),
+    # The authors' simulator.
+    "code": (Node._take_data, Node._send_ack, Node._send_keepalive, Node._take_keepalive, Node._take_ack),
+}
