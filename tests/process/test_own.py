@@ -98,3 +98,19 @@ def test_functions_share_what_one_process_shares():
         return sorted(seen)[:limit]
 
     assert simulated(function, ranks=3, args=[2]).result.values == [[0, 1]] * 3
+
+
+def test_modules_made_during_and_after_a_run_are_ordinary_ones(tmp_path: Path):
+    before = type(sys)
+    done = launch(
+        tmp_path,
+        """
+        import importlib.util, sys, types
+        made = importlib.util.module_from_spec(importlib.machinery.ModuleSpec("made", None))
+        made.path = "its own"
+        print(type(made) is types.ModuleType, made.path)
+        """,
+        ranks=1,
+    )
+    assert done.lines == ["True its own"]
+    assert type(sys) is before

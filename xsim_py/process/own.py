@@ -93,7 +93,14 @@ class PrivateSys(ModuleType):
     argv = property(lambda self: _list_of_rank("argv"))
     path = property(lambda self: _list_of_rank("path"))
 
+    def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
+        """A module like any other: Python makes those that it imports with ``type(sys)``."""
+        return ModuleType(*args)
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "__class__":  # at the end of the run
+            super().__setattr__(name, value)
+            return
         fiber = current.here()
         if fiber is not None and name in _OF_SYS:
             rank = fiber.rank

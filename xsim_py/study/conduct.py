@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,6 +18,7 @@ from xsim_py.study.results import StudyResults
 from xsim_py.study.store import Store
 from xsim_py.study.task import Outcome, Task
 from xsim_py.study.workers import do_in_executor, do_in_workers
+from xsim_py.workers import cores
 
 __all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
 
@@ -76,7 +76,7 @@ def run_study(
     with Store(folder, fresh=fresh) as store:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
         tasks = [_task(spec, run) for run in todo]
-        work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or _cores())
+        work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or cores())
         interrupted = False
         try:
             with closing(work) as outcomes:
@@ -111,11 +111,6 @@ def conditions(texts: Sequence[str]) -> list[Condition]:
         return [Condition(text) for text in texts]
     except ValueError as error:
         raise ConfigError(f"--only {error}") from None
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_missing(run: Run, outcome: Outcome | None) -> bool:

@@ -1,42 +1,19 @@
-"""Worker processes: each does one run after the other, and takes nothing with it when it dies.
-
-Prior art: `concurrent.futures.ProcessPoolExecutor` does the same, but when one of its processes dies, all that was
-under way is lost and nobody knows whose fault it was. Here each worker has a pipe of its own: the run that a dead
-worker had is the one to blame, its last words are kept, and another worker takes its place. The workers do not import
-the caller's main module, as those of `multiprocessing` do, so a study may be started from any script and notebook.
-
-Workers are in a session of their own: Ctrl-C reaches the caller only, which ends them. Should the caller itself be
-killed, they see the end of a pipe that only it holds open.
-"""
+"""The runs of a study, done by worker processes or by an executor."""
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import resource
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import suppress
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
-from typing import Any, Final
+from typing import Final
 
-from xsim_py.errors import XsimError
+from xsim_py import workers
 from xsim_py.study.task import Outcome, Task, do
+from xsim_py.workers import Crash
 
-__all__ = ["do_in_executor", "do_in_workers", "serve"]
+__all__ = ["do_in_executor", "do_in_workers"]
 
-_LAST_WORDS_BYTES: Final = 4000
-_MOST_KEPT_BYTES: Final = 400 << 20
-_BOOT: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; from xsim_py.study.workers import serve; "
-    "serve(int(sys.argv[1]), int(sys.argv[2]))"
-)
+_FUNCTION: Final = "xsim_py.study.task:do"
+_IMPORTS: Final = ("xsim_py.run",)
 
 
 def do_in_workers(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Outcome]]:
@@ -44,26 +21,8 @@ def do_in_workers(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Outc
 
     Closing the generator ends the workers, whatever they do.
     """
-    todo = iter(enumerate(tasks))
-    workers = [_Worker() for _ in range(min(jobs, len(tasks)))]
-    try:
-        for worker in workers:
-            worker.greet()
-            worker.take(next(todo, None))
-        while busy := {worker.connection: worker for worker in workers if worker.number is not None}:
-            for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]
-                number, outcome = worker.hear()
-                yield number, outcome
-                if worker.ended:
-                    workers.remove(worker)
-                    worker = _Worker()
-                    workers.append(worker)
-                    worker.greet()
-                worker.take(next(todo, None))
-    finally:
-        for worker in workers:
-            worker.end()
+    for number, result in workers.do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS):
+        yield number, _crashed(*result) if isinstance(result, Crash) else result
 
 
 def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple[int, Outcome]]:
@@ -80,136 +39,3 @@ def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple
 
 def _crashed(status: int, said: str) -> Outcome:
     return {"ended": "crashed", "exit_status": status, "said": said, "last_lines": []}
-
-
-class _Worker:
-    """The caller's end of a worker process.
-
-    Attributes
-    ----------
-    number : int or None
-        Of the task that it does now.
-    ended : bool
-        Whether it takes no more tasks.
-    """
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self.ended = False
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
-        self.connection, theirs = Pipe()
-        lifeline, self._lifeline = os.pipe()
-        os.set_inheritable(self._lifeline, False)
-        passed = (theirs.fileno(), lifeline)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, *map(str, passed), *(path or os.getcwd() for path in sys.path)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            pass_fds=passed,
-            start_new_session=True,
-            env={"OMP_NUM_THREADS": "1", **os.environ},  # a run for each core, not threads of one
-        )
-        theirs.close()
-        os.close(lifeline)
-
-    def greet(self) -> None:
-        """Wait until it is there.
-
-        Raises
-        ------
-        XsimError
-            When it never comes.
-        """
-        try:
-            self.connection.recv()
-        except (EOFError, OSError):
-            raise XsimError(f"a worker process does not start: {self._last_words()}") from None
-
-    def take(self, numbered: tuple[int, Task] | None) -> None:
-        """Give it a task, if there is one."""
-        self.number = None
-        if numbered is not None:
-            self.number, task = numbered
-            self._log.seek(0)
-            self._log.truncate()
-            try:
-                self.connection.send(task)
-            except OSError:
-                return  # it is dead, and hear() will find out
-
-    def hear(self) -> tuple[int, Outcome]:
-        """The number and outcome of its task; a worker that died has one, too."""
-        assert self.number is not None
-        try:
-            outcome, self.ended = self.connection.recv()
-        except (EOFError, OSError):
-            outcome = _crashed(*self._post_mortem())
-            self.ended = True
-        if self.ended:
-            self.end()
-        return self.number, outcome
-
-    def _post_mortem(self) -> tuple[int, str]:
-        status = self._process.wait()
-        if status < 0:
-            how = f"was killed by {signal.Signals(-status).name}"
-            how += ", perhaps for want of memory" if -status == signal.SIGKILL else ""
-        else:
-            how = f"ended with status {status}"
-        return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip()
-
-    def _last_words(self) -> str:
-        self._log.seek(0)
-        return self._log.read()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
-
-    def end(self) -> None:
-        """End the process, at once; a second call does nothing."""
-        self._process.kill()
-        self._process.wait()
-        self.connection.close()
-        self._log.close()
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-
-
-def serve(pipe: int, lifeline: int) -> None:
-    """Be a worker: do what comes through the pipe until its other end is closed."""
-    import xsim_py.run  # noqa: F401 - before a first run, whose cost it would be
-
-    faulthandler.enable()
-    _die_with(lifeline)
-    connection: Connection[Any, Any] = Connection(pipe)
-    connection.send("ready")
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        outcome = do(task)
-        connection.send((outcome, _is_stale()))
-
-
-def _is_stale() -> bool:
-    """Whether another process should do the next run.
-
-    Threads that a program has left behind would be beside it, and could do anything to it. Memory that a large run had
-    is not given back by Python's allocator; the next run would be charged with it.
-    """
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        return True
-    with suppress(OSError), open("/proc/self/statm") as file:  # Linux only; elsewhere memory is kept
-        return int(file.read().split()[1]) * resource.getpagesize() > _MOST_KEPT_BYTES
-    return False
-
-
-def _die_with(lifeline: int) -> None:
-    """End this process when the one that started it is gone, also in the middle of a run."""
-    leave, read = os._exit, os.read
-
-    def watch() -> None:
-        read(lifeline, 1)
-        leave(1)
-
-    threading.Thread(target=watch, daemon=True).start()
