@@ -1,15 +1,15 @@
 """One node's part in a fault-tolerant tree collective: what every set of rules has in common.
 
 The paper's Algorithms 1, 2, 4 and 5 without the tree: a queue with priorities, receipts, questions whether somebody is
-alive, and the time limits for their answers. What a node sends along the tree, and what it does about a death, is up to the
-subclasses (Algorithm 3 and "Data Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
+alive, and the time limits for their answers. What a node sends along the tree, and what it does about a death, is up to
+the subclasses (Algorithm 3 and "Data Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
 
-A node knows neither network nor clock. Its driver tells it the time, in ticks (steps of the formal model, picoseconds on
-the simulated MPI), brings what has arrived (`Node.deliver`) and who has died (`Node.died`), and asks it to do one thing
-(`Node.act`). A driver that asks no sooner than at `Node.wake` misses nothing.
+A node knows neither network nor clock. Its driver tells it the time, in ticks (steps of the formal model, picoseconds
+on the simulated MPI), brings what has arrived (`Node.deliver`) and who has died (`Node.died`), and asks it to do one
+thing (`Node.act`). A driver that asks no sooner than at `Node.wake` misses nothing.
 
-A node is told of a death by its driver, which knows whether somebody who does not answer is dead or slow: the paper assumes
-that time limits are long enough, and nothing here would be right if a living node were taken for dead.
+A node is told of a death by its driver, which knows whether somebody who does not answer is dead or slow: the paper
+assumes that time limits are long enough, and nothing here would be right if a living node were taken for dead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 __all__ = ["ACK", "ANY", "DATA", "KEEPALIVE", "ORDERS", "Contact", "Limits", "Node", "Packet", "Send", "Take"]
 
 DATA, KEEPALIVE, ACK = range(3)
-"""The paper's three kinds of message: a value, the question whether the receiver is alive, and the receipt for either."""
+"""The paper's three kinds of message: a value, the question whether somebody is alive, and the receipt for either."""
 
 ANY = 0
 """The service distance that every contact has."""
