@@ -125,6 +125,7 @@ class PaperNode(Node):
         "_below",
         "_combine",
         "_contribution",
+        "_doubted",
         "_exchanged",
         "_lead",
         "_outbox",
@@ -166,6 +167,7 @@ class PaperNode(Node):
         self._outbox: deque[tuple[int, Any]] = deque()
         self._told: set[int] = set()  # who has the result from me, or I from them
         self._unreceipted: set[int] = set()
+        self._doubted: dict[int, None] = {}  # those of them who have not answered in time, and are alive
         self._exchanged = False
         self._up_to = -1  # whom I have tied myself to
         self._lead = self._find_lead()  # whom I am below; -1: nobody
@@ -248,6 +250,7 @@ class PaperNode(Node):
         self._learn(packet.dead)
         source = packet.source
         self._unreceipted.discard(source)
+        self._doubted.pop(source, None)
         if packet.kind == DATA:
             if isinstance(packet.value, Result):
                 self.result = self.result or packet.value
@@ -291,6 +294,7 @@ class PaperNode(Node):
         self.dead |= frozenset(fresh)
         self._unreceipted.difference_update(fresh)
         for node in fresh:
+            self._doubted.pop(node, None)
             known = self.contacts.get(node)
             if known is not None:
                 known.until = -1
@@ -406,6 +410,7 @@ class PaperNode(Node):
 
     def suspects(self) -> Iterator[tuple[int, int]]:
         """Those whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20)."""
+        yield from ((other, 0) for other in self._doubted)
         if not self.entered or self.result is not None:
             return
         if self._rises and self._waiting:
@@ -422,6 +427,12 @@ class PaperNode(Node):
             for root in self.tree.fathers(self.me):
                 if root not in self._pieces:
                     yield root, since
+
+    def overdue(self, now: int) -> list[int]:
+        """See `Node.overdue`; who is to confirm a value that nobody else may have is asked again."""
+        late = super().overdue(now)
+        self._doubted.update((other, None) for other in late if other in self._unreceipted)
+        return late
 
     # ------------------------------------------------------------------------------------------------ the end
 
