@@ -1,0 +1,1 @@
+"""Fault-tolerant tree collectives (FTCO): the formal model of the paper, in steps."""

@@ -1,0 +1,447 @@
+"""The formal model of FTCO: what a run is made of, whom chance hits, and what comes out.
+
+Margolin and Barak (section 5.2) count steps of one message overhead each. Rules that their paper leaves open have names
+(`Rules`): ``reference`` are those of the authors' own simulator, ``paper`` those that the paper prints.
+
+Every draw is a function of the run's seed and of what it is for (a counter, not a sequence), so a node that sleeps
+draws nothing, and the plain step model and the compiled one agree to the bit. The generator is the finaliser of
+SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA'14), twice. The functions of
+numbers at the end of this module do the same on Python integers, on NumPy arrays of ``uint64``, and compiled for
+``uint64``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.errors import ConfigError
+from xsim_py.rng import derive_seed
+
+__all__ = [
+    "FAILURES",
+    "FAILURE_STEP",
+    "IMBALANCES",
+    "INACTIVE",
+    "NEVER",
+    "OPERATIONS",
+    "RULES",
+    "SERVICE",
+    "START",
+    "Configuration",
+    "Outcome",
+    "Plan",
+    "Rules",
+    "below",
+    "interval_distance",
+    "mix",
+    "parse_rules",
+    "plan",
+    "run_seed",
+    "service_distance",
+    "service_index",
+]
+
+OPERATIONS = ("allreduce", "reduce", "bcast")
+IMBALANCES = ("none", "uniform", "normal")
+KINDS = ("knomial", "kary")
+ROOTS = ("single", "multi")
+
+NEVER = 1 << 62
+"""The step in which a node fails that does not fail."""
+
+
+def _one_of(*choices: str) -> Any:
+    return field(metadata={"choices": choices})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the paper leaves open, decided.
+
+    Attributes
+    ----------
+    order : str
+        What a node does first that has no DATA to send. ``code``: take DATA, send ACK, send KEEPALIVE, take KEEPALIVE,
+        take ACK. ``printed`` (Algorithm 1): take DATA, KEEPALIVE, ACK, send ACK, send KEEPALIVE.
+    keepalive : str
+        Who is asked whether he is alive: ``all`` contacts, or those that have ``not_arrived`` (Algorithm 4, line 20).
+    control_latency : str
+        Steps that ACK and KEEPALIVE take: their ``distance`` in the tree, or the ``full`` L+1 of DATA.
+    service : str
+        Service distance (appendix A): ``rsd`` random, ``disd`` deterministic intervals, ``none`` always any.
+    streams : str
+        Whether all nodes have ``shared`` random service distances, or each its ``own``.
+    draw : str
+        Whether failing nodes are drawn with ``replacement`` or ``distinct``.
+    eta : str
+        Whether a node's expected times of arrival are ``reset`` to 0 by the first death that it learns of, or ``kept``.
+    traversal : str
+        Tree traversal and repair: ``reference`` (some failures in the downward phase hang it; node 0 is immune) or
+        ``paper`` (always right, for any failures).
+    """
+
+    order: str = _one_of("code", "printed")
+    keepalive: str = _one_of("all", "not_arrived")
+    control_latency: str = _one_of("distance", "full")
+    service: str = _one_of("rsd", "disd", "none")
+    streams: str = _one_of("shared", "own")
+    draw: str = _one_of("replacement", "distinct")
+    eta: str = _one_of("reset", "kept")
+    traversal: str = _one_of("reference", "paper")
+
+    def problems(self) -> list[str]:
+        """What is not a choice, a line each."""
+        return [
+            f"rules: {each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
+            for each in fields(self)
+            if getattr(self, each.name) not in each.metadata["choices"]
+        ]
+
+
+RULES = {
+    "reference": Rules(
+        order="code",
+        keepalive="all",
+        control_latency="distance",
+        service="rsd",
+        streams="shared",
+        draw="replacement",
+        eta="reset",
+        traversal="reference",
+    ),
+    "paper": Rules(
+        order="printed",
+        keepalive="not_arrived",
+        control_latency="full",
+        service="rsd",
+        streams="own",
+        draw="distinct",
+        eta="kept",
+        traversal="paper",
+    ),
+}
+
+
+def parse_rules(text: str) -> Rules:
+    """Rules by name, with changes: ``reference,keepalive=not_arrived``.
+
+    Raises
+    ------
+    ConfigError
+        For a name, a rule or a choice that is not there; all of them at once.
+    """
+    name, *changes = (part.strip() for part in text.split(","))
+    problems = [] if name in RULES else [f"rules: {name!r} is not one of {', '.join(RULES)}"]
+    rules = RULES.get(name, RULES["reference"])
+    known = [each.name for each in fields(Rules)]
+    for change in changes:
+        key, _, value = change.partition("=")
+        if key in known:
+            rules = replace(rules, **{key: value})
+        else:
+            problems.append(f"rules: {key!r} is not one of {', '.join(known)}")
+    problems += rules.problems()
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """What is run.
+
+    Attributes
+    ----------
+    nodes : int
+        How many, dead ones included; the paper's P.
+    tree : str
+        ``knomial`` or ``kary``.
+    radix : int or str
+        The tree's parameter k, at least 2; ``auto`` is the one with the smallest fault-free latency.
+    roots : str
+        ``single``, or ``multi``: nodes 0 to k-1 are roots and know each other.
+    L, o : int
+        Latency of the network and overhead of a message, in the same unit; L is a multiple of o. A step lasts o.
+    inactive : int
+        How many nodes are dead from the beginning.
+    failures : int
+        How many nodes die at run time.
+    window : tuple of int or None
+        The steps ``[first, end)`` in which they do; None is the reference's, from 0 to L/o * (1 + floor(log10 P)).
+    imbalance : str
+        When nodes begin, in steps: ``none`` (all at 0), ``uniform:S`` (from 0 to S-1) or ``normal:S`` (standard
+        deviation S/10, the smallest possible value is 0).
+    operation : str
+        ``allreduce``, ``reduce`` (to node 0) or ``bcast`` (from node 0).
+    rules : Rules
+        What the paper leaves open.
+    timeout : int or None
+        How long to wait for an answer, in steps, whatever the distance; None is the paper's function of the distance.
+
+    Raises
+    ------
+    ConfigError
+        When made of what cannot be; all problems at once, a line each.
+    """
+
+    nodes: int
+    tree: str = "knomial"
+    radix: int | str = "auto"
+    roots: str = "multi"
+    L: int = 10
+    o: int = 1
+    inactive: int = 0
+    failures: int = 0
+    window: tuple[int, int] | None = None
+    imbalance: str = "none"
+    operation: str = "allreduce"
+    rules: Rules = RULES["reference"]
+    timeout: int | None = None
+
+    def __post_init__(self) -> None:
+        problems = self.rules.problems() + self._problems_of_the_tree() + self._problems_of_time()
+        if self.inactive < 0:
+            problems.append(f"inactive: {self.inactive} is negative")
+        if self.failures < 0:
+            problems.append(f"failures: {self.failures} is negative")
+        faults = max(0, self.inactive) + max(0, self.failures)
+        if 1 <= self.nodes <= faults:
+            problems.append(f"failures: {faults} faults of {self.nodes} nodes; one at least must live")
+        if self.operation not in OPERATIONS:
+            problems.append(f"operation: {self.operation!r} is not one of {', '.join(OPERATIONS)}")
+        if problems:
+            raise ConfigError("\n".join(problems))
+
+    def _problems_of_the_tree(self) -> list[str]:
+        problems = []
+        if self.nodes < 1:
+            problems.append(f"nodes: {self.nodes} is less than 1")
+        if self.tree not in KINDS:
+            problems.append(f"tree: {self.tree!r} is not one of {', '.join(KINDS)}")
+        if self.roots not in ROOTS:
+            problems.append(f"roots: {self.roots!r} is not one of {', '.join(ROOTS)}")
+        if isinstance(self.radix, str):
+            if self.radix != "auto":
+                problems.append(f"radix: {self.radix!r} is neither a number nor auto")
+        elif self.radix < 2:
+            problems.append(f"radix: {self.radix} is less than 2")
+        elif self.roots == "multi" and self.radix > self.nodes > 0:
+            problems.append(f"radix: a tree with {self.radix} roots does not fit {self.nodes} nodes")
+        return problems
+
+    def _problems_of_time(self) -> list[str]:
+        problems = []
+        if self.o < 1:
+            problems.append(f"o: {self.o} is not positive")
+        elif self.L < 1 or self.L % self.o:
+            problems.append(f"L: {self.L} is not a positive multiple of o = {self.o}")
+        if self.timeout is not None and self.timeout < 1:
+            problems.append(f"timeout: {self.timeout} steps are not positive")
+        if self.window is not None and not 0 <= self.window[0] < self.window[1]:
+            problems.append(f"window: no step is from {self.window[0]} to before {self.window[1]}")
+        kind, _, spread = self.imbalance.partition(":")
+        if kind not in IMBALANCES or (kind == "none") != (not spread):
+            problems.append(f"imbalance: {self.imbalance!r} is not none, uniform:S or normal:S")
+        elif spread and not (spread.isascii() and spread.isdigit()):
+            problems.append(f"imbalance: {spread!r} is not a whole number of steps")
+        return problems
+
+    @property
+    def latency(self) -> int:
+        """Latency of the network, in steps: a message sent in step t can be taken in step t + latency + 1."""
+        return self.L // self.o
+
+    @property
+    def spread(self) -> int:
+        """Within how many steps nodes begin; about, for normal imbalance."""
+        return int(self.imbalance.partition(":")[2] or 0)
+
+    @property
+    def failure_window(self) -> tuple[int, int]:
+        """First step in which nodes may die, and the first in which none does any more."""
+        return self.window or (0, self.latency * len(str(self.nodes)))
+
+    @property
+    def step_limit(self) -> int:
+        """A run that has not ended by that step never will."""
+        last = max(self.failure_window[1] if self.failures else 0, 2 * self.spread)
+        return last + 1000 * (self.nodes + self.latency + (self.timeout or 0))
+
+
+class Plan(NamedTuple):
+    """Whom chance hits in one run.
+
+    Attributes
+    ----------
+    seed : int
+        The run's, from which service distances are drawn.
+    dead_step : numpy.ndarray of int64, shape (nodes,)
+        The step at whose start the node dies: 0 for inactive ones, `NEVER` for survivors.
+    start_step : numpy.ndarray of int64, shape (nodes,)
+        The step in which the node begins the operation.
+    """
+
+    seed: int
+    dead_step: NDArray[np.int64]
+    start_step: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came out of one run; steps, counted from the beginning of the first node.
+
+    Attributes
+    ----------
+    latency_steps : int
+        From the last start of a node that lived until every living node but node 0 found itself finished; of a
+        reduction, until node 0 did.
+    messages, data, keepalives, acks : int
+        Sent up to the last step: all, and by kind.
+    input_spread, output_spread : int
+        Between the first and the last start, and between the first and the last finish, of living nodes.
+    longest_queue : int
+        The most messages that waited at one living node.
+    dead : int
+        Nodes that were dead at the end.
+    hung : bool
+        Whether the operation never ended. The other figures then say where it stood.
+    first_start_step, last_start_step, first_finish_step, last_step : int
+        Of living nodes; the last finish is in the last step. -1 where nobody finished.
+    """
+
+    latency_steps: int
+    messages: int
+    data: int
+    keepalives: int
+    acks: int
+    input_spread: int
+    output_spread: int
+    longest_queue: int
+    dead: int
+    hung: bool
+    first_start_step: int
+    last_start_step: int
+    first_finish_step: int
+    last_step: int
+
+
+def run_seed(seed: int, run: int) -> int:
+    """The seed of one run of an ensemble, as a number below 2**64."""
+    return derive_seed(seed, "ftco", run) & _MASK
+
+
+def plan(configuration: Configuration, seed: int) -> Plan:
+    """Draw who fails when, and who begins when.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run.
+    seed : int
+        The run's own seed, see `run_seed`.
+    """
+    nodes = configuration.nodes
+    dead_step = np.full(nodes, NEVER, np.int64)
+    count = configuration.inactive + configuration.failures
+    first, end = configuration.failure_window
+    for place, node in enumerate(_victims(configuration, seed, count)):
+        step = 0
+        if place >= configuration.inactive:
+            step = first + below(mix(seed, FAILURE_STEP, place - configuration.inactive), end - first)
+        # One that is drawn twice dies of the first.
+        dead_step[node] = min(step, int(dead_step[node]))
+    return Plan(seed, dead_step, _starts(configuration, seed))
+
+
+def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
+    """Inactive nodes and then those that fail; node 0 is safe where it is immune."""
+    safe = 1 if configuration.rules.traversal == "reference" else 0
+    pool = configuration.nodes - safe
+    draws = [mix(seed, INACTIVE, place) for place in range(configuration.inactive)]
+    draws += [mix(seed, FAILURES, place) for place in range(count - configuration.inactive)]
+    if configuration.rules.draw == "replacement":
+        return [safe + below(bits, pool) for bits in draws]
+    # Fisher and Yates's shuffle, of a list that is written down only where it differs from its index.
+    moved: dict[int, int] = {}
+    victims = []
+    for place, bits in enumerate(draws):
+        other = place + below(bits, pool - place)
+        victims.append(safe + moved.get(other, other))
+        moved[other] = moved.get(place, place)
+    return victims
+
+
+def _starts(configuration: Configuration, seed: int) -> NDArray[np.int64]:
+    nodes = configuration.nodes
+    kind = configuration.imbalance.partition(":")[0]
+    if kind == "none" or configuration.spread == 0:
+        return np.zeros(nodes, np.int64)
+    bits = mix(seed, START, np.arange(nodes, dtype=np.uint64))
+    if kind == "uniform":
+        return np.asarray(below(bits, configuration.spread), np.int64)
+    # 31 bits, as the reference's generator has them: no draw is further from the mean than 6.12 standard deviations.
+    deviation = configuration.spread // 10
+    points = 2**31 + 1
+    quantile = NormalDist().inv_cdf
+    mean = -quantile(1 / points)
+    steps = [math.floor(deviation * (mean + quantile((draw + 1) / points))) for draw in (bits >> 33).tolist()]
+    return np.array(steps, np.int64)
+
+
+# ------------------------------------------------------------------------------ functions of 64-bit numbers
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_WEYL = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_TOP = 0x8000000000000000
+
+INACTIVE, FAILURES, FAILURE_STEP, START, SERVICE = range(1, 6)
+"""What a draw is for."""
+
+
+def mix(seed: Any, stream: Any, index: Any) -> Any:
+    """The draw number `index` of a stream: 64 bits, as a number of the type that came in."""
+    bits = (seed + stream * _WEYL) & _MASK
+    bits = (((bits ^ (bits >> 30)) & _MASK) * _FIRST) & _MASK
+    bits = (((bits ^ (bits >> 27)) & _MASK) * _SECOND) & _MASK
+    bits = ((bits ^ (bits >> 31)) + index * _WEYL) & _MASK
+    bits = (((bits ^ (bits >> 30)) & _MASK) * _FIRST) & _MASK
+    bits = (((bits ^ (bits >> 27)) & _MASK) * _SECOND) & _MASK
+    return bits ^ (bits >> 31)
+
+
+def below(bits: Any, bound: Any) -> Any:
+    """A whole number from 0 to below `bound` (at most 2**32), off the even distribution by less than 2**-32."""
+    return ((bits >> 32) * bound) >> 32
+
+
+def service_index(now: Any, node: Any) -> Any:
+    """Which draw of the stream `SERVICE` a node has in a step; `node` is 0 for all where they share them."""
+    return (now << 32) | node
+
+
+def service_distance(bits: Any) -> Any:
+    """The random service distance: 1 with probability 1/2, 2 with 1/4, and so on (appendix A)."""
+    distance = 1
+    while distance < 64 and bits < _TOP:
+        bits = (bits << 1) & _MASK
+        distance += 1
+    return distance
+
+
+def interval_distance(now: Any, degree: Any) -> Any:
+    """The deterministic service distance: half of four times the degree for 1, a quarter for 2, ... (appendix A)."""
+    interval = 4 * max(1, degree)
+    rest = interval - now % interval
+    distance = 1
+    while 2 * rest <= interval:
+        rest *= 2
+        distance += 1
+    return distance
