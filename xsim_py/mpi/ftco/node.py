@@ -89,16 +89,19 @@ class Contact:
         When DATA or KEEPALIVE was last sent there; -1: never.
     until : int
         Until when an answer to that is awaited; -1: none is.
+    asked : int
+        How often it has confirmed that it is alive, and had nothing to tell.
     heard : bool
         Whether anything has come from there.
     owed : bool
         Whether it is to have a receipt.
     """
 
-    __slots__ = ("distance", "heard", "owed", "sent", "until")
+    __slots__ = ("asked", "distance", "heard", "owed", "sent", "until")
 
     def __init__(self, distance: int) -> None:
         self.distance = distance
+        self.asked = 0
         self.sent = -1
         self.until = -1
         self.heard = False
@@ -118,6 +121,10 @@ class Node:
         One of `ORDERS`: what comes first when nothing can be sent along the tree.
     service : callable
         ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
+    patient : bool
+        Whether the time between two questions to the same node doubles each time, so that they cannot flood a node that
+        is slow, or that many depend on. A death that comes late may be noticed late then, but no later than after twice
+        the time waited so far. The paper has "some time interval".
     start : int
         When the operation begins for the first node; expected times of arrival count from there.
 
@@ -137,6 +144,7 @@ class Node:
 
     __slots__ = (
         "_order",
+        "_patient",
         "_queues",
         "_service",
         "contacts",
@@ -151,7 +159,14 @@ class Node:
     )
 
     def __init__(
-        self, me: int, limits: Limits, *, order: str, service: Callable[[int, int], int], start: int = 0
+        self,
+        me: int,
+        limits: Limits,
+        *,
+        order: str,
+        service: Callable[[int, int], int],
+        patient: bool = False,
+        start: int = 0,
     ) -> None:
         self.me = me
         self.limits = limits
@@ -164,6 +179,7 @@ class Node:
         self.longest_queue = 0
         self._order = ORDERS[order]
         self._service = service
+        self._patient = patient
         self._queues: tuple[list[Packet], list[Packet], list[Packet]] = ([], [], [])
 
     # ------------------------------------------------------------------------------------ what subclasses decide
@@ -245,11 +261,11 @@ class Node:
     def overdue(self, now: int) -> list[int]:
         """Who has not answered in time; a driver without an oracle looks whether they are dead, and says so by `died`.
 
-        They are named once: whoever lives will be asked again.
+        Whoever lives is given the same time again.
         """
         late = [other for other, contact in self.contacts.items() if 0 <= contact.until <= now]
         for other in late:
-            self.contacts[other].until = -1
+            self.contacts[other].until = now + self.timeout(other)
         return late
 
     def deadline(self) -> int | None:
@@ -275,7 +291,7 @@ class Node:
             since = max(since, contact.until + 1)
         if contact.heard and contact.sent >= 0:
             patience = max(self.timeout(other), self.limits.timeout(self.me, contact.distance))
-            since = max(since, contact.sent + patience + 1)
+            since = max(since, contact.sent + (patience << contact.asked) + 1)
         return since
 
     def _has_work(self, now: int) -> bool:
@@ -302,6 +318,7 @@ class Node:
                     contact.heard = True
                     contact.until = -1
                     contact.owed = contact.owed or kind != ACK
+                    contact.asked += self._patient and kind == ACK
                     self.take(packet, contact, now)
                 return Take(packet)
         return None

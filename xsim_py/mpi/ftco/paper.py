@@ -112,7 +112,7 @@ class PaperNode(Node):
     dead : frozenset of int
         Whom it knows to be dead from before.
 
-    For `me`, `limits`, `order`, `service` and `start` see `Node`.
+    For `me`, `limits`, `order`, `service`, `patient` and `start` see `Node`.
 
     Attributes
     ----------
@@ -125,7 +125,6 @@ class PaperNode(Node):
         "_below",
         "_combine",
         "_contribution",
-        "_doubted",
         "_exchanged",
         "_lead",
         "_outbox",
@@ -150,10 +149,11 @@ class PaperNode(Node):
         combine: Callable[[Mapping[int, Any]], Any],
         service: Callable[[int, int], int],
         order: str = "printed",
+        patient: bool = False,
         start: int = 0,
         dead: frozenset[int] = _NOBODY,
     ) -> None:
-        super().__init__(me, limits, order=order, service=service, start=start)
+        super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
         self.tree = tree
         self.operation = operation
         self.result: Result | None = None
@@ -167,7 +167,6 @@ class PaperNode(Node):
         self._outbox: deque[tuple[int, Any]] = deque()
         self._told: set[int] = set()  # who has the result from me, or I from them
         self._unreceipted: set[int] = set()
-        self._doubted: dict[int, None] = {}  # those of them who have not answered in time, and are alive
         self._exchanged = False
         self._up_to = -1  # whom I have tied myself to
         self._lead = self._find_lead()  # whom I am below; -1: nobody
@@ -250,7 +249,6 @@ class PaperNode(Node):
         self._learn(packet.dead)
         source = packet.source
         self._unreceipted.discard(source)
-        self._doubted.pop(source, None)
         if packet.kind == DATA:
             if isinstance(packet.value, Result):
                 self.result = self.result or packet.value
@@ -294,7 +292,6 @@ class PaperNode(Node):
         self.dead |= frozenset(fresh)
         self._unreceipted.difference_update(fresh)
         for node in fresh:
-            self._doubted.pop(node, None)
             known = self.contacts.get(node)
             if known is not None:
                 known.until = -1
@@ -409,8 +406,14 @@ class PaperNode(Node):
         return any(dest not in self.dead for dest, _ in self._outbox)
 
     def suspects(self) -> Iterator[tuple[int, int]]:
-        """Those whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20)."""
-        yield from ((other, 0) for other in self._doubted)
+        """Those whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
+
+        Who has still to answer is not asked again: no message is lost.
+        """
+        return ((other, since) for other, since in self._awaited() if self.contact(other).until < 0)
+
+    def _awaited(self) -> Iterator[tuple[int, int]]:
+        """Whom it depends on now, and from when on that is worth a question."""
         if not self.entered or self.result is not None:
             return
         if self._rises and self._waiting:
@@ -427,12 +430,6 @@ class PaperNode(Node):
             for root in self.tree.fathers(self.me):
                 if root not in self._pieces:
                     yield root, since
-
-    def overdue(self, now: int) -> list[int]:
-        """See `Node.overdue`; who is to confirm a value that nobody else may have is asked again."""
-        late = super().overdue(now)
-        self._doubted.update((other, None) for other in late if other in self._unreceipted)
-        return late
 
     # ------------------------------------------------------------------------------------------------ the end
 
