@@ -39,7 +39,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _END = "\x1e"
-_TIME_LIMIT_S = 120
+_TIME_LIMIT_S = 300
 # Each command sees the exit status of the one before, as `echo $?` wants it.
 _RUN = f"""
 run() {{ (exit $status); eval "$1" 2>&1 </dev/null; status=$?; printf '\\n{_END}'; }}

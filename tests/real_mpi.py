@@ -17,7 +17,7 @@ from tests.cases import EXPECTED, Case, Outcome, all_cases
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 BATCH = Path(__file__).parent / "real_mpi_batch.py"
-TIME_LIMIT_S = 120
+TIME_LIMIT_S = 300
 # More ranks than cores: no thread of numpy's may spin besides.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

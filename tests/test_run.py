@@ -319,7 +319,7 @@ def test_progress_and_start_are_told(tmp_path: Path):
         tmp_path,
         "import time\nfor _ in range(20_000): time.sleep(1)",
         ranks=2,
-        wall_limit_s=60,
+        wall_limit_s=300,
         started=started.append,
         progress=lambda *told: progress.append(told),
     )

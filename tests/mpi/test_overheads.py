@@ -180,7 +180,7 @@ def test_a_loop_that_looks_costs_its_looks_and_ends(call: str) -> None:
             looks += 1
         return looks, MPI.Wtime()
 
-    (looks, end_s), _ = simulate(program, ranks=2, machine="logp", args=[call], wall_limit_s=30).values
+    (looks, end_s), _ = simulate(program, ranks=2, machine="logp", args=[call], wall_limit_s=300).values
     poll, arrival = 100_000, 100 * US + O + L
     assert looks == -(-arrival // poll)
     taken = 0 if "probe" in call else O

@@ -26,7 +26,7 @@ def run(scenario: Scenario, *, shards: int = 1, trace: bool = False) -> tuple[An
         overrides=scenario.overrides,
         shards=shards,
         trace=trace,
-        wall_limit_s=60,
+        wall_limit_s=300,
         stdout=io.StringIO(),
         stderr=io.StringIO(),
     )

@@ -23,7 +23,7 @@ def simulated() -> ModuleType:
 
 def real_answers(*command: str, text: str = "") -> list:
     """What a script prints under the real mpi4py: JSON, one value a line."""
-    run = subprocess.run([*command], input=text, capture_output=True, text=True, check=True, timeout=100)
+    run = subprocess.run([*command], input=text, capture_output=True, text=True, check=True, timeout=300)
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 

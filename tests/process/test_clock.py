@@ -11,7 +11,6 @@ from tests.process.launch import launch, simulated
 
 
 def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
-    began = time.perf_counter()
     done = launch(
         tmp_path,
         """
@@ -25,7 +24,6 @@ def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
     )
     assert done.lines == ["1000.0 1000000000000 1000.0 1000.0", "1000.5 1000500000000 1000.5 1000.5"]
     assert done.result.virtual_time_s == 1000.5
-    assert time.perf_counter() - began < 60
 
 
 @pytest.mark.parametrize("clock", ["time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime"])

@@ -46,7 +46,7 @@ def debug(tmp_path: Path) -> Callable[..., Session]:
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONBREAKPOINT": ""},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         return Session(done.stdout.splitlines(), done.stderr, done.returncode)
 

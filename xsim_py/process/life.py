@@ -27,6 +27,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import context, current, files, signals
@@ -239,7 +240,15 @@ def _os_abort() -> NoReturn:
 
 def _getpid() -> int:
     fiber = current.here()
-    return _real_getpid() if fiber is None else _FIRST_PID + fiber.rank.number
+    if fiber is None or _is_about_children(sys._getframe(1)):
+        return _real_getpid()
+    return _FIRST_PID + fiber.rank.number
+
+
+def _is_about_children(caller: FrameType) -> bool:
+    """Whether `multiprocessing` asks, to know its own children again: they are real, and may outlive the run."""
+    name = caller.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("multiprocessing.") and caller.f_code.co_name != "ident"
 
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
