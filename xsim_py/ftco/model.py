@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError
+from xsim_py.mpi.ftco.trees import KINDS, ROOTS, Timing, Tree, best_radix, tree
 from xsim_py.rng import derive_seed
 
 __all__ = [
@@ -49,9 +50,6 @@ __all__ = [
 
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
-KINDS = ("knomial", "kary")
-ROOTS = ("single", "multi")
-
 NEVER = 1 << 62
 """The step in which a node fails that does not fail."""
 
@@ -231,7 +229,7 @@ class Configuration:
                 problems.append(f"radix: {self.radix!r} is neither a number nor auto")
         elif self.radix < 2:
             problems.append(f"radix: {self.radix} is less than 2")
-        elif self.roots == "multi" and self.radix > self.nodes > 0:
+        elif self.roots == "multi" and self.radix > self.nodes > 1:
             problems.append(f"radix: a tree with {self.radix} roots does not fit {self.nodes} nodes")
         return problems
 
@@ -251,6 +249,21 @@ class Configuration:
         elif spread and not (spread.isascii() and spread.isdigit()):
             problems.append(f"imbalance: {spread!r} is not a whole number of steps")
         return problems
+
+    @property
+    def k(self) -> int:
+        """The radix, chosen by now."""
+        if isinstance(self.radix, int):
+            return self.radix
+        return best_radix(self.nodes, self.tree, self.roots, self.latency, 1, self.operation)
+
+    def shape(self) -> Tree:
+        """The tree."""
+        return tree(self.nodes, self.tree, radix=self.k, roots=self.roots)
+
+    def timing(self) -> Timing:
+        """Time limits, in steps."""
+        return Timing(self.shape(), latency=self.latency, overhead=1, timeout=self.timeout)
 
     @property
     def latency(self) -> int:
