@@ -11,6 +11,7 @@ import pytest
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from xsim_py import simulate
 from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.run import add_run_parser
@@ -115,6 +116,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
     [
         ("run", add_run_parser),
         ("compare", add_compare_parser),
+        ("compare-recovery", add_compare_recovery_parser),
         ("models", add_models_parser),
         ("failures", add_failures_parser),
         ("study", add_study_parser),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from xsim_py import __version__
 from xsim_py.cli.compare import add_compare_parser
+from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.options import Parser, split_program
@@ -74,7 +75,11 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser = Parser(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
     parser.add_argument("--version", action="version", version=f"xsim_py {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    with_program = {"run": add_run_parser(commands), "compare": add_compare_parser(commands)}
+    with_program = {
+        "run": add_run_parser(commands),
+        "compare": add_compare_parser(commands),
+        "compare-recovery": add_compare_recovery_parser(commands),
+    }
     add_study_parser(commands)
     add_models_parser(commands)
     add_failures_parser(commands)
@@ -83,7 +88,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
         return parser.parse_args(argv)
     own, program = split_program(argv[1:], with_program[command])
     args = parser.parse_args([command, *own])
-    if program is None:
+    if program is None and command != "compare-recovery":  # which has one of its own
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
     args.program = program
     return args

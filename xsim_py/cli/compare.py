@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,11 @@ from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_simulation_options,
     exit_status,
+    machine_labels,
+    names,
     output_folder,
-    positive,
     simulation_arguments,
+    sizes,
 )
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.run import print_findings
@@ -40,8 +41,8 @@ def add_compare_parser(commands: Any) -> list[Action]:
     parser.set_defaults(action=compare)
     add = parser.add_argument
     return [
-        add("--machines", required=True, type=_names, metavar="A,B,...", help="presets or YAML files"),
-        add("-n", "-np", "--ranks", required=True, type=_sizes, metavar="N,M,...", help="numbers of virtual ranks"),
+        add("--machines", required=True, type=names, metavar="A,B,...", help="presets or YAML files"),
+        add("-n", "-np", "--ranks", required=True, type=sizes, metavar="N,M,...", help="numbers of virtual ranks"),
         *add_simulation_options(parser),
         add(
             "--out",
@@ -59,7 +60,7 @@ def compare(args: Namespace) -> int:
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     for ranks in args.ranks:
-        for label, machine in _labels(args.machines).items():
+        for label, machine in machine_labels(args.machines).items():
             result, output = _run(args, label, machine, ranks)
             results[label, ranks] = result
             if folder is not None:
@@ -108,20 +109,3 @@ def _write(comparison: Comparison, folder: Path) -> None:
         print(f"xsim: no picture: {error}", file=sys.stderr)
         del paths[1]
     print(f"xsim: wrote {' and '.join(map(str, paths))}", file=sys.stderr)
-
-
-def _labels(machines: list[str]) -> dict[str, str]:
-    """Return the machines by the shortest names that tell them apart: a file's without folder and ending."""
-    short = {Path(machine).stem: machine for machine in machines}
-    return short if len(short) == len(set(machines)) else {machine.replace("/", "-"): machine for machine in machines}
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise ArgumentTypeError(f"{text!r} holds an empty name")
-    return names
-
-
-def _sizes(text: str) -> list[int]:
-    return sorted({positive(number) for number in text.split(",")})

@@ -24,9 +24,13 @@ __all__ = [
     "assignment",
     "exit_status",
     "first_line",
+    "machine_labels",
+    "names",
     "output_folder",
     "positive",
+    "seconds",
     "simulation_arguments",
+    "sizes",
     "split_program",
     "time_ps",
 ]
@@ -145,7 +149,7 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
     return [
         *add_description_options(parser),
         add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
-        add("--wall-limit", type=_seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
+        add("--wall-limit", type=seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
         add(
             "--compute",
             choices=("none", "measured"),
@@ -216,7 +220,27 @@ def positive(text: str) -> int:
     return number
 
 
-def _seconds(text: str) -> float:
+def names(text: str) -> list[str]:
+    """Return the words between commas."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ArgumentTypeError(f"{text!r} holds an empty name")
+    return words
+
+
+def sizes(text: str) -> list[int]:
+    """Return the different numbers between commas, in ascending order."""
+    return sorted({positive(number) for number in text.split(",")})
+
+
+def machine_labels(machines: Sequence[str]) -> dict[str, str]:
+    """Return the machines by the shortest names that tell them apart: a file's without folder and ending."""
+    short = {Path(machine).stem: machine for machine in machines}
+    return short if len(short) == len(set(machines)) else {machine.replace("/", "-"): machine for machine in machines}
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of a time such as 60s or 5min."""
     return time_ps(text) / PS_PER_S
 
 

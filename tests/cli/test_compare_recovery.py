@@ -1,0 +1,77 @@
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from xsim_py.cli import main
+
+FEW = ["compare-recovery", "-n", "8", "--schemes", "ulfm,restart", "--failures", "none,1", "-j", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_prints_a_table_for_each_scheme_and_writes_everything(capsys):
+    assert main([*FEW, "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert [line for line in lines if " " not in line and line] == ["ulfm", "restart"]
+    head, _, none, one = lines[1:5]
+    assert head.split() == ["ranks", "failures", "dead", "total", "collective", "detection", *head.split()[6:]]
+    assert none.split()[:2] == ["8", "none"]
+    assert one.split()[:3] == ["8", "1", "1"]
+    assert err.splitlines()[-1].startswith("xsim: wrote recovery.csv, recovery.json, timelines-gige-8.png in out")
+    cases = [f"gige-8-{failures}-{scheme}.txt" for failures in ("none", "1") for scheme in ("ulfm", "restart")]
+    names = {"recovery.csv", "recovery.json", "timelines-gige-8.png", *cases}
+    assert {path.name for path in Path("out").iterdir()} == names
+    with open("out/recovery.csv") as file:
+        assert [row["scheme"] for row in csv.DictReader(file)] == ["ulfm", "restart"] * 2
+    assert "1 missing" in Path("out/gige-8-1-ulfm.txt").read_text()
+
+
+def test_json_takes_the_place_of_the_tables(capsys):
+    assert main([*FEW, "--json", "-"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(run["scheme"], run["victims"]) for run in runs] == [
+        ("ulfm", []),
+        ("restart", []),
+        ("ulfm", ["1"]),
+        ("restart", ["1"]),
+    ]
+
+
+def test_status_is_1_when_a_program_does_not_survive(capsys):
+    code = "from mpi4py import MPI; MPI.COMM_WORLD.barrier()"
+    assert main([*FEW[:3], "--schemes", "ulfm", "--failures", "1", "-j", "1", "-c", code]) == 1
+    err = capsys.readouterr().err
+    assert "xsim: not good: gige, 8 ranks, 1, ulfm: aborted" in err
+    assert "ERR_PROC_FAILED" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--failures", "7x"], "'7x' is none of none, 1, 2p, 2s, 3m"),
+        (["--failures", "8@1ms"], "there is no rank 8 among 8 (with 8 ranks)"),
+        (["--failures", "1,,2p"], "holds an empty name"),
+        (["--schemes", "ulfm,prayer"], "'prayer' is none of "),
+        (["--timeout", "0s"], "'0s' is not a positive time"),
+        (["--timeout", "1ns"], "the living would seem dead"),
+        (["--restart-delay", "soon"], "'soon'"),
+        (["--call", "Allreduce"], "'Allreduce' is not which call it is; write for example 2nd Allreduce"),
+        (["--call", "4th Allreduce"], "rank 0 makes no Allreduce number 4; its collective calls: 3 x Allreduce"),
+        (["--machine", "nowhere"], "nowhere"),
+        (["--set", "network.latncy=1us"], "did you mean latency"),
+        (["--json", "no/where.json"], "there is no such folder"),
+        (["no_such_program.py"], "no_such_program.py"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_status_2(words: list[str], said: str, capsys):
+    assert main([*FEW, *words]) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert out == ""
+    assert all(line.startswith("xsim: ") for line in err.splitlines())

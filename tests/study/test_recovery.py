@@ -1,0 +1,124 @@
+"""Comparisons of ways to recover: what is planned, what is measured, and what the FTCO paper expects."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.errors import ConfigError
+from xsim_py.report.recovery import Case, RecoveryComparison
+from xsim_py.study.recovery import Experiment, compare_recovery, parse_call, plan_recovery
+
+MACHINES = {"gige": "gige", "shmem": "shmem", "torus3d": "torus3d"}
+TIMEOUT_PS = 2 * 10**12
+
+
+def compared(**told: Any) -> RecoveryComparison:
+    comparison = compare_recovery(Experiment(**told), jobs=1)
+    assert all(run.is_good for run in comparison.runs), [run.said for run in comparison.runs]
+    return comparison
+
+
+def test_every_combination_is_planned_in_order_with_its_victims():
+    planned = plan_recovery(Experiment(ranks=(8, 16), failures=("2s", "none"), schemes=("ulfm", "restart")))
+    assert [case[1:] for case in planned] == [
+        (ranks, failures, scheme) for ranks in (8, 16) for failures in ("2s", "none") for scheme in ("ulfm", "restart")
+    ]
+    assert [victim.rank for victim in planned[Case("gige", 8, "2s", "ulfm")]] == [1, 3]
+
+
+def test_everything_that_is_wrong_is_said_before_anything_runs():
+    wrong = Experiment(ranks=(2, 8), failures=("2s", "4x", "9@1ms"), overrides={"network.latncy": "1us"})
+    with pytest.raises(ConfigError, match=r"network.latncy"):
+        plan_recovery(wrong)
+    with pytest.raises(ConfigError) as refused:
+        plan_recovery(Experiment(ranks=(2, 8), failures=("2s", "4x", "9@1ms")))
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 5
+    assert lines[0] == "--failures '2s': the tree has no two levels below its root (with 2 ranks)"
+    assert lines[-1] == "--failures '9@1ms': there is no rank 9 among 8 (with 8 ranks)"
+
+
+def test_the_same_failures_hit_the_same_call_of_every_scheme():
+    schemes = ("ulfm", "restart")
+    comparison = compared(ranks=(8,), failures=("none", "1"), schemes=schemes)
+    runs = {scheme: comparison[Case("gige", 8, "1", scheme)] for scheme in schemes}
+    without = comparison[Case("gige", 8, "none", "ulfm")]
+    assert {run.call for run in runs.values()} == {"2nd Allreduce"}
+    assert [phase.name for phase in without.phases.phases] == ["collective"]
+    for run in runs.values():
+        assert run.victims == ("1",)
+        assert run.phases.times_ps()["detection"] == TIMEOUT_PS
+        assert sum(run.phases.times_ps().values()) == run.phases.total_ps
+
+
+def test_a_program_of_ones_own_is_told_the_scheme_and_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    text = "import os, sys; from mpi4py import MPI; MPI.COMM_WORLD.barrier(); print(sys.argv[1:], os.listdir())"
+    Path("own.py").write_text(text)
+    out = tmp_path / "out"
+    out.mkdir()
+    args = ("--how={scheme}", "{folder}/x")
+    told = {"program": "own.py", "args": args, "ranks": (1,), "failures": ("none",), "schemes": ("restart",)}
+    comparison = compare_recovery(Experiment(**told), jobs=1, out=out)
+    assert comparison.title == "own.py --how={scheme} {folder}/x"
+    assert comparison.runs[0].call == "1st barrier"
+    assert (out / "gige-1-none-restart.txt").read_text() == f"['--how=restart', '{tmp_path}/x'] []\n"
+
+
+def test_a_death_may_come_in_the_middle_of_the_call():
+    run = compared(ranks=(16,), failures=("1",), schemes=("ulfm",), after_ps=10_000_000).runs[0]
+    assert run.phases.phases[0].name == "collective"
+    assert run.phases.phases[0].time_ps >= 10_000_000
+
+
+def test_a_program_that_does_not_survive_is_shown_as_such():
+    told = {"program": "from mpi4py import MPI; MPI.COMM_WORLD.barrier()", "kind": "code", "ranks": (4,)}
+    comparison = compare_recovery(Experiment(**told, failures=("none", "1"), schemes=("ulfm",)), jobs=1)
+    good, bad = comparison.runs
+    assert good.is_good
+    assert (bad.is_good, bad.phases) == (False, None)
+    assert "ERR_PROC_FAILED" in bad.said
+    assert "aborted" in str(comparison)
+
+
+def test_a_program_without_a_collective_call_is_bad_input():
+    told = {"program": "from mpi4py import MPI", "kind": "code", "ranks": (4,), "schemes": ("ulfm",)}
+    with pytest.raises(ConfigError, match="no collective call that a failure could hit"):
+        compare_recovery(Experiment(**told), jobs=1)
+    with pytest.raises(ConfigError, match="rank 0 makes no Bcast number 1; its collective calls: 3 x Allreduce"):
+        compare_recovery(Experiment(ranks=(4,), schemes=("ulfm",), call=("Bcast", 1)), jobs=1)
+
+
+def test_calls_are_read_as_people_write_them():
+    assert parse_call("2nd Allreduce") == ("Allreduce", 2)
+    assert parse_call("first bcast") == ("bcast", 1)
+    for text, said in (("Allreduce", "not which call"), ("2nd Alreduce", "did you mean"), ("0th Bcast", "not which")):
+        with pytest.raises(ValueError, match=said):
+            parse_call(text)
+
+
+def test_tables_and_json_hold_every_phase(tmp_path: Path):
+    comparison = compared(ranks=(8,), failures=("none", "1"), schemes=("ulfm", "restart"))
+    table = comparison.table()
+    names = ["collective_s", "detection_s", "revoke_s", "repair_s", "retry_s", "restart_delay_s", "recomputation_s"]
+    assert set(names) < set(table.columns)
+    for row in table.rows():
+        values = dict(zip(table.columns, row, strict=True))
+        phases = [values[name] or 0 for name in values if name.endswith("_s") and name not in _SUMS]
+        assert sum(phases) == pytest.approx(values["total_s"], abs=1e-12)
+    comparison.to_json(tmp_path / "r.json")
+    runs = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert [(run["failures"], run["scheme"]) for run in runs] == [
+        (failures, scheme) for failures in ("none", "1") for scheme in ("ulfm", "restart")
+    ]
+    for run in runs:
+        assert sum(phase["time_s"] for phase in run["phases"]) == pytest.approx(run["total_s"])
+    text = str(comparison)
+    assert text.splitlines()[0] == "ulfm"
+    assert "restart delay" in text
+    assert "recovery, without detection" in text
+
+
+_SUMS = ("total_s", "recovery_s", "virtual_time_s")

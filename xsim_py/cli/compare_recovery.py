@@ -1,0 +1,237 @@
+"""``xsim compare-recovery``: one program under several ways to recover, with the same failures, phase by phase."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import (
+    PROGRAM_USAGE,
+    add_description_options,
+    machine_labels,
+    names,
+    output_folder,
+    positive,
+    seconds,
+    sizes,
+    time_ps,
+)
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from argparse import Action, ArgumentParser, Namespace
+
+    from xsim_py.report.recovery import RecoveryComparison
+    from xsim_py.study.recovery import Experiment
+
+__all__ = ["add_compare_recovery_parser"]
+
+_NOTES = """\
+schemes: ftco, collective operations that get over failures by themselves (the program need not know); ulfm, the program
+catches the error, revokes, shrinks and tries again; restart, it dies of the error and is started again.
+
+failures: none; 1, one rank right below the root of FTCO's tree; 2p, two of them (parallel: different subtrees); 2s, a
+parent and its child (serial: found out one after the other); 3m, 2s and another one (mixed); RANK@TIME such as
+5@1.2ms, and RANK@before, joined by + where they are several. Those without a time die right before the call.
+
+Without PROGRAM, apps/allreduce_loop.py runs. Each run takes place in an empty folder of its own; in the program's
+arguments {scheme} stands for the scheme and {folder} for the folder that you are in.
+
+exit status: 0 when all programs finished, 1 when some did not, 2 bad input, 130 interrupted.
+"""
+
+
+def add_compare_recovery_parser(commands: Any) -> list[Action]:
+    """Add the command, and return its options."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = commands.add_parser(
+        "compare-recovery",
+        usage=f"xsim compare-recovery -n N,M,... [option ...] [{PROGRAM_USAGE}]",
+        help="run a program under FTCO, ULFM and restart with the same failures; phases as tables and pictures",
+        description="Run a program under several ways to recover with the same failures, and measure each phase.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=compare_recovery, program=None)
+    add = parser.add_argument
+    return [
+        *_add_what(parser),
+        *_add_failing(parser),
+        *add_description_options(parser),
+        add("--shards", type=positive, default=1, metavar="K", help="simulate each run in K shards (default: 1)"),
+        add("--wall-limit", type=seconds, metavar="TIME", help="end a run after so long here: 60s, 5min"),
+        add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
+        add("--json", metavar="FILE", help="write everything as JSON; with - to standard output, in place of tables"),
+        add(
+            "--out",
+            metavar="DIR",
+            help="write recovery.csv, recovery.json, the pictures, and what the programs print, into a folder",
+        ),
+    ]
+
+
+def _add_what(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say what is compared, and return them."""
+    add = parser.add_argument
+    return [
+        add(
+            "--machine",
+            "--machines",
+            dest="machines",
+            type=names,
+            default=["gige"],
+            metavar="A,B,...",
+            help="presets or YAML files (default: gige)",
+        ),
+        add("-n", "-np", "--ranks", required=True, type=sizes, metavar="N,M,...", help="numbers of virtual ranks"),
+        add(
+            "--failures",
+            type=names,
+            default=["none", "1", "2p", "2s", "3m"],
+            metavar="F,G,...",
+            help="who dies: see below (default: none,1,2p,2s,3m)",
+        ),
+        add(
+            "--schemes",
+            type=_schemes,
+            metavar="S,T,...",
+            help="ways to recover (default: ftco,ulfm,restart)",
+        ),
+    ]
+
+
+def _add_failing(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say how processes fail and how that is found out, and return them."""
+    add = parser.add_argument
+    return [
+        add(
+            "--timeout",
+            type=_positive_time,
+            default=2 * PS_PER_S,
+            metavar="TIME",
+            help="after how long a process that does not answer counts as dead (default: 2s, as in the FTCO paper)",
+        ),
+        add(
+            "--restart-delay",
+            type=time_ps,
+            default=10 * PS_PER_S,
+            metavar="TIME",
+            help="from an abort to the new start of the job (default: 10s)",
+        ),
+        add(
+            "--call",
+            type=_call,
+            metavar="'NTH NAME'",
+            help="the call that failures hit, such as '2nd Allreduce' (default: of the collective calls that the"
+            " program makes most often, the middle one)",
+        ),
+        add(
+            "--after",
+            type=time_ps,
+            metavar="TIME",
+            help="die so long after that call would begin without failures, in place of right before it",
+        ),
+    ]
+
+
+def compare_recovery(args: Namespace) -> int:
+    """Run everything, print the tables, and return 0 if all programs finished."""
+    from xsim_py.study.recovery import compare_recovery, plan_recovery
+
+    experiment = _experiment(args)
+    plan_recovery(experiment)
+    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
+        raise ConfigError(f"--json {args.json}: there is no such folder")
+    folder = None if args.out is None else output_folder(args.out)
+    print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
+    line = ProgressLine(sys.stderr)
+    try:
+        comparison = compare_recovery(
+            experiment,
+            jobs=args.jobs,
+            out=folder,
+            progress=lambda done, total: line.show(f"{done:,} of {total:,} runs"),
+        )
+    finally:
+        line.clear()
+    if args.json == "-":
+        comparison.to_json(sys.stdout)
+    else:
+        print(comparison)
+    if args.json not in (None, "-"):
+        comparison.to_json(args.json)
+    for run in comparison.runs:
+        if not run.is_good:
+            print(f"xsim: not good: {run.case}: {run.ended}, exit status {run.exit_status}", file=sys.stderr)
+        for text in run.said.splitlines():
+            print(f"    {text}", file=sys.stderr)
+    if folder is not None:
+        _write(comparison, folder)
+    return 0 if all(run.is_good for run in comparison.runs) else 1
+
+
+def _experiment(args: Namespace) -> Experiment:
+    from xsim_py.study.recovery import SCHEMES, Experiment
+
+    program = {}
+    if args.program is not None:
+        program = {"program": args.program.target, "kind": args.program.kind, "args": args.program.args}
+    return Experiment(
+        **program,
+        machines=machine_labels(args.machines),
+        ranks=args.ranks,
+        failures=args.failures,
+        schemes=args.schemes or SCHEMES,
+        timeout_ps=args.timeout,
+        restart_delay_ps=args.restart_delay,
+        call=args.call,
+        after_ps=args.after,
+        overrides=dict(args.overrides),
+        seed=args.seed,
+        shards=args.shards,
+        wall_limit_s=args.wall_limit,
+    )
+
+
+def _write(comparison: RecoveryComparison, folder: Path) -> None:
+    """Write the table and the pictures, and say where they are."""
+    comparison.table().to_csv(folder / "recovery.csv")
+    comparison.to_json(folder / "recovery.json")
+    written = [folder / "recovery.csv", folder / "recovery.json"]
+    try:
+        written += comparison.draw(folder)
+    except ConfigError as error:
+        print(f"xsim: no picture: {error}", file=sys.stderr)
+    print(f"xsim: wrote {', '.join(path.name for path in written)} in {folder}", file=sys.stderr)
+
+
+def _schemes(text: str) -> list[str]:
+    from xsim_py.study.recovery import SCHEMES
+
+    wanted = list(dict.fromkeys(names(text)))
+    unknown = [name for name in wanted if name not in SCHEMES]
+    if unknown:
+        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(SCHEMES)}")
+    return wanted
+
+
+def _positive_time(text: str) -> int:
+    found = time_ps(text)
+    if found <= 0:
+        raise ArgumentTypeError(f"{text!r} is not a positive time")
+    return found
+
+
+def _call(text: str) -> tuple[str, int]:
+    from xsim_py.study.recovery import parse_call
+
+    try:
+        return parse_call(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None

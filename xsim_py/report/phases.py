@@ -1,0 +1,370 @@
+"""How a call got over failures, phase by phase, as it is seen in a trace.
+
+Prior art: figure 5 of Margolin and Barak (EuroMPI 2018; ``docs/why/ftco.md``) draws, not to scale, what fault-tolerant
+collective operations, ULFM and the usual restart do after a failure. Here the same blocks are measured: the time of the
+rank that needed longest is cut at instants that stand in the trace, and each piece gets a name. Nothing is computed
+from parameters of the run, and the pieces cover the time without a gap: their sum is the whole, to the picosecond.
+
+================  ====================================================================================================
+phase             the time of that rank
+================  ====================================================================================================
+collective        in the call, as long as nobody waits for a dead process in order to find out
+detection         while somebody does: from the failure, the call in which it waits, or its last message to the dead
+                  one, whichever comes last, until it learns of the failure; after that, until the job is aborted
+resume            in a call that succeeds, after a failure was detected in it
+propagation       in a call that fails, from the detection until the communicator is revoked or the call fails
+revoke            in a call that fails because somebody has revoked the communicator, since then; and in Revoke
+repair            in every other call until the next attempt, such as Shrink
+retry             in the next attempt: the call that failed, once more
+restart delay     from an abort of the job to its new start
+recomputation     from there until what failed is done
+own work          between calls
+================  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from xsim_py.trace import Span, Trace
+
+__all__ = ["PHASES", "RECOVERY", "Phase", "Phases", "find_call", "first_start_ps", "measure_phases"]
+
+PHASES: Final = (
+    "collective",
+    "detection",
+    "resume",
+    "propagation",
+    "revoke",
+    "repair",
+    "retry",
+    "restart delay",
+    "recomputation",
+    "own work",
+)
+"""All names, in the order in which tables and legends have them."""
+
+RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restart delay", "recomputation", "own work")
+"""The phases that are there because of a failure and do not depend on how it is detected."""
+
+_COLLECTIVE: Final = re.compile(
+    "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
+)
+_REVOKED: Final = "ERR_REVOKED"
+_FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
+
+
+class Phase(NamedTuple):
+    """A piece of a rank's time."""
+
+    name: str
+    """One of `PHASES`."""
+    start_ps: int
+    end_ps: int
+
+    @property
+    def time_ps(self) -> int:
+        """How long it is."""
+        return self.end_ps - self.start_ps
+
+
+class Phases(NamedTuple):
+    """The time that the slowest rank needed for a call and for getting over the failures in it.
+
+    Attributes
+    ----------
+    rank : int
+        Which rank that is.
+    phases : tuple of Phase
+        One after the other, without a gap.
+    """
+
+    rank: int
+    phases: tuple[Phase, ...]
+
+    @property
+    def start_ps(self) -> int:
+        """When the rank made the call."""
+        return self.phases[0].start_ps
+
+    @property
+    def end_ps(self) -> int:
+        """When it had the result."""
+        return self.phases[-1].end_ps
+
+    @property
+    def total_ps(self) -> int:
+        """All of it."""
+        return self.end_ps - self.start_ps
+
+    @property
+    def recovery_ps(self) -> int:
+        """What of it is neither the call as it would be without a failure nor its detection; see `RECOVERY`."""
+        return sum(phase.time_ps for phase in self.phases if phase.name in RECOVERY)
+
+    def times_ps(self) -> dict[str, int]:
+        """Return how long each phase took altogether, in the order of `PHASES`, without those that did not occur."""
+        return {
+            name: sum(phase.time_ps for phase in self.phases if phase.name == name)
+            for name in PHASES
+            if any(phase.name == name for phase in self.phases)
+        }
+
+
+def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tuple[str, int], int]:
+    """Find the call that failures are to hit, in a run without any.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of that run.
+    wanted : tuple of (str, int), optional
+        The call, by its name as mpi4py spells it and its number from 1. Default: of the blocking collective operations
+        the one that the first rank calls most often, and of these calls the middle one.
+
+    Returns
+    -------
+    call : tuple of (str, int)
+        Name and number.
+    usual : int
+        How many calls of that name the rank makes.
+
+    Raises
+    ------
+    ConfigError
+        There is no such call.
+    """
+    first = min((span.rank for span in trace.spans), default=0)
+    counts = Counter(span.name for span in trace.spans if span.rank == first)
+    collective = {name: count for name, count in counts.items() if _COLLECTIVE.fullmatch(name)}
+    said = ", ".join(f"{count} x {name}" for name, count in collective.items()) or "none"
+    if wanted is None:
+        if not collective:
+            raise ConfigError("the program makes no collective call that a failure could hit")
+        name = max(collective, key=lambda name: collective[name])
+        return (name, counts[name] // 2 + 1), counts[name]
+    if counts[wanted[0]] < wanted[1]:
+        raise ConfigError(f"rank {first} makes no {wanted[0]} number {wanted[1]}; its collective calls: {said}")
+    return wanted, counts[wanted[0]]
+
+
+def first_start_ps(trace: Trace, call: str, ordinal: int) -> int:
+    """Return when the first rank makes its so many-th call of a name."""
+    counts: Counter[int] = Counter()
+    starts = []
+    for span in trace.spans:
+        if span.name == call:
+            counts[span.rank] += 1
+            if counts[span.rank] == ordinal:
+                starts.append(span.start_ps)
+    return min(starts)
+
+
+def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None = None) -> Phases:
+    """Find out how long the slowest of the surviving ranks took for a call, and for what.
+
+    Where failures were learned of, the call is the one in which each rank was then, and the time ends when it has
+    succeeded, or has been repeated with success, for the last time that it had to be.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of the whole run.
+    call : str
+        As mpi4py spells it: what is measured in a run without failures, and what is recomputed after a restart.
+    ordinal : int
+        Which of a rank's calls of that name, from 1, in a run without failures.
+    usual : int, optional
+        How many of them a rank makes in a run without failures. A job that was started again is where it was once it
+        has repeated what is beyond that number. Without it, all that a restarted job does is recomputation.
+
+    Raises
+    ------
+    ConfigError
+        No surviving rank has made such a call.
+    """
+    story = _Story(trace, call, usual)
+    found = [window for rank in story.survivors() if (window := story.window(rank, ordinal)) is not None]
+    if not found:
+        raise ConfigError(f"no surviving rank makes {ordinal} calls of {call}")
+    rank, start_ps, end_ps = max(found, key=lambda window: (window[2] - window[1], -window[0]))
+    return Phases(rank, tuple(story.label(rank, start_ps, end_ps)))
+
+
+class _Story:
+    """What a trace says of failures and of who did what about them.
+
+    Attributes
+    ----------
+    spans : dict of int to list of Span
+        The calls of each rank, in order.
+    disturbances : list of int
+        When each failure was learned of by anybody, or the job was aborted for it.
+    waits : list of (int, int)
+        From when until when somebody waited for a dead process in order to find out.
+    pauses : list of (int, int)
+        Between an abort and the new start.
+    """
+
+    def __init__(self, trace: Trace, call: str, usual: int | None) -> None:
+        self.call = call
+        self.usual = usual
+        self.spans: dict[int, list[Span]] = defaultdict(list)
+        for span in trace.spans:
+            self.spans[span.rank].append(span)
+        self.end_ps = trace.end_ps()
+        times: dict[str, list[int]] = defaultdict(list)
+        for mark in trace.marks:
+            times[mark.kind].append(mark.time_ps)
+        self.dead = {mark.rank for mark in trace.marks if mark.kind == "failed"}
+        self.revoked_ps = sorted(times["revoked"])
+        self.starts_ps = sorted(times["restart"])
+        self.pauses = [(max((t for t in times["aborted"] if t <= s), default=s), s) for s in self.starts_ps]
+        self.waits = list(self._waits(trace))
+        self.disturbances = sorted({end_ps for _, end_ps in self.waits} | {since_ps for since_ps, _ in self.pauses})
+
+    def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
+        """The wait that ended with the discovery of each failure; without one, with the abort of the job."""
+        died: dict[int, int] = {}
+        found: list[tuple[int, int, int, int]] = []  # who died, when, who found out, when
+        for mark in trace.marks:
+            if mark.kind == "failed":
+                died[mark.rank] = mark.time_ps
+            elif mark.kind == "learned":
+                number = int(mark.text.split()[1])  # "rank 3 has failed (timeout)"
+                if number in died:
+                    found.append((number, died.pop(number), mark.rank, mark.time_ps))
+            elif mark.kind in ("aborted", "restart"):
+                if mark.kind == "aborted" and mark.rank in died:
+                    yield died[mark.rank], mark.time_ps
+                died.clear()
+        sent = self._last_sent(trace, found)
+        for place, (_, died_ps, rank, learned_ps) in enumerate(found):
+            began = (span.start_ps for span in self.spans[rank] if _covers(span, learned_ps))
+            yield min(max(died_ps, next(began, 0), sent.get(place, 0)), learned_ps), learned_ps
+
+    @staticmethod
+    def _last_sent(trace: Trace, found: Sequence[tuple[int, int, int, int]]) -> dict[int, int]:
+        """When those who found out had sent the dead ones a message for the last time, by place in `found`."""
+        asked: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for place, (number, _, rank, learned_ps) in enumerate(found):
+            asked[rank, number].append((place, learned_ps))
+        sent: dict[int, int] = {}
+        for message in trace.messages if asked else ():
+            for place, learned_ps in asked.get((message.source, message.dest), ()):
+                if message.sent_ps < learned_ps:
+                    sent[place] = max(sent.get(place, 0), message.sent_ps)
+        return sent
+
+    def survivors(self) -> list[int]:
+        """Who never died, in order."""
+        return sorted(rank for rank in self.spans if rank not in self.dead)
+
+    # ------------------------------------------------------------------------------------------------ the window
+
+    def window(self, rank: int, ordinal: int) -> tuple[int, int, int] | None:
+        """The rank, when it made the call, and when it was over with it and all failures; None if it never did."""
+        spans = self.spans[rank]
+        if not self.disturbances:
+            calls = [span for span in spans if span.name == self.call]
+            if len(calls) < ordinal:
+                return None
+            return rank, calls[ordinal - 1].start_ps, self._end_of(calls[ordinal - 1])
+        first = next((span for span in spans if self._end_of(span) >= self.disturbances[0]), None)
+        if first is None:
+            return None
+        if self.starts_ps:
+            return rank, first.start_ps, self._regained(spans)
+        end_ps = max(
+            (self._end_of(span) for span, state in self._walk(rank) if state in ("resume", "retry")), default=0
+        )
+        return rank, first.start_ps, end_ps or self._end_of(spans[-1])
+
+    def _regained(self, spans: Sequence[Span]) -> int:
+        """When a job that was started again has done what its first start could not."""
+        calls = [span for span in spans if span.name == self.call and not span.detail]
+        last = [span for span in calls if span.start_ps >= self.starts_ps[-1]]
+        before = sum(span.start_ps < self.starts_ps[0] for span in calls)
+        place = len(last) - 1 if self.usual is None else before + len(last) - self.usual
+        if 0 <= place < len(last):
+            return self._end_of(last[place])
+        return self._end_of(spans[-1])
+
+    def _walk(self, rank: int) -> Iterator[tuple[Span, str]]:
+        """Each call of a rank, and what it is: as usual, a failed one, resumed, part of the repair, or the retry."""
+        wanted = ""
+        for span in self.spans[rank]:
+            if span.detail in _FAILED:
+                yield span, "failed again" if wanted else "failed"
+                wanted = wanted or span.name
+            elif span.name == wanted:
+                yield span, "retry"
+                wanted = ""
+            elif wanted:
+                yield span, "revoke" if span.name == "Revoke" else "repair"
+            else:
+                disturbed = any(span.start_ps < time_ps <= self._end_of(span) for time_ps in self.disturbances)
+                yield span, "resume" if disturbed else "collective"
+
+    def _end_of(self, span: Span) -> int:
+        return self.end_ps if span.end_ps is None else span.end_ps
+
+    # ------------------------------------------------------------------------------------------------ the labels
+
+    def label(self, rank: int, start_ps: int, end_ps: int) -> Iterator[Phase]:
+        """Cut a rank's time at all that happened, and name the pieces; neighbours of one name are one phase."""
+        pieces = [piece for span, state in self._walk(rank) for piece in self._pieces(span, state)]
+        cuts = {start_ps, end_ps, *self.starts_ps}
+        cuts.update(time_ps for interval in (*self.waits, *self.pauses) for time_ps in interval)
+        cuts.update(time_ps for piece in pieces for time_ps in piece[1:])
+        current = Phase("", start_ps, start_ps)
+        for since_ps, until_ps in pairwise(sorted(cut for cut in cuts if start_ps <= cut <= end_ps)):
+            name = self._name(since_ps, pieces)
+            if name == current.name:
+                current = current._replace(end_ps=until_ps)
+                continue
+            if current.name:
+                yield current
+            current = Phase(name, since_ps, until_ps)
+        yield current if current.name else Phase("collective", start_ps, end_ps)
+
+    def _name(self, time_ps: int, pieces: Sequence[Phase]) -> str:
+        """What the piece that begins at a time is part of."""
+        if any(since <= time_ps < until for since, until in self.pauses):
+            return "restart delay"
+        if any(since <= time_ps < until for since, until in self.waits):
+            return "detection"
+        if self.starts_ps and time_ps >= self.starts_ps[0]:
+            return "recomputation"
+        if self.pauses and time_ps >= self.disturbances[0]:
+            return "detection"  # somebody knows already, and this rank is about to be ended
+        return next((piece.name for piece in pieces if piece.start_ps <= time_ps < piece.end_ps), "own work")
+
+    def _pieces(self, span: Span, state: str) -> Iterator[Phase]:
+        """The parts of one call, without regard to waits, aborts and restarts."""
+        start_ps, end_ps = span.start_ps, self._end_of(span)
+        if state in ("collective", "revoke", "repair", "retry"):
+            yield Phase(state, start_ps, end_ps)
+            return
+        known_ps = next((time_ps for time_ps in self.disturbances if start_ps <= time_ps <= end_ps), start_ps)
+        yield Phase("retry" if state == "failed again" else "collective", start_ps, known_ps)
+        if state == "resume":
+            yield Phase("resume", known_ps, end_ps)
+            return
+        revoked_ps = end_ps
+        if span.detail == _REVOKED:
+            revoked_ps = next((time_ps for time_ps in self.revoked_ps if known_ps <= time_ps <= end_ps), known_ps)
+        yield Phase("propagation", known_ps, revoked_ps)
+        yield Phase("revoke", revoked_ps, end_ps)
+
+
+def _covers(span: Span, time_ps: int) -> bool:
+    return span.start_ps <= time_ps and (span.end_ps is None or time_ps <= span.end_ps)

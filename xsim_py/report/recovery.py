@@ -1,0 +1,383 @@
+"""Ways to recover, side by side: tables of the phases of each run, and pictures of their timelines.
+
+A picture has a bar for each scheme and failure, as in figure 5 of the FTCO paper. Waits of seconds stand in it beside
+work of microseconds; so what is far longer than the rest has a width of its own, which is not to scale: hatching and
+a figure say so. All else is to scale, with one scale for the whole picture.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from xsim_py.errors import ConfigError
+from xsim_py.report.chart import Chart, Line
+from xsim_py.report.phases import PHASES, Phase, Phases
+from xsim_py.report.style import INK, new_figure
+from xsim_py.report.table import Table
+from xsim_py.units import PS_PER_S, format_time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Case", "RecoveryComparison", "RecoveryRun"]
+
+_COLOURS: Final = {
+    "collective": "#0072B2",
+    "detection": "#C4C4C4",
+    "resume": "#009E73",
+    "propagation": "#CC79A7",
+    "revoke": "#E69F00",
+    "repair": "#D55E00",
+    "retry": "#56B4E9",
+    "restart delay": "#E4E4E4",
+    "recomputation": "#7A3DB8",
+    "own work": "#F3F3F3",
+}
+_MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
+_TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
+_LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest of those that are not to scale
+_LABEL_SHARE: Final = 0.055  # of the picture's width, for the narrowest phase with a figure in it
+_SCALES: Final = (1, 2, 5)
+
+
+class Case(NamedTuple):
+    """What tells a run from the others."""
+
+    machine: str
+    ranks: int
+    failures: str
+    """Short name; see `xsim_py.study.victims`."""
+    scheme: str
+
+    def __str__(self) -> str:
+        return f"{self.machine}, {self.ranks:,} ranks, {self.failures}, {self.scheme}"
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.machine}-{self.ranks}-{re.sub('[^0-9A-Za-z.]+', '_', self.failures)}-{self.scheme}"
+
+
+class RecoveryRun(NamedTuple):
+    """What came of a run."""
+
+    case: Case
+    victims: tuple[str, ...]
+    """The ranks that were to die, with the time where it was given."""
+    phases: Phases | None
+    """None where the program did not finish, or nobody who survived made the call."""
+    call: str
+    """Which one was measured, such as ``2nd Allreduce``."""
+    ended: str
+    exit_status: int
+    said: str
+    """Warnings, and what went wrong."""
+    virtual_time_s: float | None
+    messages: int | None
+    digest: str
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the program finished, with status 0, and the phases could be measured."""
+        return self.ended == "finished" and self.exit_status == 0 and self.phases is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data; times in seconds."""
+        measured: dict[str, Any] = {"total_s": None, "recovery_s": None, "slowest_rank": None, "phases": []}
+        if self.phases is not None:
+            measured["total_s"] = self.phases.total_ps / PS_PER_S
+            measured["recovery_s"] = self.phases.recovery_ps / PS_PER_S
+            measured["slowest_rank"] = self.phases.rank
+            measured["phases"] = [
+                {"name": phase.name, "start_s": phase.start_ps / PS_PER_S, "time_s": phase.time_ps / PS_PER_S}
+                for phase in self.phases.phases
+            ]
+        rest = {name: value for name, value in self._asdict().items() if name not in ("case", "phases")}
+        return {**self.case._asdict(), **measured, **rest, "victims": list(self.victims)}
+
+
+class RecoveryComparison:
+    """The runs of a comparison.
+
+    Parameters
+    ----------
+    runs : sequence of RecoveryRun
+        In the order in which they are to be shown.
+    title : str, optional
+        What ran.
+    """
+
+    def __init__(self, runs: Sequence[RecoveryRun], *, title: str = "") -> None:
+        if not runs:
+            raise ConfigError("there is nothing to compare: name at least one scheme and one failure")
+        self.runs = list(runs)
+        self.title = title
+        self.schemes = list(dict.fromkeys(run.case.scheme for run in runs))
+        self._by_case = {run.case: run for run in runs}
+
+    def __getitem__(self, case: Case) -> RecoveryRun:
+        """Return the run of a case."""
+        return self._by_case[case]
+
+    # -------------------------------------------------------------------------------------------------- as tables
+
+    def __str__(self) -> str:
+        """Return a table for each scheme, with its own phases, and one that puts the schemes side by side."""
+        texts = [f"{scheme}\n{self.shown(scheme).to_text(max_rows=None)}" for scheme in self.schemes]
+        if len(self.schemes) > 1:
+            texts.append(f"recovery, without detection\n{self.side_by_side().to_text(max_rows=None)}")
+        return "\n\n".join(texts)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def shown(self, scheme: str) -> Table:
+        """Return the phases of one scheme for a person: in the units that suit them, without those that never occur."""
+        runs = [run for run in self.runs if run.case.scheme == scheme]
+        columns = self._keys(runs)
+        columns["dead"] = [", ".join(run.victims) for run in runs]
+        columns["total"] = [_shown(run, None) for run in runs]
+        for name in PHASES:
+            if any(run.phases is not None and name in run.phases.times_ps() for run in runs):
+                columns[name] = [_shown(run, name) for run in runs]
+        return Table(scheme, columns)
+
+    def side_by_side(self) -> Table:
+        """Return what remains of the time of each scheme without the collective operation itself and the detection."""
+        cases = list(dict.fromkeys(run.case[:3] for run in self.runs))
+        runs = [next(run for run in self.runs if run.case[:3] == case) for case in cases]
+        columns = self._keys(runs)
+        for scheme in self.schemes:
+            found = [self._by_case.get(Case(*case, scheme)) for case in cases]
+            columns[scheme] = [
+                "" if run is None or run.phases is None or not run.victims else format_time(run.phases.recovery_ps)
+                for run in found
+            ]
+        return Table("recovery", columns)
+
+    def _keys(self, runs: Sequence[RecoveryRun]) -> dict[str, list[Any]]:
+        """The columns that tell runs apart; what is the same for all is in the title."""
+        columns: dict[str, list[Any]] = {name: [getattr(run.case, name) for run in runs] for name in Case._fields[:3]}
+        if len({run.case.machine for run in self.runs}) == 1:
+            del columns["machine"]
+        return columns
+
+    def table(self) -> Table:
+        """Return a row a run, with every phase in seconds."""
+        rows = [_row(run) for run in self.runs]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return Table("recovery", columns, {name: "s" for name in columns if name.endswith("_s")})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {"title": self.title, "runs": [run.to_dict() for run in self.runs]}
+
+    def to_json(self, target: str | Path | IO[str]) -> None:
+        """Write everything as JSON to a path or an open text file."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        if isinstance(target, str | Path):
+            Path(target).write_text(text, encoding="utf-8")
+        else:
+            target.write(text)
+
+    # ------------------------------------------------------------------------------------------------ as pictures
+
+    def draw(self, folder: str | Path) -> list[Path]:
+        """Draw the timelines for each machine and number of ranks, and the recovery over the number of ranks, if any.
+
+        Returns
+        -------
+        list of Path
+            The pictures.
+
+        Raises
+        ------
+        ConfigError
+            When matplotlib is not installed.
+        """
+        written = []
+        for machine, ranks in dict.fromkeys(run.case[:2] for run in self.runs):
+            runs = [run for run in self.runs if run.case[:2] == (machine, ranks) and run.phases is not None]
+            if runs:
+                written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
+                _Bars(runs).draw(written[-1], title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
+        charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
+        for code, chart in charts:
+            if any(len(line.x) > 1 for line in chart.lines):
+                written.append(Path(folder) / f"{Case('recovery', 0, code, '').name.split('-')[2]}-over-ranks.png")
+                chart.draw(written[-1])
+        return written
+
+    def chart(self, failures: str) -> Chart:
+        """Return lines over the number of ranks: the time without detection, with one failure or several."""
+        keys = [run.case for run in self.runs if run.case.failures == failures and run.phases is not None]
+        machines = list(dict.fromkeys(case.machine for case in keys))
+        lines = []
+        for machine, scheme in dict.fromkeys((case.machine, case.scheme) for case in keys):
+            runs = [self._by_case[case] for case in keys if (case.machine, case.scheme) == (machine, scheme)]
+            times = [(run.case.ranks, _active_ps(run.phases)) for run in runs if run.phases is not None]
+            lines.append(
+                Line(
+                    label=f"{scheme}, {machine}" if len(machines) > 1 else scheme,
+                    x=[ranks for ranks, _ in times],
+                    y=[time_ps / 1e6 for _, time_ps in times],
+                    errors=[0.0] * len(times),
+                    colour=machines.index(machine) if len(machines) > 1 else self.schemes.index(scheme),
+                    dashes=self.schemes.index(scheme) if len(machines) > 1 else 0,
+                )
+            )
+        title = "without a failure" if failures == "none" else f"failures: {failures}"
+        return Chart(
+            title=f"{self.title}, {title}".strip(", "),
+            x_label="ranks",
+            y_label="virtual time of the call and recovery,\nwithout detection and restart delay [us]",
+            lines=lines,
+            x_scale="log2",
+            y_scale="log",
+        )
+
+
+def _active_ps(phases: Phases) -> int:
+    """The time in which something is done."""
+    return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
+
+
+def _shown(run: RecoveryRun, name: str | None) -> str:
+    """A phase, or the total, in words; how the run ended where there are none."""
+    if run.phases is None:
+        return run.ended if name is None else ""
+    if name is None:
+        return format_time(run.phases.total_ps, digits=7)
+    time_ps = run.phases.times_ps().get(name)
+    return "" if time_ps is None else format_time(time_ps)
+
+
+def _row(run: RecoveryRun) -> dict[str, Any]:
+    whole = run.to_dict()
+    times = {} if run.phases is None else run.phases.times_ps()
+    row = {name: whole[name] for name in (*Case._fields, "call")}
+    row["victims"] = ", ".join(run.victims)
+    row |= {name: whole[name] for name in ("slowest_rank", "total_s", "recovery_s")}
+    row |= {f"{name.replace(' ', '_')}_s": times[name] / PS_PER_S if name in times else None for name in PHASES}
+    return row | {name: whole[name] for name in ("messages", "virtual_time_s", "ended", "exit_status", "digest")}
+
+
+class _Bars:
+    """Bars of phases, one below the other, some of them not to scale.
+
+    Parameters
+    ----------
+    runs : sequence of RecoveryRun
+        All with phases.
+    """
+
+    def __init__(self, runs: Sequence[RecoveryRun]) -> None:
+        self._bars = [(run, run.phases) for run in runs if run.phases is not None]
+        every = [phase for _, phases in self._bars for phase in phases.phases]
+        self._long_ps = _long_from(every)
+        self._shortest_long_ps = min((p.time_ps for p in every if p.time_ps >= self._long_ps), default=1)
+        to_scale = [
+            sum(phase.time_ps for phase in phases.phases if phase.time_ps < self._long_ps) for _, phases in self._bars
+        ]
+        self._long_width = max(*to_scale, 1) * _LONG_SHARE
+        self._width = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
+
+    def _width_of(self, phase: Phase) -> float:
+        """The width of a phase in picoseconds; twice as long a one of those that are not to scale is wider by half."""
+        if phase.time_ps < self._long_ps:
+            return phase.time_ps
+        return self._long_width * (1 + math.log2(phase.time_ps / self._shortest_long_ps) / 2)
+
+    def draw(self, target: Path, *, title: str) -> None:
+        """Write the picture."""
+        codes = Counter(run.case.failures for run, _ in self._bars)
+        figure = new_figure(10, 1.5 + 0.34 * len(self._bars) + 0.18 * len(codes))
+        axes = figure.subplots()
+        at, places, before = 0.0, [], None
+        for run, phases in self._bars:
+            at += 1.0 if run.case.failures == before else 1.55
+            before = run.case.failures
+            places.append(at)
+            self._draw_bar(axes, at, phases)
+        axes.set_yticks(places, [run.case.scheme for run, _ in self._bars])
+        for code in codes:
+            rows = [place for place, (run, _) in zip(places, self._bars, strict=True) if run.case.failures == code]
+            victims = next(run.victims for run, _ in self._bars if run.case.failures == code)
+            self._name_group(axes, min(rows) - 0.62, code, victims)
+        axes.set_ylim(at + 1.0, places[0] - 1.25)
+        axes.set_xlim(0, self._width * 1.16)
+        axes.set_title(title, color=INK, fontsize=11, loc="left")
+        axes.tick_params(colors=INK, length=0)
+        axes.set_xticks([])
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        self._draw_scale(axes, at + 0.8)
+        self._draw_legend(figure)
+        figure.savefig(target)
+
+    def _draw_bar(self, axes: Axes, at: float, phases: Phases) -> None:
+        left = 0.0
+        for phase in phases.phases:
+            width = self._width_of(phase)
+            is_long = phase.time_ps >= self._long_ps
+            axes.barh(
+                at,
+                width,
+                left=left,
+                height=0.74,
+                color=_COLOURS[phase.name],
+                edgecolor="white",
+                linewidth=0.6,
+                hatch="////" if is_long else None,
+            )
+            if is_long or width > _LABEL_SHARE * self._width:
+                ink = "white" if _is_dark(_COLOURS[phase.name]) and not is_long else INK
+                backing = {"facecolor": "white", "edgecolor": "none", "pad": 1.2} if is_long else None
+                figure = format_time(phase.time_ps, digits=3)
+                axes.text(left + width / 2, at, figure, ha="center", va="center", fontsize=7.5, color=ink, bbox=backing)
+            left += width
+        total = format_time(phases.total_ps, digits=7)
+        axes.text(left + 0.01 * self._width, at, total, ha="left", va="center", fontsize=8.5, color=INK)
+
+    def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str]) -> None:
+        if code == "none":
+            said = "no failure"
+        else:
+            said = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
+        axes.text(0, at, said, ha="left", va="bottom", fontsize=9, color=INK, fontweight="bold")
+
+    def _draw_scale(self, axes: Axes, at: float) -> None:
+        """A stretch of the scale, with its length."""
+        length_ps = next(
+            factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
+            if factor * 10**power <= 0.2 * self._width
+        )  # fmt: skip
+        right = self._width * 1.14
+        axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4, solid_capstyle="butt")
+        said = format_time(length_ps)
+        if any(phase.time_ps >= self._long_ps for _, phases in self._bars for phase in phases.phases):
+            said += " (hatched: not to scale)"
+        axes.text(right - length_ps - 0.01 * self._width, at, said, ha="right", va="center", fontsize=8.5, color=INK)
+
+    def _draw_legend(self, figure: Any) -> None:
+        from matplotlib.patches import Patch
+
+        there = {phase.name for _, phases in self._bars for phase in phases.phases}
+        keys = [Patch(facecolor=_COLOURS[name], label=name) for name in PHASES if name in there]
+        figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 8), frameon=False, fontsize=9)
+
+
+def _long_from(phases: Sequence[Phase]) -> float:
+    """From which time on phases that may be long are not drawn to scale."""
+    longest_ps = max((phase.time_ps for phase in phases if phase.name not in _MAY_BE_LONG), default=0)
+    return max(_TIMES_LONGER * longest_ps, 1) if longest_ps else float("inf")
+
+
+def _is_dark(colour: str) -> bool:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return 299 * red + 587 * green + 114 * blue < 140_000

@@ -1,0 +1,381 @@
+"""One program under several ways to recover, with the same failures: what `xsim compare-recovery` does.
+
+A scheme is a few settings of the machine and of the job. All have the same time limit for finding out that a process is
+dead, and the same binary tree: the paper's experiments (appendix D) ran with Open MPI's Allreduce that is a reduction
+and a broadcast over one. First every scheme runs without failures; from that trace comes which call the failures hit,
+and when it begins. Then each failure is a run of its own. All runs are traced, and the phases are measured in the
+trace (`xsim_py.report.phases`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import chdir, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from xsim_py.config import MachineSpec, load_machine
+from xsim_py.config.entries import Place
+from xsim_py.errors import ConfigError
+from xsim_py.failure.statements import AtCall, parse_statement, unknown_call
+from xsim_py.machine import Machine
+from xsim_py.mpi.failures import detector_settings
+from xsim_py.mpi.ftco.trees import Tree, tree
+from xsim_py.network import Network
+from xsim_py.report.phases import find_call, first_start_ps, measure_phases
+from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
+from xsim_py.study.loader import bundled_apps
+from xsim_py.study.victims import Victim, victims_of
+from xsim_py.units import PS_PER_S, format_time
+from xsim_py.workers import Crash, cores, do_in_workers
+
+__all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "plan_recovery"]
+
+SCHEMES: Final = ("ulfm", "restart")
+"""The ways to recover."""
+
+LOOP: Final = "allreduce_loop.py"
+"""The program that is run by default, one of those that come with xsim_py."""
+
+_PLAIN_TREE: Final = {
+    "mpi.collectives.allreduce": "nonoverlapping",
+    "mpi.collectives.reduce": "binary",
+    "mpi.collectives.bcast": "binary_tree",
+}
+_TIMEOUT_PLACE: Final = "--set mpi.detector.timeout={}: mpi.detector.timeout: "
+_IMPORTS: Final = ("xsim_py.run",)
+_FUNCTION: Final = "xsim_py.study.recovery:do"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is to be compared.
+
+    Attributes
+    ----------
+    program, kind, args
+        As for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the folder in
+        which this was called, for each run takes place in an empty folder of its own. Without a program, the loop of
+        Allreduce that comes with xsim_py.
+    machines : mapping of str to str
+        Presets or files, by the name that tables have for them.
+    ranks : sequence of int
+        Numbers of ranks.
+    failures : sequence of str
+        See `victims_of`.
+    schemes : sequence of str
+        Some of `SCHEMES`.
+    timeout_ps : int
+        After how long a process that does not answer counts as dead.
+    restart_delay_ps : int
+        From an abort to the new start.
+    call : tuple of (str, int), optional
+        The call that failures hit, by name and number, from 1; default: the middle one of the program's collective
+        calls that it makes most.
+    after_ps : int, optional
+        Die so long after the call begins, in place of right before it.
+    overrides : mapping
+        Entries of every machine.
+    seed, shards, wall_limit_s
+        As for `xsim_py.simulate`.
+    """
+
+    program: str | None = None
+    kind: str = "script"
+    args: Sequence[str] = ()
+    machines: Mapping[str, str] = field(default_factory=lambda: {"gige": "gige"})
+    ranks: Sequence[int] = (64,)
+    failures: Sequence[str] = ("none", "1", "2p", "2s", "3m")
+    schemes: Sequence[str] = SCHEMES
+    timeout_ps: int = 2 * PS_PER_S
+    restart_delay_ps: int = 10 * PS_PER_S
+    call: tuple[str, int] | None = None
+    after_ps: int | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    shards: int = 1
+    wall_limit_s: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The program in a few words."""
+        what = {"module": f"-m {self.program}", "code": "-c ..."}.get(self.kind, self.program or LOOP)
+        return " ".join([Path(what).name if self.kind == "script" else what, *self.args])
+
+
+class Task(NamedTuple):
+    """One run, for a process of its own."""
+
+    arguments: dict[str, Any]
+    """For `xsim_py.simulate`."""
+    call: tuple[str, int] | None
+    """Which call is measured; None: find one."""
+    usual: int | None
+    """How often a rank makes it without failures."""
+
+
+class Report(NamedTuple):
+    """What comes of a task: plain data."""
+
+    facts: dict[str, Any]
+    """Of `RecoveryRun`."""
+    call: tuple[str, int] | None
+    usual: int | None
+    start_ps: int | None
+    """When the first rank makes the call."""
+
+
+def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
+    """Every run that is wanted, and who dies in it.
+
+    Raises
+    ------
+    ConfigError
+        With everything that is wrong; nothing was run.
+    """
+    problems: dict[str, None] = {}
+    planned: dict[Case, tuple[Victim, ...]] = {}
+    for name, machine in experiment.machines.items():
+        for ranks in experiment.ranks:
+            for scheme in experiment.schemes:
+                try:
+                    _check(load_machine(machine, overrides=_overrides(experiment, scheme)), ranks)
+                    shape = _tree_of(load_machine(machine, overrides=_overrides(experiment, "ftco")), ranks)
+                except ConfigError as error:
+                    problems[str(error).replace(_TIMEOUT_PLACE.format(_timeout(experiment)), "--timeout: ")] = None
+                    continue
+                for code in experiment.failures:
+                    try:
+                        planned[Case(name, ranks, code, scheme)] = victims_of(code, shape, ranks)
+                    except ValueError as error:
+                        problems[f"--failures {error} (with {ranks} ranks)"] = None
+    if problems:
+        raise ConfigError("\n".join(problems))
+    order = {code: place for place, code in enumerate(experiment.failures)}
+    names = {name: place for place, name in enumerate(experiment.machines)}
+    keys = sorted(planned, key=lambda case: (case.ranks, names[case.machine], order[case.failures]))
+    return {case: planned[case] for case in keys}
+
+
+def compare_recovery(
+    experiment: Experiment,
+    *,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RecoveryComparison:
+    """Run a program under each scheme with the same failures, and measure the phases.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to compare.
+    jobs : int, optional
+        How many runs at once; default: as many as there are cores.
+    out : path, optional
+        A folder for what the program prints in each run.
+    progress : callable, optional
+        Called with the number of runs that are done and of all, at first and after each.
+
+    Raises
+    ------
+    ConfigError
+        The input is wrong; nothing was run, or the program makes no call that failures could hit.
+    """
+    planned = plan_recovery(experiment)
+    at_once = jobs or cores()
+    first = list(dict.fromkeys(case._replace(failures="none") for case in planned))
+    later = [case for case, victims in planned.items() if victims]
+    total = len(first) + len(later)
+    done = 0
+
+    def run(cases: Sequence[Case], tasks: Sequence[Task]) -> Iterator[tuple[Case, Report]]:
+        nonlocal done
+        for number, found in _in_order(tasks, at_once):
+            done += 1
+            if progress is not None:
+                progress(done, total)
+            yield cases[number], _crashed(found) if isinstance(found, Crash) else found
+
+    if progress is not None:
+        progress(0, total)
+    before = dict(run(first, [_task(experiment, case, (), None) for case in first]))
+    refused = {report.facts["said"]: None for report in before.values() if _is_refused(report)}
+    if refused:
+        raise ConfigError("\n".join(refused))
+    later = [case for case in later if before[case._replace(failures="none")].call is not None]
+    tasks = [_task(experiment, case, planned[case], before[case._replace(failures="none")]) for case in later]
+    reports = before | dict(run(later, tasks))
+    if out is not None:
+        for case, report in reports.items():
+            (Path(out) / f"{case.name}.txt").write_text(report.facts["output"], encoding="utf-8")
+    runs = [
+        RecoveryRun(case, tuple(str(victim) for victim in victims), **_facts(reports, case))
+        for case, victims in planned.items()
+    ]
+    return RecoveryComparison(runs, title=experiment.title)
+
+
+def _in_order(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Report | Crash]]:
+    with closing(do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS)) as outcomes:
+        yield from outcomes
+
+
+def _is_refused(report: Report) -> bool:
+    """Whether a run without failures is bad input: it could not begin, or has no call that failures could hit."""
+    facts = report.facts
+    return facts["ended"] == "refused" or (
+        report.call is None and facts["ended"] == "finished" and not facts["exit_status"]
+    )
+
+
+def _facts(reports: Mapping[Case, Report], case: Case) -> dict[str, Any]:
+    """What came of a case; one whose scheme does not run without failures has what came of that."""
+    report = reports.get(case) or reports[case._replace(failures="none")]
+    return {name: value for name, value in report.facts.items() if name != "output"}
+
+
+def _crashed(crash: Crash) -> Report:
+    facts = {"ended": "crashed", "exit_status": crash.exit_status, "said": crash.said, "output": ""}
+    return Report({**_NOTHING, **facts}, None, None, None)
+
+
+_NOTHING: Final = {"phases": None, "call": "", "virtual_time_s": None, "messages": None, "digest": "", "output": ""}
+
+
+# ------------------------------------------------------------------------------------------------- settings of a run
+
+
+def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
+    """The entries of the machine under a scheme; what the user says comes last."""
+    timeout = _timeout(experiment)
+    settings = {"mpi.detector.timeout": timeout}
+    given = dict(experiment.overrides)
+    if scheme == "ftco":
+        given = {name: value for name, value in given.items() if not name.startswith("mpi.collectives")}
+        return {**settings, **given}
+    chosen = any(name.startswith("mpi.collectives") for name in given)
+    return {**settings, **({} if chosen else _PLAIN_TREE), **given}
+
+
+def _timeout(experiment: Experiment) -> str:
+    return format_time(experiment.timeout_ps, digits=None).replace(" ", "")
+
+
+def _check(spec: MachineSpec, ranks: int) -> None:
+    """Find out whether the ranks have room on the machine, and the living time to answer."""
+    machine = Machine(spec, ranks=ranks)
+    detector_settings(spec, Network(spec, places=machine), machine)
+
+
+def _tree_of(spec: MachineSpec, ranks: int) -> Tree:
+    """The tree that FTCO uses on a machine."""
+    del spec
+    return tree(ranks, kind="kary", radix=2)
+
+
+def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> Task:
+    """The run of a case; `before` is that without failures, and None for that one itself."""
+    program = experiment.program
+    args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
+    values = {"{scheme}": case.scheme, "{folder}": os.getcwd()}
+    if experiment.kind == "script":
+        program = str(Path(program).absolute() if program is not None else bundled_apps() / LOOP)
+    machine = experiment.machines[case.machine]
+    delay = format_time(experiment.restart_delay_ps, digits=None).replace(" ", "")
+    arguments = {
+        "program": program,
+        "kind": experiment.kind,
+        "args": [_filled(word, values) for word in args],
+        "ranks": case.ranks,
+        "machine": str(Path(machine).absolute()) if Path(machine).is_file() else machine,
+        "overrides": _overrides(experiment, case.scheme),
+        "seed": experiment.seed,
+        "shards": experiment.shards,
+        "wall_limit_s": experiment.wall_limit_s,
+        "ft": True,
+        "restart": f"on-abort,delay={delay}" if case.scheme == "restart" else None,
+        "failures": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
+    }
+    return Task(arguments, experiment.call if before is None else before.call, None if before is None else before.usual)
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(name, value)
+    return word
+
+
+def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
+    """How `xsim_py.simulate` is told of a victim."""
+    assert before.call is not None
+    assert before.start_ps is not None
+    time_ps = victim.time_ps
+    if time_ps is None and experiment.after_ps is not None:
+        time_ps = before.start_ps + experiment.after_ps
+    if time_ps is not None:
+        return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
+    name, ordinal = before.call
+    return f"rank={victim.rank} before its {ordinal}{ordinal_suffix(ordinal)} {name}"
+
+
+def parse_call(text: str) -> tuple[str, int]:
+    """Return name and number of a call such as ``2nd Allreduce``.
+
+    Raises
+    ------
+    ValueError
+        It is something else, or there is no such call in mpi4py.
+    """
+    from xsim_py.mpi4py.watch import known_calls
+
+    found = parse_statement(f"rank=0 before its {text}", Place(False, 0, 0, "call"))
+    if not isinstance(found, AtCall):
+        raise ValueError(f"{text!r} is not which call it is; write for example 2nd Allreduce")
+    if problem := unknown_call(found.name, known_calls()):
+        raise ValueError(problem)
+    return found.name, found.ordinal
+
+
+def ordinal_suffix(number: int) -> str:
+    """Return what makes a number an ordinal one: ``st``, ``nd``, ``rd`` or ``th``."""
+    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number // 10 % 10 != 1 else 0, "th")
+
+
+# --------------------------------------------------------------------------------------------- in a worker process
+
+
+def do(task: Task) -> Report:
+    """Make a run in an empty folder, and measure it."""
+    from xsim_py.run import simulate
+
+    output = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="xsim-") as folder, chdir(folder):
+        try:
+            result = simulate(**task.arguments, trace=True, stdout=output, stderr=output)
+        except ConfigError as error:
+            facts = {"ended": "refused", "exit_status": 2, "said": str(error), "output": output.getvalue()}
+            return Report({**_NOTHING, **facts}, None, None, None)
+    assert result.trace is not None
+    facts = {
+        "ended": result.ended,
+        "exit_status": result.exit_status,
+        "said": "\n".join([*result.warnings, result.report]).strip(),
+        "virtual_time_s": result.virtual_time_s,
+        "messages": result.messages,
+        "digest": result.digest,
+        "output": output.getvalue(),
+    }
+    if result.ended != "finished":
+        return Report({**_NOTHING, **facts}, None, None, None)
+    try:
+        call, usual = find_call(result.trace, task.call)
+        phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
+    except ConfigError as error:
+        return Report({**_NOTHING, **facts, "said": str(error)}, None, None, None)
+    facts |= {"phases": phases, "call": f"{call[1]}{ordinal_suffix(call[1])} {call[0]}"}
+    return Report({**_NOTHING, **facts}, call, usual, first_start_ps(result.trace, *call))
