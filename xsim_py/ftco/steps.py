@@ -1,0 +1,300 @@
+"""The formal model, step by step: nodes driven by events of the simulator's kernel.
+
+Time counts steps. In each step messages arrive, nodes die, and nodes hear of deaths; then every node, in order of their
+numbers, does one thing. A node that has nothing to do sleeps, and steps in which nobody does anything take no event.
+
+That a node is dead others learn from an oracle, exactly when the time limit of a message that it did not answer runs
+out: section 2.6 of the description of the authors' simulator. A living node is never taken for dead. Under the rules
+``reference`` a message counts as unanswered only when it reaches a dead node, or is unread when the node dies, so a
+node may wait for ever for one that died between reading and answering. Under ``paper`` that counts as well.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple, TypeVar
+
+from xsim_py.engine.kernel import Kernel, first_key
+from xsim_py.ftco.model import (
+    NEVER,
+    SERVICE,
+    Configuration,
+    Outcome,
+    Plan,
+    interval_distance,
+    mix,
+    plan,
+    service_distance,
+    service_index,
+)
+from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, Node, Packet, Send, Take
+from xsim_py.mpi.ftco.paper import PaperNode
+from xsim_py.mpi.ftco.reference import ReferenceNode
+
+__all__ = ["Action", "StepModel", "run_steps"]
+
+
+_Events = TypeVar("_Events")
+
+
+class Action(NamedTuple):
+    """What a node did.
+
+    Attributes
+    ----------
+    step : int
+        When.
+    node : int
+        Who.
+    what : str
+        ``send`` or ``take``.
+    kind : int
+        `DATA`, `KEEPALIVE` or `ACK` of `xsim_py.mpi.ftco.node`.
+    peer : int
+        Receiver or sender.
+    """
+
+    step: int
+    node: int
+    what: str
+    kind: int
+    peer: int
+
+
+def run_steps(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
+    """One run of the formal model.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run.
+    seed : int
+        The run's own, see `model.run_seed`.
+    record : list of Action, optional
+        Where to append everything that nodes do.
+    """
+    return StepModel(configuration, plan(configuration, seed), record=record).run()
+
+
+class StepModel:
+    """One run.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run.
+    plan : Plan
+        Who fails and who begins when.
+    record : list of Action, optional
+        Where to append everything that nodes do. One that has not begun takes a KEEPALIVE and answers in one step.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        All of them, also the dead.
+    alive : list of bool
+        Whether they live.
+    """
+
+    def __init__(self, configuration: Configuration, plan: Plan, *, record: list[Action] | None = None) -> None:
+        self.configuration = configuration
+        self.plan = plan
+        self._record = record
+        self._rules = configuration.rules
+        self._tree = configuration.shape()
+        self._timing = configuration.timing()
+        self._drawn: dict[int, int] = {}  # service distances of this step
+        size = configuration.nodes
+        self.nodes: list[Node] = [self._make(node) for node in range(size)]
+        self.alive = [True] * size
+        self._fails = [step != NEVER for step in plan.dead_step.tolist()]
+        self._found_finished = [False] * size
+        self._unfinished = size - 1  # node 0 is not counted
+        self._others = size - 1
+        self._sent = [0, 0, 0]
+        self._last_step = -1
+        self._over = False
+        # What happens in which step.
+        self._kernel = Kernel(native_origin=size)
+        self._deaths: defaultdict[int, list[int]] = defaultdict(list)
+        self._starts: defaultdict[int, list[int]] = defaultdict(list)
+        self._arrivals: defaultdict[int, list[tuple[int, Packet, int]]] = defaultdict(list)
+        self._notices: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        self._awake: defaultdict[int, set[int]] = defaultdict(set)
+        self._posted: set[int] = set()
+        # Of nodes that will die, which messages they have not answered, and when their senders will know.
+        self._unread: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        self._unanswered: defaultdict[int, dict[int, int]] = defaultdict(dict)
+
+    def _make(self, node: int) -> Node:
+        operation, order = self.configuration.operation, self._rules.order
+        if self._rules.traversal == "paper":
+            return PaperNode(
+                node,
+                self._tree,
+                self._timing,
+                operation=operation,
+                combine=lambda parts: sum(parts.values()),
+                service=self._service,
+                order=order,
+            )
+        return ReferenceNode(
+            node,
+            self._tree,
+            self._timing,
+            operation=operation,
+            ask_all=self._rules.keepalive == "all",
+            reset_eta=self._rules.eta == "reset",
+            order=order,
+            service=self._service,
+        )
+
+    def _service(self, node: int, now: int) -> int:
+        if self._rules.service == "none":
+            return ANY
+        if self._rules.service == "disd":
+            return int(interval_distance(now, self._tree.degree(node)))
+        index = service_index(now, node if self._rules.streams == "own" else 0)
+        drawn = self._drawn.get(index)
+        if drawn is None:
+            drawn = self._drawn[index] = service_distance(mix(self.plan.seed, SERVICE, index))
+        return drawn
+
+    # ------------------------------------------------------------------------------------------------- the run
+
+    def run(self) -> Outcome:
+        """Run it to its end, or until it is clear that it has none."""
+        for node, step in enumerate(self.plan.start_step.tolist()):
+            self._at(self._starts, step).append(node)
+        for node, step in enumerate(self.plan.dead_step.tolist()):
+            if self._fails[node]:
+                self._at(self._deaths, step).append(node)
+        self._kernel.run_window(self.configuration.step_limit + 1)
+        return self._outcome()
+
+    def _at(self, events: defaultdict[int, _Events], step: int) -> _Events:
+        self._post(step)
+        return events[step]
+
+    def _post(self, step: int) -> None:
+        if step not in self._posted:
+            self._posted.add(step)
+            self._kernel.post(step, first_key(0), self._step, step)
+
+    def _step(self, now: int) -> None:
+        self._drawn.clear()
+        awake = self._awake.pop(now, set())
+        for node in self._deaths.pop(now, ()):
+            self._die(node, now)
+        for dest, packet, limit in self._arrivals.pop(now, ()):
+            if self.alive[dest]:
+                self.nodes[dest].deliver(packet, now)
+                awake.add(dest)
+                if packet.kind != ACK and self._fails[dest]:
+                    self._unread[dest].append((packet.source, packet.kind, limit))
+            elif packet.kind != ACK:
+                self._at(self._notices, max(now, limit)).add((packet.source, dest))
+        for node, dead in sorted(self._notices.pop(now, ())):
+            if self.alive[node]:
+                self.nodes[node].died(dead, now)
+                awake.add(node)
+        for node in self._starts.pop(now, ()):
+            if self.alive[node]:
+                self._enter(node, now)
+                awake.add(node)
+        for node in sorted(awake):
+            if self.alive[node]:
+                self._act(node, now)
+        self._last_step = now
+        if self._is_over():
+            self._over = True
+            self._kernel.stop()
+
+    def _enter(self, number: int, now: int) -> None:
+        node = self.nodes[number]
+        if isinstance(node, PaperNode):
+            node.enter(now, 1 << number)
+        else:
+            node.enter(now)
+
+    def _die(self, node: int, now: int) -> None:
+        self.alive[node] = False
+        if node:
+            self._others -= 1
+            self._unfinished -= not self._found_finished[node]
+        for source, _, limit in self._unread.pop(node, ()):
+            self._at(self._notices, max(now, limit)).add((source, node))
+        if self._rules.traversal == "paper":
+            for source, limit in self._unanswered.pop(node, {}).items():
+                self._at(self._notices, max(now, limit)).add((source, node))
+
+    def _act(self, number: int, now: int) -> None:
+        node = self.nodes[number]
+        finished = node.finished
+        if finished != self._found_finished[number]:
+            self._found_finished[number] = finished
+            if number:
+                self._unfinished += 1 - 2 * finished
+        entered = node.entered
+        action = node.act(now)
+        if isinstance(action, Take):
+            self._taken(number, action.packet.kind, action.packet.source, now)
+        elif action is not None:
+            if not entered and self._rules.traversal == "reference":
+                self._taken(number, KEEPALIVE, action.dest, now)
+            self._send(number, action, now)
+        wake = node.wake(now + 1)
+        if wake is not None:
+            self._at(self._awake, max(wake, now + 1)).add(number)
+
+    def _taken(self, node: int, kind: int, source: int, now: int) -> None:
+        if self._record is not None:
+            self._record.append(Action(now, node, "take", kind, source))
+        if kind != ACK and self._fails[node]:
+            unread = self._unread[node]
+            place = next(place for place, message in enumerate(unread) if message[:2] == (source, kind))
+            self._unanswered[node][source] = unread.pop(place)[2]
+
+    def _send(self, node: int, action: Send, now: int) -> None:
+        dest, packet = action
+        if self._record is not None:
+            self._record.append(Action(now, node, "send", packet.kind, dest))
+        self._sent[packet.kind] += 1
+        if self._fails[node]:
+            self._unanswered[node].pop(dest, None)
+        if packet.kind == DATA or self._rules.control_latency == "full":
+            arrival = now + self.configuration.latency + 1
+        else:
+            arrival = now + packet.distance
+        limit = 0 if packet.kind == ACK else self.nodes[node].contacts[dest].until
+        self._at(self._arrivals, arrival).append((dest, packet, limit))
+
+    # ------------------------------------------------------------------------------------------------- the end
+
+    def _is_over(self) -> bool:
+        if self.alive[0] and (self.configuration.operation == "reduce" or not self._others):
+            root = self.nodes[0]
+            return root.full_time >= 0 if isinstance(root, ReferenceNode) else self._found_finished[0]
+        return self._unfinished == 0
+
+    def _outcome(self) -> Outcome:
+        living = [number for number, lives in enumerate(self.alive) if lives]
+        starts = [int(self.plan.start_step[number]) for number in living]
+        finishes = [time for number in living if number and (time := self.nodes[number].finish_time) >= 0]
+        first_finish = min(finishes, default=-1)
+        return Outcome(
+            latency_steps=self._last_step - max(starts),
+            messages=sum(self._sent),
+            data=self._sent[DATA],
+            keepalives=self._sent[KEEPALIVE],
+            acks=self._sent[ACK],
+            input_spread=max(starts) - min(starts),
+            output_spread=self._last_step - first_finish if finishes else 0,
+            longest_queue=max(self.nodes[number].longest_queue for number in living),
+            dead=len(self.alive) - len(living),
+            hung=not self._over,
+            first_start_step=min(starts),
+            last_start_step=max(starts),
+            first_finish_step=first_finish,
+            last_step=self._last_step,
+        )
