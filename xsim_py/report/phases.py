@@ -25,6 +25,7 @@ own work          between calls
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -58,6 +59,8 @@ RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restar
 _COLLECTIVE: Final = re.compile(
     "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
 )
+_LEARNED: Final = re.compile(r"rank (\d+) has failed \((\w+)\)")
+_BY_ITSELF: Final = "ftco"
 _REVOKED: Final = "ERR_REVOKED"
 _FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
 
@@ -199,6 +202,16 @@ def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None =
     return Phases(rank, tuple(story.label(rank, start_ps, end_ps)))
 
 
+class _Found(NamedTuple):
+    """A discovery: who died and when, who found out and when, and whether nobody had before."""
+
+    dead: int
+    died_ps: int
+    rank: int
+    time_ps: int
+    is_first: bool
+
+
 class _Story:
     """What a trace says of failures and of who did what about them.
 
@@ -232,37 +245,35 @@ class _Story:
         self.disturbances = sorted({end_ps for _, end_ps in self.waits} | {since_ps for since_ps, _ in self.pauses})
 
     def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
-        """The wait that ended with the discovery of each failure; without one, with the abort of the job."""
+        """The wait that ended with the discovery of each failure; without one, with the abort of the job.
+
+        Where collective operations get over failures by themselves, everybody finds out for himself about those he has
+        sent something to, and has a wait of his own.
+        """
         died: dict[int, int] = {}
-        found: list[tuple[int, int, int, int]] = []  # who died, when, who found out, when
+        known: set[int] = set()
+        found: list[_Found] = []
         for mark in trace.marks:
             if mark.kind == "failed":
                 died[mark.rank] = mark.time_ps
             elif mark.kind == "learned":
-                number = int(mark.text.split()[1])  # "rank 3 has failed (timeout)"
-                if number in died:
-                    found.append((number, died.pop(number), mark.rank, mark.time_ps))
+                match = _LEARNED.match(mark.text)
+                assert match is not None
+                number, how = int(match[1]), match[2]
+                if number in died and (number not in known or how == _BY_ITSELF):
+                    found.append(_Found(number, died[number], mark.rank, mark.time_ps, number not in known))
+                    known.add(number)
             elif mark.kind in ("aborted", "restart"):
-                if mark.kind == "aborted" and mark.rank in died:
+                if mark.kind == "aborted" and mark.rank in died and mark.rank not in known:
                     yield died[mark.rank], mark.time_ps
                 died.clear()
-        sent = self._last_sent(trace, found)
-        for place, (_, died_ps, rank, learned_ps) in enumerate(found):
-            began = (span.start_ps for span in self.spans[rank] if _covers(span, learned_ps))
-            yield min(max(died_ps, next(began, 0), sent.get(place, 0)), learned_ps), learned_ps
-
-    @staticmethod
-    def _last_sent(trace: Trace, found: Sequence[tuple[int, int, int, int]]) -> dict[int, int]:
-        """When those who found out had sent the dead ones a message for the last time, by place in `found`."""
-        asked: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        for place, (number, _, rank, learned_ps) in enumerate(found):
-            asked[rank, number].append((place, learned_ps))
-        sent: dict[int, int] = {}
-        for message in trace.messages if asked else ():
-            for place, learned_ps in asked.get((message.source, message.dest), ()):
-                if message.sent_ps < learned_ps:
-                    sent[place] = max(sent.get(place, 0), message.sent_ps)
-        return sent
+                known.clear()
+        sent = _last_sent(trace, found)
+        for one in found:
+            sent_ps = sent.get(one)
+            if sent_ps is not None or one.is_first:
+                began = (span.start_ps for span in self.spans[one.rank] if _covers(span, one.time_ps))
+                yield min(max(one.died_ps, next(began, 0), sent_ps or 0), one.time_ps), one.time_ps
 
     def survivors(self) -> list[int]:
         """Who never died, in order."""
@@ -311,8 +322,9 @@ class _Story:
             elif wanted:
                 yield span, "revoke" if span.name == "Revoke" else "repair"
             else:
-                disturbed = any(span.start_ps < time_ps <= self._end_of(span) for time_ps in self.disturbances)
-                yield span, "resume" if disturbed else "collective"
+                later = bisect_right(self.disturbances, span.start_ps)
+                disturbed = self.disturbances[later : later + 1]
+                yield span, "resume" if disturbed and disturbed[0] <= self._end_of(span) else "collective"
 
     def _end_of(self, span: Span) -> int:
         return self.end_ps if span.end_ps is None else span.end_ps
@@ -321,7 +333,12 @@ class _Story:
 
     def label(self, rank: int, start_ps: int, end_ps: int) -> Iterator[Phase]:
         """Cut a rank's time at all that happened, and name the pieces; neighbours of one name are one phase."""
-        pieces = [piece for span, state in self._walk(rank) for piece in self._pieces(span, state)]
+        pieces = [
+            piece
+            for span, state in self._walk(rank)
+            if span.start_ps <= end_ps and self._end_of(span) >= start_ps
+            for piece in self._pieces(span, state)
+        ]
         cuts = {start_ps, end_ps, *self.starts_ps}
         cuts.update(time_ps for interval in (*self.waits, *self.pauses) for time_ps in interval)
         cuts.update(time_ps for piece in pieces for time_ps in piece[1:])
@@ -364,6 +381,19 @@ class _Story:
             revoked_ps = next((time_ps for time_ps in self.revoked_ps if known_ps <= time_ps <= end_ps), known_ps)
         yield Phase("propagation", known_ps, revoked_ps)
         yield Phase("revoke", revoked_ps, end_ps)
+
+
+def _last_sent(trace: Trace, found: Sequence[_Found]) -> dict[_Found, int]:
+    """When those who found out had sent the dead ones a message for the last time."""
+    asked: dict[tuple[int, int], list[_Found]] = defaultdict(list)
+    for one in found:
+        asked[one.rank, one.dead].append(one)
+    sent: dict[_Found, int] = {}
+    for message in trace.messages if asked else ():
+        for one in asked.get((message.source, message.dest), ()):
+            if message.sent_ps < one.time_ps:
+                sent[one] = max(sent.get(one, 0), message.sent_ps)
+    return sent
 
 
 def _covers(span: Span, time_ps: int) -> bool:
