@@ -17,6 +17,7 @@ from xsim_py import __version__
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
+from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.options import Parser, split_program
 from xsim_py.cli.run import add_run_parser
@@ -83,6 +84,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     add_study_parser(commands)
     add_models_parser(commands)
     add_failures_parser(commands)
+    add_ftco_parser(commands)
     command = argv[0] if argv else ""
     if command not in with_program:
         return parser.parse_args(argv)

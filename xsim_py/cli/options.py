@@ -117,7 +117,7 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     ]
 
 
-def add_set_option(parser: ArgumentParser, *, of: str) -> Action:
+def add_set_option(parser: ArgumentParser, *, of: str, such_as: str = "network.latency=5us") -> Action:
     """Add the option that changes entries of a description, and return it."""
     return parser.add_argument(
         "--set",
@@ -126,7 +126,7 @@ def add_set_option(parser: ArgumentParser, *, of: str) -> Action:
         dest="overrides",
         type=assignment,
         metavar="PATH=VALUE",
-        help=f"change one entry of {of}, such as network.latency=5us; may be repeated",
+        help=f"change one entry of {of}, such as {such_as}; may be repeated",
     )
 
 

@@ -12,7 +12,7 @@ from xsim_py.units import format_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ProgressLine"]
+__all__ = ["ProgressLine", "clock"]
 
 _ERASE = "\r\x1b[K"
 
@@ -85,3 +85,9 @@ class _Above:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def clock(time_s: float) -> str:
+    """Return a time as on a clock: ``1:05``, ``1:01:05``."""
+    minutes, seconds = divmod(round(time_s), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"

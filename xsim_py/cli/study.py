@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_set_option, positive
-from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.progress import ProgressLine, clock
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -52,7 +52,8 @@ def add_study_parser(commands: Any) -> None:
         metavar="CONDITION",
         help="of the combinations, run those with for example ranks<=64, machine=gige,shmem; may be repeated",
     )
-    add_set_option(parser, of="every machine")
+    every = "network.latency=5us, or one option of a study's command, such as runs=10000"
+    add_set_option(parser, of="every machine", such_as=every)
     add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
     add("--fresh", action="store_true", help="forget the results that are there, and start over")
     add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
@@ -168,12 +169,7 @@ class _Bar:
 
     def _times(self, done: int, left: int) -> list[str]:
         elapsed_s = time.perf_counter() - self._since_s
-        told = [_clock(elapsed_s)]
+        told = [clock(elapsed_s)]
         if done and left:
-            told.append(f"about {_clock(elapsed_s / done * left)} left")
+            told.append(f"about {clock(elapsed_s / done * left)} left")
         return told
-
-
-def _clock(time_s: float) -> str:
-    minutes, seconds = divmod(round(time_s), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"

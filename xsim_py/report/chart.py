@@ -30,7 +30,8 @@ _MOST_INSIDE = 6  # entries of a legend that do not hide what it explains
 class Line:
     """One line: its points from left to right, its name, and what it shares with others.
 
-    ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect.
+    ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only its
+    points are drawn, large and hollow, around those of the line with the same colour that they are to be compared with.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Line:
     errors: Sequence[float]
     colour: int
     dashes: int
+    points: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +98,18 @@ class Chart:
         marker = MARKERS[line.colour % len(MARKERS)]
         colour = COLOURS[line.colour % len(COLOURS)]
         places = self._places()
+        x = [places.index(x) for x in line.x] if self._named() else line.x
+        if line.points:
+            look: dict[str, Any] = {
+                "marker": marker,
+                "markersize": 11,
+                "markerfacecolor": "none",
+                "markeredgewidth": 1.2,
+            }
+            axes.plot(x, line.y, label=line.label, color=colour, linestyle="none", **look)
+            return
         axes.errorbar(
-            [places.index(x) for x in line.x] if self._named() else line.x,
+            x,
             line.y,
             yerr=line.errors if any(line.errors) else None,
             label=line.label,

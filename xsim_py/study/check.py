@@ -9,9 +9,11 @@ from typing import Final
 from xsim_py.config.kinds import nearest
 from xsim_py.config.loader import every_path
 from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
+from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec
 from xsim_py.study.kinds import Given
+from xsim_py.study.published import read_published
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
@@ -27,6 +29,9 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
     """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
     yield from _options(spec)
+    if spec.command is None and spec.command_options:
+        yield "options", f"whose? name a command: {', '.join(COMMANDS)}", ("command",)
+    yield from _published(spec)
     yield from _variables(spec)
     yield from _templates(spec)
     yield from _captures(spec)
@@ -36,7 +41,9 @@ def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _options(spec: StudySpec) -> Iterator[Contradiction]:
-    for key in ("program", "ranks"):
+    if spec.command is not None:
+        yield from _command(spec)
+    for key in ("program", "ranks") if spec.command is None else ():
         if spec.given(key) is None and key not in spec.sweep:
             yield key, f"missing: give it here, or in sweep; {OPTIONS[key].metadata['help']}", ("sweep",)
     for name in spec.sweep:
@@ -47,25 +54,60 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
         yield "repetitions", "repetitions have seeds of their own, and sweep has others: use one of the two", ("sweep",)
 
 
+def _command(spec: StudySpec) -> Iterator[Contradiction]:
+    """What only a program and its machine have, and options that the command does not know."""
+    given = [key for key in OPTIONS if key != "seed" and (spec.given(key) is not None or key in spec.sweep)]
+    others = {"set": spec.overrides, "capture": spec.capture}
+    for key in (*given, *(key for key, value in others.items() if value)):
+        path = f"sweep.{key}" if key in spec.sweep else key
+        yield path, f"this is about a program on a machine, and {spec.command} is none", ("command",)
+    for name in spec.command_options:
+        if name not in _choices(spec):
+            known = nearest(name, _choices(spec))
+            yield f"options.{name}", f"{spec.command} has no such option{known}", ("command",)
+        if name in spec.sweep:
+            yield f"sweep.{name}", f"options.{name} gives this one value, and sweep others", ("options",)
+
+
+def _choices(spec: StudySpec) -> tuple[str, ...]:
+    """The options over which this study may sweep."""
+    return tuple(OPTIONS) if spec.command is None else (*COMMANDS[spec.command].options, "seed")
+
+
+def _published(spec: StudySpec) -> Iterator[Contradiction]:
+    if spec.published is None:
+        return
+    try:
+        read_published(spec)
+    except ValueError as error:
+        yield "published.file", str(error), ("sweep", "capture", "options", "command")
+
+
 def _variables(spec: StudySpec) -> Iterator[Contradiction]:
     """A variable that changes nothing would make runs that are the same and look different."""
     used = {name for _, given in _all_given(spec) for _, name in given.names()}
     for name in spec.sweep:
         path = f"sweep.{name}"
-        if name in RESERVED:
+        if name in RESERVED or (spec.command is not None and name in COMMANDS[spec.command].metrics):
             yield path, "the results have a column of this name; choose another", ()
         elif "." in name and name not in every_path():
             yield path, f"no entry of a machine{nearest(name, every_path())}", ()
-        elif "." not in name and name not in OPTIONS and name not in used:
-            known = nearest(name, OPTIONS)
-            yield path, f"this is neither an option of a run nor used in a template{known}", tuple(OPTIONS)
+        elif "." not in name and name not in _choices(spec) and name not in used:
+            known = nearest(name, _choices(spec))
+            of = "a run" if spec.command is None else spec.command
+            yield path, f"this is neither an option of {of} nor used in a template{known}", tuple(OPTIONS)
     for name in spec.overrides:
         if name not in every_path():
             yield f"set.{name}", f"no entry of a machine{nearest(name, every_path())}", ()
 
 
 def _templates(spec: StudySpec) -> Iterator[Contradiction]:
-    known = {*spec.sweep, *ALWAYS_KNOWN, *(key for key in OPTIONS if spec.given(key) is not None)}
+    known = {
+        *spec.sweep,
+        *ALWAYS_KNOWN,
+        *(key for key in OPTIONS if spec.given(key) is not None),
+        *spec.command_options,
+    }
     for path, given in _all_given(spec):
         for where, name in given.names():
             if name not in known:
@@ -80,6 +122,8 @@ def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
             yield key, given
     for name, given in spec.overrides.items():
         yield f"set.{name}", given
+    for name, given in spec.command_options.items():
+        yield f"options.{name}", given
     for name, values in spec.sweep.items():
         for value in values:
             yield f"sweep.{name}", value.given

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from xsim_py.study.commands import COMMANDS
 from xsim_py.study.description import StudySpec
 
-__all__ = ["MEASURED", "RESERVED", "column_names", "key_columns", "metric_names", "unit_of"]
+__all__ = [
+    "MEASURED",
+    "RESERVED",
+    "captured_names",
+    "column_names",
+    "key_columns",
+    "metric_names",
+    "shown_names",
+    "unit_of",
+]
 
 MEASURED: Final[dict[str, str]] = {
     "ended": "",
@@ -27,6 +37,7 @@ MEASURED: Final[dict[str, str]] = {
 
 _FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
 _ALWAYS: Final = ("ranks", "machine")
+_COSTS: Final = ("cpu_s", "wall_s", "peak_rss_bytes")
 _SUFFIXES: Final = {**dict.fromkeys(("ps", "ns", "us", "ms", "s", "min", "h")), "bytes": "B"}
 
 RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
@@ -35,18 +46,33 @@ RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
 
 def key_columns(spec: StudySpec) -> list[str]:
     """The columns that say which combination a run is of: the variables, and what is the same for all runs."""
-    return [*spec.sweep, *(name for name in _ALWAYS if name not in spec.sweep)]
+    always = _ALWAYS if spec.command is None else spec.command_options
+    return [*spec.sweep, *(name for name in always if name not in spec.sweep)]
 
 
 def metric_names(spec: StudySpec) -> list[str]:
     """The columns that hold a number for each run, of which there are means."""
+    if spec.command is not None:
+        return [*captured_names(spec), *_COSTS]
     return [*(name for name in MEASURED if name not in _FINGERPRINTS), *spec.capture]
+
+
+def captured_names(spec: StudySpec) -> list[str]:
+    """The columns that this study alone has: what is captured of the output, or what its command measures."""
+    return list(spec.capture if spec.command is None else COMMANDS[spec.command].metrics)
+
+
+def shown_names(spec: StudySpec) -> list[str]:
+    """The columns of which means are printed."""
+    if spec.table is not None:
+        return list(spec.table)
+    return ["virtual_time_s", *spec.capture] if spec.command is None else list(COMMANDS[spec.command].table)
 
 
 def column_names(spec: StudySpec) -> list[str]:
     """All columns of the runs, in order."""
     seed = [] if "seed" in spec.sweep else ["seed"]
-    return [*key_columns(spec), "repetition", *seed, *MEASURED, *spec.capture]
+    return [*key_columns(spec), "repetition", *seed, *MEASURED, *captured_names(spec)]
 
 
 def unit_of(spec: StudySpec, column: str) -> str:
@@ -55,4 +81,6 @@ def unit_of(spec: StudySpec, column: str) -> str:
         suffix = column.rpartition("_")[2]
         inferred = (_SUFFIXES[suffix] or suffix) if "_" in column and suffix in _SUFFIXES else ""
         return spec.capture[column].unit or inferred
+    if spec.command is not None and column in COMMANDS[spec.command].metrics:
+        return COMMANDS[spec.command].metrics[column]
     return MEASURED.get(column, "")

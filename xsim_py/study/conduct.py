@@ -117,13 +117,13 @@ def _is_missing(run: Run, outcome: Outcome | None) -> bool:
     """Whether a run has to be done: for the first time, or because it only failed for want of something here."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
-    limit_s, before_s = run.arguments["wall_limit_s"], outcome.get("wall_limit_s")
+    limit_s, before_s = run.arguments.get("wall_limit_s"), outcome.get("wall_limit_s")
     return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
 
 
 def _task(spec: StudySpec, run: Run) -> Task:
     captures = {name: (capture.pattern.pattern, capture.take) for name, capture in spec.capture.items()}
-    return Task(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None)
+    return Task(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None, spec.command)
 
 
 def _collect(
@@ -142,7 +142,7 @@ def _collect(
         progress(done, len(before.planned), failed)
     for number, outcome in outcomes:
         run = todo[number]
-        outcome["wall_limit_s"] = run.arguments["wall_limit_s"]
+        outcome["wall_limit_s"] = run.arguments.get("wall_limit_s")
         store.add(run.key, run.settings, run.columns, outcome)
         done += rows[run.key]
         failed += 0 if before.is_good(outcome) else rows[run.key]

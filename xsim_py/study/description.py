@@ -18,6 +18,7 @@ from xsim_py.config import kinds
 from xsim_py.config.entries import Place, Problem
 from xsim_py.config.kinds import Choice, Integer, ListOf, Scalar, Section, option, options
 from xsim_py.report.result import ENDINGS
+from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.kinds import (
     ANY,
@@ -32,7 +33,7 @@ from xsim_py.study.kinds import (
     Values,
 )
 
-__all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "StudySpec", "option_kind"]
+__all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", "StudySpec", "option_kind"]
 
 _MOST: Final = 2**31 - 1
 _SCALES: Final = Choice(("linear", "log", "log2"))
@@ -143,12 +144,38 @@ class AcceptSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublishedSpec:
+    """Section ``published``: figures of others, to stand beside those of the study."""
+
+    file: str = option(
+        "file",
+        kinds.TEXT,
+        "A CSV file beside the study: columns of the runs, and for each combination the published means.",
+        default="",
+        required=True,
+    )
+    label: str = option("label", kinds.TEXT, "Whose they are.", default="published")
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudySpec:
     """A whole study, checked."""
 
     name: str = option("name", kinds.TEXT, "A short name.", default="", shown="the file's name")
     description: str = option("description", kinds.TEXT, "One line about it.", default="")
     source: str = option("source", kinds.TEXT, "Where the experiment comes from.", default="")
+    command: str | None = option(
+        "command",
+        Choice(tuple(COMMANDS)),
+        "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO.",
+        shown="run, a program",
+    )
+    command_options: Mapping[str, Given] = option(
+        "options",
+        Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
+        "Options of that command, by their names on its command line; they may be swept over and be templates.",
+        default=dict,
+    )
     program: Given | None = option(
         "program",
         Templated(kinds.TEXT),
@@ -226,6 +253,10 @@ class StudySpec:
     table: tuple[str, ...] | None = option(
         "table", _COLUMNS, "Columns whose means are printed.", shown="virtual_time_s, and whatever is captured"
     )
+    published: PublishedSpec | None = option(
+        "published", Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.",
+        shown="none",
+    )  # fmt: skip
     plots: tuple[PlotSpec, ...] = option(
         "plots", ListOf(Section(PlotSpec), "a list of plots", least=0), "Pictures.", default=()
     )
@@ -241,8 +272,10 @@ class StudySpec:
         return Problem(self.places[where], path, message)
 
     def given(self, key: str) -> Given | None:
-        """What the study says of an option of the run, apart from a sweep over it."""
-        found: Given | None = getattr(self, OPTIONS[key].name)
+        """What the study says of an option of the run or of the command, apart from a sweep over it."""
+        if key in self.command_options:
+            return self.command_options[key]
+        found: Given | None = getattr(self, OPTIONS[key].name) if key in OPTIONS else None
         return found
 
 

@@ -7,6 +7,7 @@ what a second call of the same study looks for among the results of the first.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -19,16 +20,17 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.config.entries import raise_all
+from xsim_py.config.entries import Place, from_python, raise_all
 from xsim_py.config.kinds import REFUSED, Reading, nearest
 from xsim_py.errors import ConfigError
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.machine import Machine
 from xsim_py.study.columns import key_columns
+from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
 from xsim_py.study.grouping import hidden_by
-from xsim_py.study.kinds import PLAIN, Given, Swept
+from xsim_py.study.kinds import ANY, PLAIN, Given, Swept
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.template import Scalar, Value, text_of
 from xsim_py.units import PS_PER_S
@@ -53,7 +55,7 @@ class Run:
     settings : dict
         What is asked for, in plain data that is the same on every computer.
     arguments : dict
-        What `xsim_py.simulate` is to be told.
+        What `xsim_py.simulate`, or the command, is to be told.
     key : str
         Its fingerprint.
     """
@@ -93,7 +95,31 @@ def plan_runs(
             condition.check(key_columns(spec))
         except ValueError as error:
             raise ConfigError(f"--only {error}") from None
-    return _Planner(spec, [*spec.only, *only], overrides or {}).runs()
+    if spec.command is None:
+        return _Planner(spec, [*spec.only, *only], overrides or {}).runs()
+    return _CommandPlanner(_with_options(spec, overrides or {}), [*spec.only, *only], {}).runs()
+
+
+def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
+    """A study with other options of its command."""
+    known = COMMANDS[str(spec.command)].options
+    problems = [
+        f"--set {name}: {spec.command} has no such option{nearest(name, known)}"
+        for name in changes
+        if name not in known
+    ]
+    problems += [
+        f"--set {name}: the study sweeps over it; choose of its values with --only"
+        for name in changes
+        if name in spec.sweep
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    given = {
+        name: Given(from_python(value, place=Place(False, 0, 0, f"--set {name}")), ANY)
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(spec, command_options={**spec.command_options, **given})
 
 
 class _Values:
@@ -122,7 +148,7 @@ class _Values:
 
     def given(self, name: str) -> Given | None:
         """What was written for a variable or an option."""
-        return self._chosen[name].given if name in self._chosen else self._spec.given(name) if name in OPTIONS else None
+        return self._chosen[name].given if name in self._chosen else self._spec.given(name)
 
 
 class _Made(NamedTuple):
@@ -339,3 +365,53 @@ class _Planner:
 
     def _in_folders(self, word: str) -> str:
         return word.replace("{folder}", str(self.spec.folder)).replace("{apps}", str(bundled_apps()))
+
+
+class _CommandPlanner(_Planner):
+    """Makes the runs of a study of a command."""
+
+    def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
+        columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
+        value_of = _Values(self.spec, chosen, 0)
+        for name in key_columns(self.spec):
+            if name not in columns:
+                value = self._filled(name, value_of, chosen)
+                if value is REFUSED:
+                    return None
+                columns[name] = " ".join(map(text_of, value)) if isinstance(value, list) else value
+        return columns
+
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
+        value_of = _Values(self.spec, chosen, repetition)
+        before = len(self.reading.problems)
+        command = COMMANDS[str(self.spec.command)]
+        given = {name: self._filled(name, value_of, chosen) for name in command.options}
+        given["seed"] = (self._option("seed", value_of, chosen) or 0) + repetition
+        if len(self.reading.problems) > before:
+            return None
+        try:
+            settings = command.check({name: value for name, value in given.items() if value is not None})
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                name, _, message = line.partition(": ")
+                self._refuse_option(name, message if name in command.options else line)
+            return None
+        begin = {**columns, "repetition": repetition}
+        begin.setdefault("seed", given["seed"])
+        told = {"command": self.spec.command, "version": __version__, **settings}
+        key = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return Run(begin, {"command": self.spec.command, **settings}, settings, key)
+
+    def _filled(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        given = value_of.given(name)
+        try:
+            return None if given is None else given.fill(value_of)
+        except ValueError as error:
+            self._refuse_option(name, str(error))
+            return REFUSED
+
+    def _refuse_option(self, name: str, message: str) -> None:
+        """Note a problem of an option, once, wherever it is given."""
+        problem = self.spec.problem(f"sweep.{name}" if name in self.spec.sweep else f"options.{name}", message)
+        if problem not in self.reading.problems:
+            self.reading.problems.append(problem)

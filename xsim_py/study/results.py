@@ -14,10 +14,19 @@ from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Line
 from xsim_py.report.style import time_scale
-from xsim_py.study.columns import MEASURED, column_names, key_columns, metric_names, unit_of
+from xsim_py.study.columns import (
+    MEASURED,
+    captured_names,
+    column_names,
+    key_columns,
+    metric_names,
+    shown_names,
+    unit_of,
+)
 from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import Run
+from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
 from xsim_py.study.template import Scalar, text_of
 
@@ -63,6 +72,7 @@ class StudyResults:
         self.runs = self._table("runs", column_names(spec), self._rows)
         self._means = [self._mean(rows) for rows in grouped(self._rows, key_columns(spec))]
         self.summary = self._summary()
+        self._published = Published((), (), ()) if spec.published is None else read_published(spec)
         self.written: list[Path] = []
         self.not_drawn = ""
 
@@ -94,7 +104,8 @@ class StudyResults:
         outcome = self._outcomes[run.key]
         captured = outcome.get("captured", {})
         measured = {name: outcome.get(name) for name in MEASURED}
-        return {**run.columns, **measured, **{name: captured.get(name) for name in self.spec.capture}}
+        row = {**run.columns, **measured, **{name: captured.get(name) for name in captured_names(self.spec)}}
+        return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
         """One combination: its columns, how many runs are good and not, and the figures of its good runs."""
@@ -103,6 +114,9 @@ class StudyResults:
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
         for name in metric_names(self.spec):
             mean |= _statistics(name, [row[name] for row in good])
+            if len(good) == 1 and name in good[0][_SPREAD]:
+                ends = zip(_ENDS, good[0][_SPREAD][name], strict=False)
+                mean |= {f"{name}{end}": value for end, value in ends}
         return mean
 
     def _summary(self) -> Table:
@@ -117,7 +131,7 @@ class StudyResults:
 
     def shown(self) -> Table:
         """The means that people want to see: with standard errors where there are repetitions, times in one unit."""
-        wanted = self.spec.table or ("virtual_time_s", *self.spec.capture)
+        wanted = shown_names(self.spec)
         columns: dict[str, list[Any]] = {name: [row[name] for row in self._means] for name in self._telling()}
         units: dict[str, str] = {}
         if self.spec.repetitions > 1:
@@ -127,9 +141,12 @@ class StudyResults:
             label = name if unit == unit_of(self.spec, name) else self._bare(name)
             units[label] = unit
             columns[label] = [_rounded(row[name], scale) for row in self._means]
-            if self.spec.repetitions > 1:
+            if any(row[f"{name}_stderr"] is not None for row in self._means):
                 columns[f"+- {label}"] = [_rounded(row[f"{name}_stderr"], scale) for row in self._means]
                 units[f"+- {label}"] = unit
+            if name in self._published.metrics:
+                columns[f"published {label}"] = [_rounded(self._published.of(row, name), scale) for row in self._means]
+                units[f"published {label}"] = unit
         if any(row["failed"] for row in self._means):
             columns["failed"] = [row["failed"] for row in self._means]
         return Table(self.spec.name, columns, {name: unit for name, unit in units.items() if unit})
@@ -183,6 +200,7 @@ class StudyResults:
                     dashes=numbers.of("dashes", ", ".join(words[1:])),
                 )
                 lines += [line] if points else []
+                lines += self._beside(line, points, plot.x, y, scales[y][0])
         return Chart(
             title=plot.title or self.spec.name,
             x_label=self._axis(plot.x_label, [plot.x], [unit_of(self.spec, plot.x)]),
@@ -191,6 +209,16 @@ class StudyResults:
             x_scale=plot.x_scale,
             y_scale=plot.y_scale,
         )
+
+    def _beside(self, line: Line, rows: Sequence[Row], x: str, y: str, scale: float) -> Iterator[Line]:
+        """The published points that belong to a line."""
+        if self.spec.published is None or y not in self._published.metrics:
+            return
+        found = [(row[x], value * scale) for row in rows if (value := self._published.of(row, y)) is not None]
+        if found:
+            label = f"{line.label}: {self.spec.published.label}" if line.label else self.spec.published.label
+            xs, ys = zip(*found, strict=True)
+            yield Line(label, xs, ys, (), line.colour, line.dashes, points=True)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
         """Factor and unit for columns that share an axis: those of the largest."""
@@ -249,6 +277,7 @@ class StudyResults:
                 self.not_drawn = str(error)
 
 
+_SPREAD: Final = "+-"  # no column can have this name
 _ENDS: Final = ("_stderr", "_min", "_max")
 
 

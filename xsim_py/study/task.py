@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+import time
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -46,10 +47,14 @@ class Task(NamedTuple):
     """Regular expression, and which value to take, by name."""
     folder: str | None
     """Where to run; None for an empty folder of its own."""
+    command: str | None = None
+    """Whose arguments they are, where it is not a program that is simulated."""
 
 
 def do(task: Task) -> Outcome:
     """Run it, and say what came of it; whatever goes wrong is an outcome too."""
+    if task.command is not None:
+        return _command(task)
     output = _Listener(task.captures)
     stream = cast("TextIO", output)
     _forget_peak()
@@ -76,6 +81,28 @@ def do(task: Task) -> Outcome:
         "captured": output.captured(),
         "said": said[:_LONGEST_LINE],
         "last_lines": list(output.last_lines),
+    }
+
+
+def _command(task: Task) -> Outcome:
+    """Do the work of a command."""
+    from xsim_py.study.commands import COMMANDS
+
+    began = time.perf_counter(), time.process_time()
+    try:
+        figures = {name: tuple(row) for name, row in COMMANDS[str(task.command)].do(task.arguments).items()}
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        return {"ended": "error", "exit_status": 1, "said": said[:_LONGEST_LINE], "last_lines": []}
+    return {
+        "ended": "finished",
+        "exit_status": 0,
+        "wall_s": time.perf_counter() - began[0],
+        "cpu_s": time.process_time() - began[1],
+        "captured": {name: row[0] for name, row in figures.items()},
+        "spread": {name: row[1:] for name, row in figures.items() if len(row) > 1},
+        "said": "",
+        "last_lines": [],
     }
 
 

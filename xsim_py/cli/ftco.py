@@ -1,0 +1,279 @@
+"""``xsim ftco``: the formal model of fault-tolerant tree collectives, in steps."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import RawDescriptionHelpFormatter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import positive, time_ps
+from xsim_py.cli.progress import ProgressLine, clock
+from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+
+    from xsim_py.ftco.model import Configuration
+    from xsim_py.ftco.summary import Summary
+    from xsim_py.report import Table
+
+__all__ = ["add_ftco_parser", "run_ftco"]
+
+_BAR = 24
+_OVERHEAD_PS = 130_000
+_OPTIONS = (
+    "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "service", "timeout"
+)  # fmt: skip
+_NOTES = """\
+Most options take lists with commas, and every combination is run: --nodes 1024,2048 --inactive 1,10,100.
+
+Figures are means over the runs, +- their standard errors. A run that never ends (under the reference's rules some do)
+is counted as hung, and is in no mean.
+
+exit status: 0, 2 bad input, 130 interrupted.
+"""
+_SHOWN = ("latency_steps", "latency_s", "work", "penalty_steps_per_fault", "input_spread", "output_spread", "max_queue")
+
+
+def add_ftco_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    parser = commands.add_parser(
+        "ftco",
+        help="fault-tolerant tree collectives in the formal model of steps: many runs, means",
+        description="Run FTCO's Allreduce, Reduce or Bcast in the formal model of its authors, many times.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=run_ftco)
+    _add_configuration(parser)
+    add = parser.add_argument
+    add("--runs", type=positive, default=100, metavar="N", help="runs of each configuration (default: 100)")
+    add("--seed", type=int, default=0, metavar="S", help="seed of every random draw (default: 0)")
+    add("-j", "--jobs", type=positive, metavar="N", help="processes (default: as many as there are cores)")
+    add(
+        "--json",
+        metavar="FILE",
+        help="write everything as JSON, an object for each configuration; - is standard output",
+    )
+    add("--csv", metavar="FILE", help="write everything as CSV, a row for each configuration")
+    add(
+        "--trace",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="show one run (the first of the seed) step by step: who sends what to whom, and who takes it; with a FILE"
+        " (.png, .svg, .pdf) as a picture",
+    )
+    add("--quiet", action="store_true", help="print nothing but the table")
+
+
+def _add_configuration(parser: Any) -> None:
+    add = parser.add_argument
+    add("--nodes", required=True, metavar="N,...", help="how many nodes")
+    add("--tree", metavar="KIND:K,...", help="knomial or kary, and its radix or auto: the best (default: knomial:auto)")
+    add("--roots", metavar="ROOTS,...", help="single, or multi: as many as the radix, connected (default: multi)")
+    add("--L", metavar="N,...", help="latency of the network, a multiple of --o (default: 10)")
+    add("--o", metavar="N,...", help="overhead of a message, in the same unit; a step lasts o (default: 1)")
+    add("--inactive", metavar="N,...", help="nodes that are dead from the beginning (default: 0)")
+    add("--failures", metavar="N,...", help="nodes that die at run time (default: 0)")
+    add("--window", metavar="A..B", help="the steps in which they die (default: 0..L/o (1 + floor(log10 N)))")
+    add("--imbalance", metavar="KIND:S,...", help="when nodes begin: none, uniform:S or normal:S steps (default: none)")
+    add("--operation", metavar="NAME,...", help="allreduce, reduce or bcast (default: allreduce)")
+    add(
+        "--rules",
+        action="append",
+        metavar="NAME[,KEY=VALUE...]",
+        help="reference (the authors' simulator) or paper, with changes such as keepalive=not_arrived (default:"
+        " reference); may be repeated",
+    )
+    add("--service", metavar="NAME", help="service distance: rsd, disd or none (default: rsd)")
+    add("--timeout", metavar="N", help="steps until who does not answer is dead (default: the paper's function)")
+    add(
+        "--overhead-time",
+        type=time_ps,
+        default=_OVERHEAD_PS,
+        metavar="TIME",
+        help="how long a step lasts, for latencies in seconds (default: 0.13us, the paper's)",
+    )
+
+
+def run_ftco(args: Namespace) -> int:
+    """Run the command and return the exit status."""
+    from xsim_py.ftco.options import configurations
+
+    given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
+    try:
+        made = configurations(given, rules=args.rules or ())
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"--{line}" for line in str(error).splitlines())) from None
+    _check_outputs(args)
+    if args.trace is not None:
+        return _trace(made, args)
+    summaries = _measure(made, args)
+    if "-" not in (args.json, args.csv):
+        print(_table(summaries).to_text(max_rows=None))
+    if args.json is not None:
+        _write_json(args.json, [summary.to_dict() for summary in summaries])
+    if args.csv is not None:
+        _write_csv(args.csv, [summary.to_dict() for summary in summaries])
+    return 0
+
+
+def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
+    """Do the runs, and tell how far they are."""
+    from xsim_py.ftco.backend import about
+    from xsim_py.ftco.ensemble import run_ensemble
+
+    if not args.quiet:
+        noun = "configuration" if len(made) == 1 else "configurations"
+        told = f"xsim: version {__version__}, seed {args.seed}, {len(made):,} {noun}, {args.runs:,} runs of each"
+        print(told, file=sys.stderr)
+        for said in about(made):
+            print(f"xsim: {said}", file=sys.stderr)
+    line = ProgressLine(sys.stderr, wanted=not args.quiet)
+    since_s = time.perf_counter()
+
+    def show(done: int, total: int) -> None:
+        filled = _BAR * done // max(total, 1)
+        elapsed_s = time.perf_counter() - since_s
+        left = f"  about {clock(elapsed_s / done * (total - done))} left" if 0 < done < total else ""
+        bar = "#" * filled + "." * (_BAR - filled)
+        line.show(f"{bar} {done:,} of {total:,} runs  {clock(elapsed_s)}{left}")
+
+    try:
+        return run_ensemble(
+            made,
+            runs=args.runs,
+            seed=args.seed,
+            jobs=args.jobs,
+            overhead_s=args.overhead_time / PS_PER_S,
+            progress=show,
+        )
+    finally:
+        line.clear()
+
+
+def _table(summaries: Sequence[Summary]) -> Table:
+    """What tells the configurations apart, and the means with their standard errors."""
+    from xsim_py.report import Table
+
+    rows = [_telling(summary.configuration) for summary in summaries]
+    varying = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1]
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in varying}
+    for name in _SHOWN:
+        found = [summary[name] for summary in summaries]
+        if all(each is None or not (each.mean or each.max) for each in found):
+            continue
+        scale, label = (1e6, "latency_us") if name == "latency_s" else (1.0, _LABELS.get(name, name))
+        columns[label] = [None if each is None else _figure(each.mean * scale) for each in found]
+        if name in _WITH_ERROR and any(each is not None and each.stderr for each in found):
+            errors = [None if each is None or each.stderr is None else each.stderr * scale for each in found]
+            columns[f"+- {label}"] = [None if error is None else _figure(error, 2) for error in errors]
+    columns["queue_max"] = [None if each is None else round(each.max) for each in (s["max_queue"] for s in summaries)]
+    if any(summary.hung for summary in summaries):
+        columns["hung"] = [summary.hung for summary in summaries]
+    return Table("ftco", columns)
+
+
+_ALWAYS = ("nodes", "tree")
+_WITH_ERROR = ("latency_steps", "work", "penalty_steps_per_fault")
+_LABELS = {
+    "latency_steps": "latency",
+    "penalty_steps_per_fault": "penalty",
+    "input_spread": "in_spread",
+    "output_spread": "out_spread",
+    "max_queue": "queue",
+}
+
+
+def _telling(made: Configuration) -> dict[str, Any]:
+    """What a configuration is, in the words of the options."""
+    from dataclasses import fields
+
+    told = {
+        "nodes": made.nodes,
+        "tree": f"{made.tree}:{made.radix} {made.roots}",
+        "L": made.L,
+        "o": made.o,
+        "inactive": made.inactive,
+        "failures": made.failures,
+        "window": "" if made.window is None else f"{made.window[0]}..{made.window[1]}",
+        "imbalance": made.imbalance,
+        "operation": made.operation,
+    }
+    return told | {each.name: getattr(made.rules, each.name) for each in fields(made.rules)}
+
+
+def _figure(number: float, digits: int = 5) -> float:
+    return float(f"{number:.{digits}g}")
+
+
+def _write_json(target: str, told: list[dict[str, Any]]) -> None:
+    """A list with an object for each configuration."""
+    text = json.dumps(told, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    _write("json", target, text)
+
+
+def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
+    """A row for each configuration; a statistic takes four columns."""
+    from io import StringIO
+
+    from xsim_py.report import Table
+
+    rows = [dict(_flat(each)) for each in told]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = StringIO()
+    Table("ftco", {name: [row.get(name) for row in rows] for name in names}).to_csv(text)
+    if target == "-":
+        sys.stdout.write(text.getvalue())
+    else:
+        _write("csv", target, text.getvalue())
+
+
+def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    from xsim_py.ftco.summary import UNITS, Statistic
+
+    cells: list[tuple[str, Any]] = []
+    for name, value in told.items():
+        if name in UNITS:
+            found = value or dict.fromkeys(Statistic._fields)
+            cells += [(name if key == "mean" else f"{name}_{key}", number) for key, number in found.items()]
+        elif isinstance(value, dict):
+            cells += [(f"{name}_{key}", each) for key, each in value.items()]
+        else:
+            cells.append((name, "..".join(map(str, value)) if isinstance(value, list) else value))
+    return cells
+
+
+def _write(option: str, target: str, text: str) -> None:
+    try:
+        Path(target).write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise ConfigError(f"--{option} {target}: {error.strerror}") from error
+
+
+def _check_outputs(args: Namespace) -> None:
+    """Find out now, and not after an hour's runs, that the results have nowhere to go."""
+    for option in ("json", "csv", "trace"):
+        name = getattr(args, option)
+        if name is None or name == "-":
+            continue
+        if not Path(name).absolute().parent.is_dir():
+            raise ConfigError(f"--{option} {name}: there is no such folder")
+        if Path(name).is_dir():
+            raise ConfigError(f"--{option} {name}: this is a folder; name a file")
+    if args.json == args.csv == "-":
+        raise ConfigError("--json - and --csv -: only one of them can have the standard output")
+
+
+def _trace(made: Sequence[Configuration], args: Namespace) -> int:
+    raise NotImplementedError

@@ -1,0 +1,149 @@
+"""Thousands of runs of the formal model, on all cores.
+
+Run number i of an ensemble draws from a seed of its own, made of the ensemble's seed and i. So it does not matter who
+does which run, nor in what pieces: a summary is the same for any number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.errors import ConfigError, XsimError
+from xsim_py.ftco.backend import measure
+from xsim_py.ftco.model import Configuration
+from xsim_py.ftco.options import with_radix
+from xsim_py.ftco.summary import Summary, summarise
+from xsim_py.workers import Crash, cores, do_in_workers
+
+__all__ = ["do_chunk", "run_ensemble"]
+
+_NODES_A_CHUNK: Final = 1 << 19
+_FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
+
+
+class _Chunk(NamedTuple):
+    """Some runs of one configuration, which one process does at a stretch."""
+
+    place: int
+    configuration: Configuration
+    seed: int
+    runs: range
+
+
+def run_ensemble(
+    configurations: Sequence[Configuration],
+    *,
+    runs: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    overhead_s: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Summary]:
+    """Run each configuration many times.
+
+    Parameters
+    ----------
+    configurations : sequence of Configuration
+        What is run. A radix of ``auto`` becomes the best one.
+    runs : int
+        How often. Where nothing is drawn all are equal, and one is done.
+    seed : int, optional
+        Of the ensemble; equal for all configurations, so that two that differ in one thing meet the same faults.
+    jobs : int, optional
+        How many processes; default: as many as there are cores.
+    overhead_s : float, optional
+        How long a step lasts, for latencies in seconds.
+    progress : callable, optional
+        Called with the number of runs that are done and of all, now and then.
+
+    Returns
+    -------
+    list of Summary
+        In the order of the configurations.
+
+    Raises
+    ------
+    ConfigError
+        When fewer than one run, or process, is asked for.
+    XsimError
+        When a process dies.
+    """
+    if runs < 1:
+        raise ConfigError(f"runs: {runs} is less than 1")
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs: {jobs} is less than 1")
+    made = [with_radix(configuration) for configuration in configurations]
+    counts = [runs if _is_random(each) else 1 for each in made]
+    bare = [replace(each, inactive=0, failures=0) for each in made]
+    before = [count if _is_random(each) else 1 for each, count in zip(bare, counts, strict=True)]
+    chunks: list[_Chunk] = []
+    for place, each in enumerate(made):
+        chunks += _chunks(2 * place, each, seed, counts[place])
+        if each != bare[place]:
+            chunks += _chunks(2 * place + 1, bare[place], seed, before[place])
+    found = _collect(chunks, cores() if jobs is None else jobs, progress)
+    summaries = []
+    for place, each in enumerate(made):
+        without = found[2 * place + 1 if each != bare[place] else 2 * place]
+        measured = np.repeat(found[2 * place], runs if counts[place] == 1 else 1, axis=0)
+        summaries.append(summarise(each, seed, measured, without, overhead_s))
+    return summaries
+
+
+def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
+    """Do some runs, in whatever process; a row for each run, with the columns of `summary.COLUMNS`."""
+    return measure(chunk.configuration, chunk.seed, chunk.runs)
+
+
+def _is_random(configuration: Configuration) -> bool:
+    """Whether two runs can differ: without faults all contacts are neighbours, and service distances change nothing."""
+    return bool(configuration.inactive or configuration.failures or configuration.spread > 1)
+
+
+def _chunks(place: int, configuration: Configuration, seed: int, runs: int) -> Iterator[_Chunk]:
+    size = max(1, _NODES_A_CHUNK // configuration.nodes)
+    for first in range(0, runs, size):
+        yield _Chunk(place, configuration, seed, range(first, min(first + size, runs)))
+
+
+def _collect(
+    chunks: Sequence[_Chunk], jobs: int, progress: Callable[[int, int], None] | None
+) -> dict[int, NDArray[np.int64]]:
+    """Do all chunks, and put together those of each configuration, in the order of the runs."""
+    total, done = sum(len(chunk.runs) for chunk in chunks), 0
+    pieces: dict[int, NDArray[np.int64]] = {}
+    if progress is not None:
+        progress(0, total)
+    with closing(_results(chunks, jobs)) as results:
+        for number, result in results:
+            if isinstance(result, Crash):
+                raise XsimError(f"runs of {chunks[number].configuration.nodes:,} nodes: {result.said}")
+            pieces[number] = result
+            done += len(chunks[number].runs)
+            if progress is not None:
+                progress(done, total)
+    found: dict[int, list[NDArray[np.int64]]] = {}
+    for number, chunk in enumerate(chunks):
+        found.setdefault(chunk.place, []).append(pieces[number])
+    return {place: np.concatenate(parts) for place, parts in found.items()}
+
+
+def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArray[np.int64] | Crash]]:
+    if min(jobs, len(chunks)) == 1:
+        for number, chunk in enumerate(chunks):
+            yield number, do_chunk(chunk)
+    else:
+        # The longest ones first, so that no process is left with one when the others have ended.
+        order = sorted(range(len(chunks)), key=lambda number: -_cost(chunks[number]))
+        for place, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):
+            yield order[place], result
+
+
+def _cost(chunk: _Chunk) -> int:
+    return chunk.configuration.nodes * len(chunk.runs)

@@ -1,0 +1,141 @@
+"""Configurations of the formal model from text: the options of ``xsim ftco``, and of a study of it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from xsim_py.errors import ConfigError
+from xsim_py.ftco.model import RULES, Configuration, Rules, parse_rules
+from xsim_py.mpi.ftco.trees import best_radix
+
+__all__ = ["DEFAULTS", "configurations", "with_radix"]
+
+DEFAULTS: Final[dict[str, str]] = {
+    "tree": "knomial:auto",
+    "roots": "multi",
+    "L": "10",
+    "o": "1",
+    "inactive": "0",
+    "failures": "0",
+    "window": "auto",
+    "imbalance": "none",
+    "operation": "allreduce",
+    "rules": "reference",
+    "service": "",
+    "timeout": "",
+}
+"""What each option is when it is not given; `nodes` has to be."""
+
+_LISTED: Final = ("nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation")
+_NUMBERS: Final = ("nodes", "L", "o", "inactive", "failures", "timeout")
+_WINDOW: Final = re.compile(r"(\d+)\.\.(\d+)", re.ASCII)
+
+
+def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> list[Configuration]:
+    """Every combination of the values of some options, the last of which varies fastest.
+
+    Parameters
+    ----------
+    given
+        Text by option. Values of ``nodes``, ``tree``, ``roots``, ``L``, ``o``, ``inactive``, ``failures``, ``window``,
+        ``imbalance`` and ``operation`` may be lists with commas.
+    rules
+        Several sets of rules, in place of the one that is given.
+
+    Returns
+    -------
+    list of Configuration
+        With the radix as a number, also where the best one was asked for.
+
+    Raises
+    ------
+    ConfigError
+        With a line ``option: what is wrong`` for each problem.
+    """
+    options = {"nodes": "", **DEFAULTS, **given}
+    problems: list[str] = []
+    if not options["nodes"]:
+        problems.append("nodes: missing; how many nodes are there?")
+        options["nodes"] = "1"
+    sets = [_rules(text, options["service"], problems) for text in rules or [options["rules"]]]
+    timeout = _value("timeout", options["timeout"], problems) if options["timeout"] else None
+    lists = {name: [_value(name, word.strip(), problems) for word in options[name].split(",")] for name in _LISTED}
+    if problems:
+        raise ConfigError("\n".join(problems))
+    made: list[Configuration] = []
+    for values in itertools.product(*lists.values(), sets):
+        *plain, chosen = values
+        found = dict(zip(_LISTED, plain, strict=True))
+        found["tree"], found["radix"] = found["tree"]
+        try:
+            made.append(with_radix(Configuration(**found, rules=chosen, timeout=timeout)))
+        except ConfigError as error:
+            lines = [line.replace("radix: ", "tree: ", 1) for line in str(error).splitlines()]
+            problems += [line for line in lines if line not in problems]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return made
+
+
+def with_radix(configuration: Configuration) -> Configuration:
+    """The configuration with a number for its radix: where it is ``auto``, that with the smallest latency."""
+    if configuration.radix != "auto":
+        return configuration
+    made = configuration
+    radix = best_radix(made.nodes, made.tree, made.roots, made.latency, 1, made.operation)
+    return replace(configuration, radix=radix)
+
+
+def _value(name: str, text: str, problems: list[str]) -> Any:
+    if name == "tree":
+        return _tree(text, problems)
+    if name == "window":
+        return _window(text, problems)
+    if name not in _NUMBERS:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        problems.append(f"{name}: {text!r} is not a whole number")
+        return 0
+
+
+def _tree(text: str, problems: list[str]) -> tuple[str, int | str]:
+    """Kind and radix of ``knomial:9``, ``kary:auto`` or ``kary``."""
+    kind, _, radix = text.partition(":")
+    if radix in ("", "auto"):
+        return kind, "auto"
+    try:
+        return kind, int(radix)
+    except ValueError:
+        problems.append(f"tree: {radix!r} is neither a whole number nor auto; write for example knomial:9")
+        return kind, "auto"
+
+
+def _window(text: str, problems: list[str]) -> tuple[int, int] | None:
+    if text == "auto":
+        return None
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        problems.append(f"window: {text!r} is neither auto nor steps such as 0..40")
+        return None
+    return int(found[1]), int(found[2])
+
+
+def _rules(text: str, service: str, problems: list[str]) -> Rules:
+    try:
+        rules = parse_rules(text)
+    except ConfigError as error:
+        problems += str(error).splitlines()
+        return RULES["reference"]
+    if not service:
+        return rules
+    changed = replace(rules, service=service)
+    if changed.problems():
+        (choices,) = (each.metadata["choices"] for each in fields(Rules) if each.name == "service")
+        problems.append(f"service: {service!r} is not one of {', '.join(choices)}")
+    return changed

@@ -1,0 +1,177 @@
+"""What an ensemble of runs says: means with their standard errors, and the penalty of a fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py import __version__
+from xsim_py.ftco.model import Configuration, Outcome, Rules
+
+__all__ = ["COLUMNS", "UNITS", "Statistic", "Summary", "statistic", "summarise"]
+
+COLUMNS = tuple(each.name for each in fields(Outcome))
+"""The figures of a run, in the order of the columns of an ensemble."""
+
+Runs = NDArray[np.int64]
+"""A row for each run, a column for each of `COLUMNS`."""
+
+_AS_MEASURED = {
+    "input_spread": "input_spread",
+    "output_spread": "output_spread",
+    "max_queue": "longest_queue",
+    "messages": "messages",
+    "data": "data",
+    "keepalives": "keepalives",
+    "acks": "acks",
+    "dead": "dead",
+}
+
+UNITS = {
+    "latency_steps": "steps",
+    "latency_s": "s",
+    "work": "",
+    "work_truncated": "",
+    "penalty_steps_per_fault": "steps",
+    "penalty_work_per_fault": "",
+    "input_spread": "steps",
+    "output_spread": "steps",
+    "max_queue": "",
+    "messages": "",
+    "data": "",
+    "keepalives": "",
+    "acks": "",
+    "dead": "",
+}
+"""The statistics of an ensemble, and in what unit."""
+
+
+class Statistic(NamedTuple):
+    """Mean, its standard error (None for a single value), smallest and largest value."""
+
+    mean: float
+    stderr: float | None
+    min: float
+    max: float
+
+
+def statistic(values: Sequence[float] | NDArray[Any]) -> Statistic | None:
+    """Return the statistic of some values; None of none."""
+    numbers = [float(value) for value in values]
+    if not numbers:
+        return None
+    low, high, count = min(numbers), max(numbers), len(numbers)
+    # Summing and dividing would add a rounding error to what is exact.
+    mean = low if low == high else math.fsum(numbers) / count
+    if count == 1:
+        return Statistic(mean, None, low, high)
+    error = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1) / count)
+    return Statistic(mean, error, low, high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What came of the runs of one configuration.
+
+    Attributes
+    ----------
+    configuration : Configuration
+        What was run; its radix is a number.
+    seed : int
+        The seed of the ensemble.
+    runs : int
+        How many runs there were, those that hung too.
+    hung : int
+        How many never ended; they are in no statistic.
+    fault_free_steps : int or None
+        The latency of the same tree without faults and with all nodes beginning at once; None where the penalty is
+        taken run by run, from the same starts without faults.
+    statistics : mapping of str to Statistic or None
+        By the names of `UNITS`. ``work`` is messages sent per node, exactly; ``work_truncated`` is rounded down in each
+        run, as in the paper's table. ``max_queue`` is each run's longest queue. The penalties are what the faults cost
+        in latency, and in messages per node, divided by the number of faults drawn; None without faults.
+    """
+
+    configuration: Configuration
+    seed: int
+    runs: int
+    hung: int
+    fault_free_steps: int | None
+    statistics: Mapping[str, Statistic | None]
+
+    def __getitem__(self, name: str) -> Statistic | None:
+        """Return one statistic."""
+        return self.statistics[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, as it stands in JSON."""
+        made = self.configuration
+        plain = {
+            "nodes": made.nodes,
+            "tree": made.tree,
+            "radix": made.radix,
+            "roots": made.roots,
+            "L": made.L,
+            "o": made.o,
+            "inactive": made.inactive,
+            "failures": made.failures,
+            "window": None if made.window is None else list(made.window),
+            "imbalance": made.imbalance,
+            "operation": made.operation,
+            "timeout": made.timeout,
+            "rules": {each.name: getattr(made.rules, each.name) for each in fields(Rules)},
+            "seed": self.seed,
+            "runs": self.runs,
+            "hung": self.hung,
+            "fault_free_steps": self.fault_free_steps,
+            "version": __version__,
+        }
+        return plain | {name: None if found is None else found._asdict() for name, found in self.statistics.items()}
+
+
+def summarise(
+    configuration: Configuration, seed: int, runs: Runs, fault_free: Runs, overhead_s: float | None
+) -> Summary:
+    """Make the statistics of one configuration.
+
+    Parameters
+    ----------
+    configuration
+        What was run.
+    seed
+        The seed of the ensemble.
+    runs, fault_free : numpy.ndarray of int64, shape (runs, len(COLUMNS))
+        What came of the runs, and of the same without faults: one for all, or one for each.
+    overhead_s
+        How long the overhead of a message lasts, which is one step; None for no latency in seconds.
+    """
+    ended = runs[:, COLUMNS.index("hung")] == 0
+    if len(fault_free) == len(runs) > 1:
+        ended &= fault_free[:, COLUMNS.index("hung")] == 0
+        fault_free = fault_free[ended]
+    good = {name: runs[ended, index] for index, name in enumerate(COLUMNS)}
+    before = {name: fault_free[:, index] for index, name in enumerate(COLUMNS)}
+    faults, nodes = configuration.inactive + configuration.failures, configuration.nodes
+    steps = good["latency_steps"]
+    values: dict[str, NDArray[Any] | tuple[()]] = {
+        "latency_steps": steps,
+        "latency_s": () if overhead_s is None else steps * overhead_s,
+        "work": good["messages"] / nodes,
+        "work_truncated": good["messages"] // nodes,
+        "penalty_steps_per_fault": (steps - before["latency_steps"]) / faults if faults else (),
+        "penalty_work_per_fault": (good["messages"] - before["messages"]) / nodes / faults if faults else (),
+        **{name: good[column] for name, column in _AS_MEASURED.items()},
+    }
+    return Summary(
+        configuration=configuration,
+        seed=seed,
+        runs=len(runs),
+        hung=int((~ended).sum()),
+        fault_free_steps=int(before["latency_steps"][0]) if len(fault_free) == 1 else None,
+        statistics={name: statistic(values[name]) for name in UNITS},
+    )

@@ -1,0 +1,211 @@
+"""Who sends what to whom, step by step: a message-flow diagram, and the same in words.
+
+A node is a line from top to bottom, a message an arrow from the step in which it is sent to that in which it is taken.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.report.style import COLOURS, INK, new_figure
+from xsim_py.report.timeline import check_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Arrow", "MessageFlow"]
+
+_MOST_NODES_DRAWN = 64
+_LIVE = "#8a8a8a"
+_DONE = "#d5d5d5"
+_DEAD = "#CC0000"
+_ACTION = 16  # characters of the column with the step
+
+
+class _Look(NamedTuple):
+    colour: str
+    dashes: Any
+    width: float
+
+
+_LOOKS = {
+    "DATA": _Look(COLOURS[0], "-", 1.7),
+    "KEEPALIVE": _Look(COLOURS[1], (0, (4, 1.5)), 1.2),
+    "ACK": _Look(COLOURS[2], (0, (1, 1.2)), 1.2),
+}
+
+
+class Arrow(NamedTuple):
+    """A message: what it is, who sent it when, to whom, when it was there, and when it was taken (None: never)."""
+
+    kind: str
+    source: int
+    sent: int
+    dest: int
+    arrived: int
+    taken: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFlow:
+    """One run of an operation; all times are steps.
+
+    Attributes
+    ----------
+    nodes : int
+        How many there are.
+    title : str
+        Stands over the picture.
+    arrows : sequence of Arrow
+        The messages, in the order in which they were sent.
+    deaths, starts, finishes : mapping of int to int
+        When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
+        0, or never ended.
+    notices : sequence of (int, int, int)
+        Step, node, and whose death it learned of.
+    end : int
+        The last step.
+    """
+
+    nodes: int
+    title: str = ""
+    arrows: Sequence[Arrow] = ()
+    deaths: Mapping[int, int] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
+    finishes: Mapping[int, int] = field(default_factory=dict)
+    notices: Sequence[tuple[int, int, int]] = ()
+    end: int = 0
+
+    # ------------------------------------------------------------------------------------------------- the words
+
+    def text(self, *, width: int = 100) -> str:
+        """Return a line for each step in which something happens; longer ones go on in the next line."""
+        happened: dict[int, list[str]] = {}
+        for step, said in sorted(self._events(), key=lambda event: event[0]):
+            happened.setdefault(step, []).append(said)
+        margin = max(len(f"{step:,}") for step in (*happened, 0)) + 2
+        lines = [self.title] if self.title else []
+        for step, words in happened.items():
+            head = f"{step:>{margin - 2},}  "
+            lines += textwrap.wrap(
+                "; ".join(words), max(width, 2 * margin), initial_indent=head, subsequent_indent=" " * margin
+            )
+        return "\n".join(lines)
+
+    def _events(self) -> Iterator[tuple[int, str]]:
+        """Step and words; within a step as it goes there: deaths, what is learned, takes and sends, who is finished."""
+        yield from ((step, f"{node} dies" if step else f"{node} is dead") for node, step in self.deaths.items())
+        yield from ((step, f"{node} begins") for node, step in self.starts.items() if step)
+        yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.notices)
+        actions = [(arrow.sent, arrow.source, f"sends {arrow.kind} to {arrow.dest}") for arrow in self.arrows]
+        actions += [
+            (arrow.taken, arrow.dest, f"takes {arrow.kind} from {arrow.source}")
+            for arrow in self.arrows
+            if arrow.taken is not None
+        ]
+        yield from ((step, f"{node} {said}") for step, node, said in sorted(actions))
+        yield from ((step, f"{node} is finished") for node, step in self.finishes.items())
+
+    # ----------------------------------------------------------------------------------------------- the picture
+
+    def draw(self, target: str | Path) -> None:
+        """Write the picture.
+
+        Raises
+        ------
+        ConfigError
+            When its name does not end with .png, .svg or .pdf, or matplotlib is not installed.
+        """
+        check_picture(target)
+        height = min(max(0.075 * self.end + 1.6, 3.2), 11.0)
+        figure = new_figure(min(max(0.95 * self.nodes + 2.6, 5.0), 16.0), height)
+        axes = figure.subplots()
+        for node in range(self.nodes):
+            self._draw_life(axes, node)
+        for arrow in self.arrows:
+            self._draw_arrow(axes, arrow)
+        for step, node, dead in self.notices:
+            axes.plot([node], [step], marker="D", color=_DEAD, markersize=4.5, zorder=4)
+            place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{dead} is dead", (node, step), color=_DEAD, fontsize=7.5, **place)  # type: ignore[arg-type]
+        axes.set_ylim(self.end + 1.5, -1.5)
+        axes.set_xlim(-0.6, self.nodes - 0.4)
+        axes.set_xticks(range(self.nodes), [str(node) for node in range(self.nodes)])
+        axes.xaxis.tick_top()
+        axes.xaxis.set_label_position("top")
+        axes.set_xlabel("node", color=INK)
+        axes.set_ylabel("step", color=INK)
+        axes.tick_params(colors=INK, length=0)
+        axes.spines[:].set_visible(False)
+        axes.set_title(self.title, color=INK, fontsize=11, loc="left")
+        axes.legend(
+            handles=self._keys(), loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=INK
+        )
+        figure.savefig(target)
+
+    def _draw_life(self, axes: Axes, node: int) -> None:
+        """The line of a node: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
+        start, death = self.starts.get(node, 0), self.deaths.get(node)
+        last = self.end if death is None else death
+        done = min(self.finishes.get(node, last), last)
+        start = min(start, last)
+        for first, until, colour, dashes in (
+            (0, start, _LIVE, ":"),
+            (start, done, _LIVE, "-"),
+            (done, last, _DONE, "-"),
+        ):
+            if until > first:
+                axes.plot([node, node], [first, until], color=colour, linestyle=dashes, linewidth=2.2, zorder=1)
+        if death is not None:
+            axes.plot([node], [death], "X", color="black", markeredgecolor="white", markersize=10, zorder=5)
+        elif node in self.finishes:
+            axes.plot([node], [self.finishes[node]], "o", color=_LIVE, markersize=5.5, zorder=3)
+
+    def _draw_arrow(self, axes: Axes, arrow: Arrow) -> None:
+        look = _LOOKS[arrow.kind]
+        end = min(arrow.arrived if arrow.taken is None else arrow.taken, self.end + 1)
+        axes.annotate(
+            "",
+            xy=(arrow.dest, end),
+            xytext=(arrow.source, arrow.sent),
+            arrowprops={
+                "arrowstyle": "-|>,head_width=0.18,head_length=0.4",
+                "color": look.colour,
+                "linewidth": look.width,
+                "linestyle": look.dashes,
+                "shrinkA": 0,
+                "shrinkB": 2,
+            },
+            zorder=2,
+        )
+        death = self.deaths.get(arrow.dest)
+        if arrow.taken is None and death is not None:
+            axes.plot([arrow.dest], [end], "x", color=look.colour, markersize=6, markeredgewidth=1.6, zorder=4)
+
+    def _keys(self) -> list[Any]:
+        """What the legend explains: what there is in this picture."""
+        from matplotlib.lines import Line2D
+
+        there = {arrow.kind for arrow in self.arrows}
+        keys = [
+            Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
+            for kind, look in _LOOKS.items()
+            if kind in there
+        ]
+        if self.finishes:
+            keys.append(
+                Line2D([], [], marker="o", color=_LIVE, linestyle="none", markersize=5.5, label="nothing left to send")
+            )
+        if self.deaths:
+            keys.append(Line2D([], [], marker="X", color="black", linestyle="none", markersize=8, label="dead"))
+        if any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows):
+            keys.append(Line2D([], [], marker="x", color=INK, linestyle="none", markersize=6, label="lost"))
+        if self.notices:
+            keys.append(
+                Line2D([], [], marker="D", color=_DEAD, linestyle="none", markersize=4.5, label="learns of a death")
+            )
+        return keys

@@ -1,0 +1,114 @@
+"""The formal model of FTCO as a command of studies; see `xsim_py.ftco`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from xsim_py.errors import ConfigError
+from xsim_py.study.template import Value, text_of
+from xsim_py.units import PS_PER_S, parse_time_ps
+
+__all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
+
+OPTIONS: Final = (
+    "nodes",
+    "tree",
+    "roots",
+    "L",
+    "o",
+    "inactive",
+    "failures",
+    "window",
+    "imbalance",
+    "operation",
+    "rules",
+    "service",
+    "timeout",
+    "runs",
+    "overhead_time",
+)
+"""As on the command line of ``xsim ftco``, with an underscore for a dash."""
+
+METRICS: Final[dict[str, str]] = {
+    "latency_steps": "steps",
+    "latency_s": "s",
+    "work": "",
+    "work_truncated": "",
+    "penalty_steps_per_fault": "steps",
+    "penalty_work_per_fault": "",
+    "input_spread": "steps",
+    "output_spread": "steps",
+    "max_queue": "",
+    "messages": "",
+    "data": "",
+    "keepalives": "",
+    "acks": "",
+    "dead": "",
+    "longest_queue": "",
+    "hung": "",
+    "bound_steps": "steps",
+    "tree_radix": "",
+}
+"""Statistics over the runs of a combination; ``longest_queue`` is that of all runs, ``bound_steps`` that of no tree."""
+
+TABLE: Final = ("latency_steps", "work")
+
+_RUNS: Final = 100
+_OVERHEAD: Final = "0.13us"
+
+
+def check(given: Mapping[str, Value]) -> dict[str, Any]:
+    """The options of one combination as plain data.
+
+    Raises
+    ------
+    ConfigError
+        With a line ``option: what is wrong`` for each problem.
+    """
+    from xsim_py.ftco.options import configurations
+
+    lists = [f"{name}: a list; sweep over its values" for name, value in given.items() if isinstance(value, list)]
+    if lists:
+        raise ConfigError("\n".join(lists))
+    words = {name: text_of(value) for name, value in given.items() if not isinstance(value, list)}
+    settings: dict[str, Any] = {"seed": int(words.pop("seed"))}
+    problems = []
+    runs, overhead = words.pop("runs", str(_RUNS)), words.pop("overhead_time", _OVERHEAD)
+    if not runs.isdecimal() or int(runs) < 1:
+        problems.append(f"runs: {runs!r} is not a whole number of at least 1")
+    else:
+        settings["runs"] = int(runs)
+    try:
+        settings["overhead_ps"] = parse_time_ps(overhead)
+    except ValueError as error:
+        problems.append(f"overhead_time: {error}")
+    try:
+        made = configurations(words)
+        if len(made) > 1:
+            problems += [f"{name}: a list; sweep over its values" for name in words if "," in words[name]]
+    except ConfigError as error:
+        problems += str(error).splitlines()
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return {**settings, "options": words}
+
+
+def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
+    """Do the runs of one combination, and give mean, standard error, smallest and largest value of each metric."""
+    from xsim_py.ftco.bounds import lower_bound
+    from xsim_py.ftco.ensemble import run_ensemble
+    from xsim_py.ftco.options import configurations
+
+    (made,) = configurations(settings["options"])
+    overhead_s = settings["overhead_ps"] / PS_PER_S
+    (summary,) = run_ensemble([made], runs=settings["runs"], seed=settings["seed"], jobs=1, overhead_s=overhead_s)
+    figures: dict[str, tuple[float | None, ...]] = {
+        name: (None,) if found is None else tuple(found) for name, found in summary.statistics.items()
+    }
+    queue = summary["max_queue"]
+    figures["longest_queue"] = (None if queue is None else queue.max,)
+    figures["hung"] = (summary.hung,)
+    figures["bound_steps"] = (lower_bound(made.nodes, made.latency, roots=made.roots, operation=made.operation),)
+    figures["tree_radix"] = (float(summary.configuration.radix),)
+    return figures

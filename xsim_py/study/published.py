@@ -1,0 +1,78 @@
+"""Figures that others have published, from a CSV file beside the study."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from xsim_py.config.kinds import nearest
+from xsim_py.study.columns import key_columns, metric_names
+from xsim_py.study.description import StudySpec
+from xsim_py.study.template import text_of
+
+__all__ = ["Published", "read_published"]
+
+_REMARKS: Final = ("source", "note")
+
+
+class Published(NamedTuple):
+    """Published means.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        The columns that say of which combination.
+    metrics : tuple of str
+        The columns that have means.
+    rows : tuple of mapping
+        The lines of the file.
+    """
+
+    keys: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+
+    def of(self, row: Mapping[str, Any], metric: str) -> float | None:
+        """What was published for a combination; None where nothing was."""
+        for line in self.rows:
+            if line[metric] and all(line[key] == text_of(row[key]) for key in self.keys):
+                return float(line[metric])
+        return None
+
+
+def read_published(spec: StudySpec) -> Published:
+    """Read and check the file that a study names.
+
+    Raises
+    ------
+    ValueError
+        It cannot be read, has a column that the study does not have, or text where a number should be.
+    """
+    assert spec.published is not None
+    path = spec.folder / spec.published.file
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(line for line in file if not line.startswith("#"))
+            rows = tuple(reader)
+            names = tuple(reader.fieldnames or ())
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    known = [*key_columns(spec), *metric_names(spec), *_REMARKS]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{path}: the column {name!r} is none of the study's{nearest(name, known)}")
+    metrics = tuple(name for name in names if name in metric_names(spec))
+    for number, row in enumerate(rows, 1):
+        for metric in metrics:
+            _check_number(f"{path}: row {number}: {metric}", row[metric])
+    return Published(tuple(name for name in names if name in key_columns(spec)), metrics, rows)
+
+
+def _check_number(where: str, text: str | None) -> None:
+    if text is None:
+        raise ValueError(f"{where} is missing")
+    try:
+        float(text or 0)
+    except ValueError:
+        raise ValueError(f"{where}: {text!r} is not a number") from None
