@@ -22,10 +22,11 @@ from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Transport, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
-from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, install_recovery
+from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
 from xsim_py.mpi.harvest import Part, harvest, release
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
+from xsim_py.mpi.preference import from_description
 from xsim_py.mpi.tracing import TracingFabric
 from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
@@ -215,6 +216,7 @@ class _Run:
         self.outputs: list[Output] = []
         self.fault_tolerant = False
         self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
+        self.shapes = ftco_shapes(spec, self.network, self.machine)
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
@@ -392,14 +394,14 @@ class _Run:
             for number in self.transport.local:
                 sinks = self.sinks if number == 0 else None
                 self.outputs.append(Output(sinks, label=self.label, refused=self._refused))
-        algorithms = self.spec.mpi.collectives
         settings = Settings(
             ranks=self.ranks,
-            collectives=algorithms if isinstance(algorithms, Mapping) else {},  # the word "tuned" is the default
+            collectives=from_description(self.spec.mpi.collectives),
             poll_ps=self.spec.mpi.poll_time_ps,
             pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
             speed=self.spec.compute.speed,
+            seed=self.seed,
         )
         for number, output in zip(self.transport.local, self.outputs, strict=True):
             shard = Shard(
@@ -415,7 +417,7 @@ class _Run:
             links = None if account is None else SharedLinks(self.machine, account)
             make_fabric = TracingFabric if self.traced else Fabric
             fabric = make_fabric(shard, self.network, links, settings)
-            install_recovery(fabric, self.detector, self.spec.mpi.ulfm)
+            install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)

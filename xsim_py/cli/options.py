@@ -156,6 +156,12 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
             " the run not repeatable",
         ),
+        add(
+            "--collectives",
+            choices=("tuned", "ftco"),
+            help="algorithms of collective operations: as Open MPI's tuned module chooses them, or FTCO, which outlives"
+            " failures (default: what the machine says)",
+        ),
         add_fail_option(parser),
         add(
             "--ft",
@@ -179,13 +185,19 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "args": args.program.args,
         "seed": args.seed,
         "shards": args.shards,
-        "overrides": dict(args.overrides),
+        "overrides": _overrides(args),
         "wall_limit_s": args.wall_limit,
         "compute": args.compute,
         "failures": args.failures,
         "ft": args.ft,
         "restart": args.restart,
     }
+
+
+def _overrides(args: Namespace) -> dict[str, str]:
+    """What is to be changed of the machine; ``--set`` comes after what other options say."""
+    chosen = {} if args.collectives is None else {"mpi.collectives": args.collectives}
+    return {**chosen, **dict(args.overrides)}
 
 
 def first_line(provenance: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["ALGORITHMS"]
+__all__ = ["ALGORITHMS", "FTCO", "FTCO_OPERATIONS"]
 
 _ALLGATHER: Final = ("linear", "bruck", "recursive_doubling", "ring", "neighbor", "two_proc")
 _ALLTOALL: Final = ("linear", "linear_sync", "pairwise", "two_proc")
@@ -45,3 +45,21 @@ ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = {
     "scan": _SCAN,
     "exscan": _SCAN,
 }
+
+FTCO: Final = "ftco"
+"""The one that outlives failures, of these operations; see `xsim_py.mpi.ftco`."""
+
+FTCO_OPERATIONS: Final = (
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "reduce_scatter",
+    "reduce_scatter_block",
+)

@@ -16,9 +16,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from xsim_py.config import kinds
-from xsim_py.config.algorithms import ALGORITHMS
+from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.entries import Place, Problem
-from xsim_py.config.kinds import Choice, Integer, ListOf, MapOf, OneOf, Section, option
+from xsim_py.config.kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
 from xsim_py.errors import ConfigError
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "DetectorSpec",
     "DrawSpec",
     "FailuresSpec",
+    "FtcoSpec",
     "LayerSpec",
     "MachineSpec",
     "MpiSpec",
@@ -39,6 +40,13 @@ __all__ = [
 ]
 
 _MOST = 2**31 - 1
+
+
+def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
+    """The algorithm of an operation: one, or several by the size of the communicator."""
+    word = Choice(("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else [])))
+    by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
+    return OneOf(word, by_size, f"{word.words}, or {by_size.words}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +257,52 @@ class UlfmSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FtcoSpec:
+    """Section ``mpi.ftco``: collectives that outlive failures, where ``mpi.collectives`` asks for them."""
+
+    tree: str = option(
+        "tree",
+        Choice(("knomial", "kary")),
+        "The tree: in each round all nodes so far get children, or only the newest.",
+        default="knomial",
+    )
+    radix: int | None = option(
+        "radix",
+        WordOr("auto", Integer(2, _MOST)),
+        "How many children a node gets in a round (one less in a k-nomial tree), and how many roots there are; auto: "
+        "what is fastest on this network.",
+        shown="auto",
+    )
+    roots: str = option(
+        "roots",
+        Choice(("single", "multi")),
+        "One root, or as many as the radix says, which exchange what they have; Reduce and Bcast always have one.",
+        default="multi",
+    )
+    service: str = option(
+        "service_distance",
+        Choice(("rsd", "disd", "none")),
+        "Whose messages a rank turns to first: of a distance in the tree that is random, or follows fixed intervals; "
+        "or it makes no difference.",
+        default="rsd",
+    )
+    timeout_ps: int | None = option(
+        "timeout",
+        WordOr("paper", kinds.TIME),
+        "After how long a rank that does not answer counts as dead; paper: by its place in the tree and the network's "
+        "latency.",
+        shown="paper",
+    )
+    missing: str = option(
+        "missing",
+        Choice(("none", "zero", "error")),
+        "What a rank gets for the block of one that is dead: nothing (None in a list, and a buffer keeps what it "
+        "holds), zeros, or MPI_ERR_PROC_FAILED. error: reductions that lack somebody fail, too.",
+        default="none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MpiSpec:
     """Section ``mpi``: the simulated MPI library."""
 
@@ -259,17 +313,19 @@ class MpiSpec:
         default=100_000,
         shown="100ns",
     )
-    collectives: str | Mapping[str, str] = option(
+    collectives: str | Mapping[str, str | tuple[tuple[int, str], ...]] = option(
         "collectives",
         OneOf(
-            Choice(("tuned",)),
+            Choice(("tuned", FTCO)),
             MapOf(
-                {operation: Choice(("tuned", *names)) for operation, names in ALGORITHMS.items()},
+                {operation: _algorithm(operation, names) for operation, names in ALGORITHMS.items()},
                 "a section of operation: algorithm",
             ),
-            "tuned, or a section of operation: algorithm",
+            "tuned, ftco, or a section of operation: algorithm",
         ),
-        "Algorithm of each collective operation; tuned decides by size as Open MPI's module of that name does.",
+        "Algorithm of each collective operation; tuned decides by size as Open MPI's module of that name does, ftco "
+        "outlives failures. allreduce: {1: tuned, 64: ftco} goes by the size of the communicator: this from 64 ranks "
+        "on, that below.",
         default=dict,
         shown="tuned",
     )
@@ -283,6 +339,7 @@ class MpiSpec:
         "detector", Section(DetectorSpec), "How failures are detected.", default=DetectorSpec
     )
     ulfm: UlfmSpec = option("ulfm", Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
+    ftco: FtcoSpec = option("ftco", Section(FtcoSpec), "Collectives that outlive failures.", default=FtcoSpec)
 
 
 @dataclass(frozen=True, kw_only=True)

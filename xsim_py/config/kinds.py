@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -26,6 +27,7 @@ __all__ = [
     "TEXT",
     "TIME",
     "TIME_PER_BYTE",
+    "BySize",
     "Choice",
     "Integer",
     "Kind",
@@ -35,12 +37,14 @@ __all__ = [
     "Reading",
     "Scalar",
     "Section",
+    "WordOr",
     "nearest",
     "option",
 ]
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
+_SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
 @dataclass
@@ -222,6 +226,57 @@ class Choice:
     def schema(self) -> dict[str, Any]:
         """An enumeration."""
         return {"enum": list(self.choices)}
+
+
+@dataclass(frozen=True)
+class WordOr:
+    """A word that says to decide by other means, read as None, or a value."""
+
+    word: str
+    kind: Scalar | Integer
+
+    @property
+    def words(self) -> str:
+        """What the table of the manual calls it."""
+        return f"{self.word} or {self.kind.words}"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The value; None for the word."""
+        return None if entry.value == self.word else self.kind.read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        """Either."""
+        return {"anyOf": [{"const": self.word}, self.kind.schema()]}
+
+
+@dataclass(frozen=True)
+class BySize:
+    """A word for each size from a number on, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
+
+    word: Choice
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        """The pairs of a least size and a word."""
+        if not isinstance(entry.value, dict) or not entry.value:
+            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+        pairs = []
+        for key, item in entry.value.items():
+            reading.entries[f"{path}.{key}"] = item
+            value = self.word.read(item, f"{path}.{key}", reading)
+            if not _SIZE_KEY.fullmatch(key):
+                message = f"{key} is not a number of ranks; write {self.words}"
+                reading.problems.append(Problem(item.key_place, f"{path}.{key}", message))
+                value = REFUSED
+            pairs.append((key, value))
+        if any(value is REFUSED for _, value in pairs):
+            return REFUSED
+        return tuple(sorted((int(key), value) for key, value in pairs))
+
+    def schema(self) -> dict[str, Any]:
+        """An object whose keys are whole numbers."""
+        patterns = {f"^{_SIZE_KEY.pattern}$": self.word.schema()}
+        return {"type": "object", "patternProperties": patterns, "additionalProperties": False, "minProperties": 1}
 
 
 @dataclass(frozen=True)

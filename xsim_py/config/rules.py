@@ -23,6 +23,7 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     yield from _twist(spec)
     yield from _names(spec)
     yield from _detector(spec)
+    yield from _ftco(spec)
     yield from _trace(spec)
     yield from _storage(spec)
 
@@ -108,6 +109,11 @@ def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)
     elif detector.period_ps == 0:
         yield "mpi.detector.period", "heartbeats need some time from one to the next, and this is zero", ()
+
+
+def _ftco(spec: MachineSpec) -> Iterator[Contradiction]:
+    if spec.mpi.ftco.timeout_ps == 0:
+        yield "mpi.ftco.timeout", "an answer needs some time, and this is zero", ()
 
 
 def _trace(spec: MachineSpec) -> Iterator[Contradiction]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from xsim_py.process import current
 from xsim_py.process.life import stop_job
 
@@ -31,8 +32,11 @@ __all__ = [
     "channel",
     "note",
     "pick",
+    "preferred",
     "record",
     "refused",
+    "served",
+    "survives",
     "timed",
     "wait_all",
 ]
@@ -255,7 +259,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
         comm.local.collectives += 1
         local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
     if comm.fabric.troubled and not admitted:
-        comm.fabric.detector.admit(comm, None, collective=True)
+        comm.fabric.detector.admit(comm, None, collective=True, survives=survives(comm, note.name))
     if local is not None:
         return CollectiveChannel(comm, tag, note, check=check, local=local)
     made = _blank(CollectiveChannel)  # hot path: what is above, in half the time
@@ -271,11 +275,15 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     return made
 
 
-def refused(comm: Communicator, peer: int | None, *, collective: bool = False) -> Operation | None:
-    """What stands for a non-blocking call that is known to fail: as in Open MPI only its completion raises that."""
+def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:
+    """What stands for a non-blocking call that is known to fail: as in Open MPI only its completion raises that.
+
+    `collective` is the name of one; `peer` is None then.
+    """
     if not comm.fabric.troubled:
         return None
-    error = comm.fabric.detector.refusal(comm, peer, collective=collective)
+    survive = bool(collective) and survives(comm, collective)
+    error = comm.fabric.detector.refusal(comm, peer, collective=bool(collective), survives=survive)
     if error is None:
         return None
     fiber = current.fiber
@@ -349,13 +357,47 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
     What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, where
     they have that algorithm.
     """
-    preference = TUNED
-    wanted = comm.fabric.preference
-    if wanted:
-        preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
-        if operation not in wanted and preference not in REGISTRY[operation]:
-            preference = TUNED
+    wanted = comm.preference
+    if not wanted:
+        return choose(operation, len(comm.context.ranks), size_bytes, commutative, TUNED)
+    preference = preferred(comm, operation)
+    if preference == FTCO:
+        algorithm: Callable[..., Any] = comm.fabric.ftco.algorithm(operation)
+        return algorithm
     return choose(operation, len(comm.context.ranks), size_bytes, commutative, preference)
+
+
+def preferred(comm: Communicator, operation: str) -> str:
+    """The name of the algorithm that is wanted for an operation; see `pick`."""
+    wanted = comm.preference
+    preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
+    if operation not in wanted and preference not in REGISTRY[operation]:
+        return FTCO if preference == FTCO and operation in FTCO_OPERATIONS else TUNED
+    return preference
+
+
+def served(comm: Communicator, operation: str) -> bool:
+    """Whether FTCO serves an operation."""
+    return bool(comm.preference) and preferred(comm, operation) == FTCO
+
+
+def survives(comm: Communicator, name: str) -> bool:
+    """Whether a call goes on if members are dead: FTCO serves the operation that it is made of."""
+    if not comm.preference:
+        return False
+    method = name.rpartition(".")[2].lower()
+    operation = _MADE_OF.get(method) or method
+    if operation not in REGISTRY:
+        operation = operation.removeprefix("i")
+    return operation in REGISTRY and served(comm, operation)
+
+
+_MADE_OF = {
+    **dict.fromkeys(("dup", "idup", "create", "create_group", "disconnect"), "allreduce"),
+    **dict.fromkeys(("create_cart", "create_graph"), "allreduce"),
+    **dict.fromkeys(("split", "split_type", "sub"), "allgather"),
+}
+"""Calls that make or end communicators, and the operation by which their members agree."""
 
 
 def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any]) -> Any:

@@ -11,12 +11,13 @@ An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.process import current
 
 from . import errors
+from .preference import Wanted, for_communicator
 
 if TYPE_CHECKING:
     from .p2p import Fabric
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Communicator", "Context", "derive_cid", "self_comm", "shared_context", "world"]
 
 WORLD_CID = 2
+_NOBODY: frozenset[int] = frozenset()
+_NOTHING: Mapping[str, str] = {}
 
 
 def derive_cid(*parts: object) -> int:
@@ -123,6 +126,12 @@ class Communicator:
         Its failed members, of so many failures that the rank knows of; ask `recovery.failed_members`.
     acknowledged : int
         How many of its failed members the program has acknowledged.
+    preference : mapping of str to str
+        The algorithms that are wanted for its collectives; those not named are decided by size.
+    missing : frozenset of int
+        Of its last operation by FTCO, the ranks whose contributions are not in the result.
+    replacement : object
+        What the program wants in their place: a value, or a function of the rank; None: nothing.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -145,9 +154,12 @@ class Communicator:
         "info",
         "local",
         "me",
+        "missing",
         "name",
         "outer",
+        "preference",
         "remote",
+        "replacement",
         "topology",
     )
 
@@ -175,6 +187,18 @@ class Communicator:
         self.topology: Any = None
         self.buffer: Any = None
         self.freed = False
+        self.missing: frozenset[int] = _NOBODY
+        self.replacement: Any = None
+        self.preference: Mapping[str, str] = _NOTHING
+        if self.fabric.preference:
+            self.prefer(self.fabric.preference)
+            if local is not None:
+                local.prefer(self.fabric.preference)
+
+    def prefer(self, wanted: Wanted) -> None:
+        """Have its collectives use these algorithms from the next one on; all members must ask for the same."""
+        inter = self.local is not None or self.outer is not None
+        self.preference = for_communicator(wanted, len(self.context.ranks), inter=inter)
 
     @property
     def ranks(self) -> Sequence[int]:

@@ -11,9 +11,10 @@ from the detector that the machine has:
   themselves are taken to be free.
 
 Either way a rank that has told a dead process of a failure or a revocation finds out when the timeout has passed since
-then, for nothing acknowledges it. And a rank that knows of a failure (from its detector, or from an agreement) does not
-wait for it again: what concerns the dead process fails at once. That is the order in which Open MPI checks a request:
-complete, revoked, collective on a communicator with a failed member, any source, failed peer.
+then, for nothing acknowledges it. Collectives by FTCO have time limits and messages of their own (`ftco.driver`), and
+what they find is known here like the rest. And a rank that knows of a failure (from its detector, or from an agreement)
+does not wait for it again: what concerns the dead process fails at once. That is the order in which Open MPI checks a
+request: complete, revoked, collective on a communicator with a failed member, any source, failed peer.
 """
 
 from __future__ import annotations
@@ -126,16 +127,15 @@ class Detector:
             self.shard.kernel.events -= 1
         self.dead[death.rank] = Death(*death)
         self.fabric.troubled = True
-        if self.heartbeat:
-            return
         for rank in self.shard.ranks:
             box = rank.mpi
-            if box is None or rank.exit_status is not None:
+            if box is None or type(box) is Grave:
                 continue
-            for operation in box.pending():
-                if operation.concerns(death.rank):
-                    self._expect(rank, death.rank, operation, operation.post_ps)
-            if box.recovery is not None:
+            if rank.exit_status is None and not self.heartbeat:
+                for operation in box.pending():
+                    if operation.concerns(death.rank):
+                        self._expect(rank, death.rank, operation, operation.post_ps)
+            if box.recovery is not None:  # of a rank that has ended, too: its library goes on answering
                 for session in box.recovery.sessions.values():
                     session.watch(death.rank)
 
@@ -295,20 +295,24 @@ class Detector:
 
     # ------------------------------------------------------------------------------- what calls have to ask
 
-    def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False) -> None:
+    def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
         """Refuse a call for which there is a `refusal`."""
-        error = self.refusal(comm, peer, collective=collective)
+        error = self.refusal(comm, peer, collective=collective, survives=survives)
         if error is not None:
             comm.report(error)
             raise error
 
-    def refusal(self, comm: Communicator, peer: int | None, *, collective: bool = False) -> errors.Exception | None:
+    def refusal(
+        self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False
+    ) -> errors.Exception | None:
         """Why a call can not complete, if this rank knows that.
 
         Parameters
         ----------
         peer : int or None
             The rank in the whole run that it sends to or receives from; None where it is nobody in particular.
+        survives : bool
+            Whether it goes on though members are dead.
         """
         state = comm.box.recovery
         if state is None:
@@ -316,7 +320,7 @@ class Detector:
         whole = comm.outer or comm
         if whole.cid in state.revoked:
             return revoked_error(whole)
-        if not state.known:
+        if not state.known or survives:
             return None
         if collective:
             number = next(iter(failed_members(whole)), None)

@@ -10,13 +10,15 @@ from xsim_py.process.life import kill
 from xsim_py.units import PS_PER_S, format_time
 
 from .detector import Detector
+from .ftco.driver import Ftco
+from .ftco.shapes import Shapes
 from .revocation import Revocation
 from .ulfm import Repair
 
 if TYPE_CHECKING:
     from .p2p import Fabric
 
-__all__ = ["DetectorSettings", "detector_settings", "doom", "install_recovery"]
+__all__ = ["DetectorSettings", "detector_settings", "doom", "ftco_shapes", "install_recovery"]
 
 _TIMES_LATENCY = 10
 _HEARTBEAT_TIMEOUT_PS = PS_PER_S  # Open MPI, with a thread for its detector
@@ -58,11 +60,29 @@ def detector_settings(spec: Any, network: Any, machine: Any) -> DetectorSettings
     return DetectorSettings(wanted.type, timeout_ps, period_ps)
 
 
-def install_recovery(fabric: Fabric, detector: DetectorSettings, ulfm: Any) -> None:
-    """Give a shard its failure detector, and the algorithms of revoke, agree and shrink."""
+def ftco_shapes(spec: Any, network: Any, machine: Any) -> Shapes:
+    """What the description says of FTCO, on this network.
+
+    Raises
+    ------
+    ConfigError
+        The timeout is so short that an answer may still be on its way.
+    """
+    link = network.longest(machine.topology.diameter())
+    timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps
+    if timeout_ps is not None and timeout_ps < least_ps:
+        shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)
+        said = f"{shown} is less than the way to the farthest rank and back, {least}: the living would seem dead"
+        raise spec.error("mpi.ftco.timeout", said)
+    return Shapes(spec.mpi.ftco, link)
+
+
+def install_recovery(fabric: Fabric, detector: DetectorSettings, ulfm: Any, shapes: Shapes) -> None:
+    """Give a shard its failure detector, the algorithms of revoke, agree and shrink, and FTCO."""
     Detector(fabric, kind=detector.kind, timeout_ps=detector.timeout_ps, period_ps=detector.period_ps)
     Revocation(fabric, ulfm.revoke)
     Repair(fabric, agree=ulfm.agree, shrink=ulfm.shrink)
+    Ftco(fabric, shapes)
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:

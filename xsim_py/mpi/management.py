@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import constants as c
-from .calls import CollectiveChannel, Note, channel, note, pick
+from .calls import CollectiveChannel, Note, channel, note, pick, survives
 from .comm import Communicator, derive_cid, shared_context
 from .p2p import STANDARD_MODE, receive, start_send, wait
 
@@ -29,10 +29,13 @@ __all__ = [
 ]
 
 
-def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
-    """Every member's `data`, at every member; `sizes` where they differ."""
+_CREATE_GROUP = "Intracomm.Create_group"
+
+
+def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
+    """Every member's `data`, at every member, but None of a dead one; `sizes` where they differ."""
     each = [len(data)] * ch.size if sizes is None else list(sizes)
-    taken: list[bytes] = pick(ch.comm, "allgather", each[0])(ch, data, each)
+    taken: list[Any] = pick(ch.comm, "allgather", each[0])(ch, data, each)
     return taken
 
 
@@ -102,10 +105,13 @@ def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") ->
     return Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
 
 
-def _of_color(table: Sequence[bytes], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
-    chosen = [
-        (key, rank) for rank, entry in enumerate(table) for own, key in (struct.unpack("<qq", entry),) if own == color
-    ]
+def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
+    chosen = []
+    for rank, entry in enumerate(table):
+        if entry is not None:  # a dead member is in no part
+            own, key = struct.unpack("<qq", entry)
+            if own == color:
+                chosen.append((key, rank))
     return tuple(ranks[rank] for _, rank in sorted(chosen))
 
 
@@ -180,11 +186,11 @@ def create_from_members(comm: Communicator, members: Sequence[int], tag: int) ->
     key = (tag, ranks)
     count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
     cid = derive_cid(comm.cid, "group", tag, tuple(ranks), count)
-    if comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None, collective=True)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
     made.outer = comm  # until it is there, what happens to its parent happens to it
-    agree(made, "Intracomm.Create_group")
+    agree(made, _CREATE_GROUP)
     made.outer = None
     return made
 

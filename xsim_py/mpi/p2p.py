@@ -16,7 +16,7 @@ of greenlets if the receiver waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
 from zlib import crc32
@@ -26,6 +26,7 @@ from xsim_py.process.grave import keep_for_ever
 
 from .constants import ANY_SOURCE, ANY_TAG
 from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .preference import Wanted
 from .state import Grave, Mailbox
 from .tally import Tally
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from .comm import Communicator, Context
     from .detector import Detector
+    from .ftco.driver import Ftco
     from .revocation import Revocation
     from .ulfm import Repair
 
@@ -68,8 +70,8 @@ class Settings(NamedTuple):
     ----------
     ranks : int
         The size of COMM_WORLD.
-    collectives : mapping of str to str
-        The algorithm of each collective operation; those not named are decided by size.
+    collectives : mapping
+        The algorithm of each collective operation; those not named are decided by size. See `preference`.
     poll_ps : int
         What a call costs that only looks.
     pairs : bool
@@ -78,14 +80,17 @@ class Settings(NamedTuple):
         Answers ``processor_name(rank)`` and ``node_of[rank]``.
     speed : float
         How many times faster the simulated processor is than that which declared work is counted for.
+    seed : int
+        Of the run's random streams.
     """
 
     ranks: int
-    collectives: Mapping[str, str]
+    collectives: Wanted
     poll_ps: int
     pairs: bool
     machine: Any
     speed: float
+    seed: int = 0
 
 
 class Fabric:
@@ -106,7 +111,7 @@ class Fabric:
     ----------
     troubled : bool
         Whether there has been a failure or a revocation: calls look closer then.
-    detector, revocation, repair : Detector, Revocation, Repair
+    detector, revocation, repair, ftco : Detector, Revocation, Repair, Ftco
         Failures and what is done about them.
     notices : dict
         Who takes a notice, by its tag: called with the rank and the message.
@@ -142,6 +147,7 @@ class Fabric:
         self.detector: Detector
         self.revocation: Revocation
         self.repair: Repair
+        self.ftco: Ftco
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
         self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
         self.deliver = self._deliver  # one bound method for all messages

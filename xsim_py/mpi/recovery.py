@@ -41,11 +41,12 @@ class Recovery:
     revoked : set of int
         The communicators that it knows to be revoked.
     sessions : dict
-        Agreements, by communicator, number on it, and round.
+        Agreements and FTCO's operations, by communicator, number on it, and round or step.
     early : dict
-        Packets of agreements that this rank has not entered yet.
+        Packets of those that this rank has not entered yet.
     entered : dict
-        The number of the last agreement that this rank has entered, by communicator.
+        The number of the last agreement that this rank has entered, by communicator; of FTCO, by its collective
+        context, the number below which everybody is done.
     called : dict
         The last call of agree or shrink that is not over, by communicator; it enters after those before it.
     busy_ps : int

@@ -100,6 +100,8 @@ class Revocation:
         if rank.exit_status is None:
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
             self.fabric.detector.fail(rank, failing, lambda operation: revoked_error(operation.comm))
+            for session in list(recovery_of(rank.mpi).sessions.values()):
+                session.revoke(cid)
 
     def _tell(self, rank: Rank, news: News, at_ps: int) -> int:
         cid, members, me = news

@@ -117,7 +117,7 @@ class TracingFabric(Fabric):
     def _part_of(self, message: Message) -> str:
         """What a message is a part of: a collective's name; of a notice, the part of the library that it is for."""
         if message.kind == NOTICE:
-            return self.notices[message.tag].__module__.rpartition(".")[2]
+            return self.notices[message.tag].__module__.split(".")[2]
         name: str = getattr(message.note, "name", "")
         return name
 

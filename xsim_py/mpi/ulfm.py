@@ -145,6 +145,9 @@ class Session:
             now_ps = self.rank.shard.kernel.now_ps
             self._go_on(self.agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
 
+    def revoke(self, cid: int) -> None:
+        """A communicator is revoked, which an agreement does not mind."""
+
     def waits_for(self, number: int) -> bool:
         """Whether it depends on a rank now."""
         return self.members.place(number) in self.since

@@ -21,7 +21,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin, channel, note, pick, record, refused, timed
+from xsim_py.mpi.calls import begin, channel, note, pick, record, refused, served, timed
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut
 from xsim_py.mpi.collectives.choose import Algorithm
@@ -43,6 +43,7 @@ from .bufspec import (
     vector_message,
     w_message,
 )
+from .fill import BufferFill
 from .handle import int_list
 from .op import Op
 from .request import Request, Task
@@ -91,7 +92,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
     """Call a plan and begin what it says."""
-    operation = refused(comm, None, collective=True)
+    operation = refused(comm, None, collective=name)
     if operation is not None:
         channel(comm, note(name), admitted=True)  # it counts as a call all the same
         failing: Request = Request._make(Task(operation, comm=comm))
@@ -134,10 +135,20 @@ def root_of(comm: Communicator, root: int) -> int:
 
 
 def algorithm_for(
-    comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True, role: inter.Role | None = None
+    comm: Communicator,
+    operation: str,
+    size_bytes: int = 0,
+    commutative: bool = True,
+    role: inter.Role | None = None,
+    target: Blocks | None = None,
 ) -> Algorithm:
-    """What runs an operation: within a group what `pick` says, between two the one algorithm that there is."""
+    """What runs an operation: within a group what `pick` says, between two the one algorithm that there is.
+
+    `target` is where the result goes, and so what may be put in the place of what the dead have not contributed.
+    """
     if comm.local is None:
+        if comm.preference and operation != "barrier" and served(comm, operation):
+            return partial(pick(comm, operation), fill=BufferFill(comm, target))
         return pick(comm, operation, size_bytes, commutative)
     algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))
     return algorithm if role is None else partial(algorithm, role=role)
@@ -247,7 +258,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
         target = receiver(buf)
         size_bytes = target.nbytes
     ch = channel(comm, note(name, root_of(comm, root), size_bytes))
-    algorithm = algorithm_for(comm, "bcast", size_bytes, role=role)
+    algorithm = algorithm_for(comm, "bcast", size_bytes, role=role, target=target)
 
     def body() -> None:
         taken = algorithm(ch, data, root, size_bytes)
@@ -274,7 +285,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
     if not form and target is not None:
         block_bytes = target.nbytes
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
-    algorithm = algorithm_for(comm, "gather" + form, block_bytes, role=role)
+    algorithm = algorithm_for(comm, "gather" + form, block_bytes, role=role, target=target)
 
     def body() -> None:
         parts = algorithm(ch, data, root)
@@ -303,7 +314,7 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
         if block_bytes and parts is not None and not form:
             _check_apart(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
-    algorithm = algorithm_for(comm, "scatter" + form, block_bytes, role=role)
+    algorithm = algorithm_for(comm, "scatter" + form, block_bytes, role=role, target=target)
 
     def body() -> None:
         taken = algorithm(ch, parts, root)
@@ -326,7 +337,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
         if block_bytes and not is_in_place(sendbuf):
             _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, None, block_bytes))
-    algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks)
+    algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks, target=target)
     return len(data), lambda: target.unpack_parts(algorithm(ch, data, sizes))
 
 
@@ -371,7 +382,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     size_bytes = vector.nbytes
     fold = fold_of(op, vector.datatype)
     ch = channel(comm, note(name, root_of(comm, root), size_bytes, _op_name(op)))
-    algorithm = algorithm_for(comm, "reduce", size_bytes, fold.commutative, role=role)
+    algorithm = algorithm_for(comm, "reduce", size_bytes, fold.commutative, role=role, target=vector)
 
     def body() -> None:
         taken = algorithm(ch, data, fold, root)
@@ -387,7 +398,7 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
     fold = fold_of(op, target.datatype)
     size_bytes = len(data)
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
-    algorithm = algorithm_for(comm, "allreduce", size_bytes, fold.commutative)
+    algorithm = algorithm_for(comm, "allreduce", size_bytes, fold.commutative, target=target)
     return size_bytes, lambda: target.unpack(algorithm(ch, data, fold))
 
 
@@ -462,5 +473,5 @@ def _reduce_scatter(comm: Communicator, name: str, operation: str, parts: list[b
         whole, sizes = b"".join(parts), [len(part) for part in parts]
         return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes))  # type: ignore[arg-type]
     wanted = len(parts[0]) if operation == "reduce_scatter_block" else size_bytes
-    algorithm = pick(comm, operation, wanted, fold.commutative)
+    algorithm = algorithm_for(comm, operation, wanted, fold.commutative, target=target)
     return size_bytes, lambda: target.unpack(algorithm(ch, parts, fold))

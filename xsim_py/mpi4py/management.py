@@ -15,6 +15,7 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.preference import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
 
 from . import attached
@@ -165,7 +166,7 @@ class Management(CommHandle):
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
         comm = self._comm()
-        operation = refused(comm, None, collective=True)
+        operation = refused(comm, None, collective="Comm.Idup")
         made, agree = manage.prepare_duplicate(comm, "Comm.Idup")
         return self._duplicate(made, info), Request._make(Task(operation or begin("Comm.Idup", agree), comm=comm))
 
@@ -177,7 +178,7 @@ class Management(CommHandle):
         copy: Self = self._new(made, type(self))
         made.attributes = attrs.copy_attributes(self, comm.attributes)
         hints = comm.info if info is None else _items(info)
-        made.info = dict(hints) if hints else None
+        self._hint(made, dict(hints) if hints else None)
         return copy
 
     def Create(self, group: Group) -> Any:
@@ -234,7 +235,16 @@ class Management(CommHandle):
     # -------------------------------------------------------------------------------------------------- info
 
     def Set_info(self, info: Info) -> None:
-        self._comm().info = dict(_items(info))
+        self._hint(self._comm(), dict(_items(info)))
+
+    @staticmethod
+    def _hint(comm: Communicator, hints: dict[str, str] | None) -> None:
+        """Take hints, of which one is known."""
+        wanted = (hints or {}).get(INFO_KEY)
+        if wanted is not None and wanted not in WORDS:
+            errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")
+        comm.info = hints
+        comm.prefer(comm.fabric.preference if wanted is None else of_word(wanted))
 
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})

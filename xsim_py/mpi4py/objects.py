@@ -11,10 +11,11 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xsim_py.mpi.calls import CollectiveChannel, channel, note, pick
+from xsim_py.mpi.calls import CollectiveChannel, channel, note, pick, served
 from xsim_py.mpi.comm import Communicator
 
 from . import collective_calls as calls
+from . import object_ftco as ftco
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
 from .op import INSTANCES
@@ -51,6 +52,8 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """What the root has, everybody gets."""
+    if served(comm, "bcast"):
+        return ftco.bcast(comm, name, obj, root)
     role = role_of(comm, root)
     data = dump(obj) if role == "root" else None
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
@@ -67,6 +70,8 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """The root gets a list of what everybody has."""
+    if served(comm, "gather"):
+        return ftco.gather(comm, name, obj, root)
     role = role_of(comm, root)
     sends = role == "member" or (role == "root" and comm.local is None)
     data = dump(obj) if sends else None
@@ -85,6 +90,8 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
     """Everybody gets one of the root's objects."""
     role = role_of(comm, root)
     parts = dump_all(objects, len(comm.remote)) if role == "root" else None
+    if served(comm, "scatter"):
+        return ftco.scatter(comm, name, parts, root)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
 
     def body() -> Any:
@@ -98,6 +105,8 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
     """Everybody gets a list of what everybody has."""
+    if served(comm, "allgather"):
+        return ftco.allgather(comm, name, obj)
     data = dump(obj)
     blocks = len(comm.remote)
     ch = channel(comm, note(name), check=False)
@@ -172,6 +181,8 @@ def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> Any:
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
     """The root gets the combination of what everybody has."""
+    if served(comm, "reduce"):
+        return ftco.reduce(comm, name, obj, op, root)
     role = role_of(comm, root)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
     if ch.local is None:
@@ -192,6 +203,8 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     """Everybody gets the combination of what everybody has, of an intercommunicator what the other group has."""
+    if served(comm, "allreduce"):
+        return ftco.allreduce(comm, name, obj, op)
     ch = channel(comm, note(name), check=False)
     inside = ch.local or ch
 

@@ -120,9 +120,14 @@ class Network:
 
     def max_latency_ps(self, diameter: int) -> int:
         """The longest latency between any two nodes, `diameter` hops apart, or within one."""
-        costs = self._across_costs
-        across_ps = 0 if costs is None else costs.latency_ps + diameter * costs.per_hop_ps
-        return max(self._same.latency_ps, across_ps)
+        return self.longest(diameter).latency_ps
+
+    def longest(self, diameter: int) -> Link:
+        """The costs between two nodes that are `diameter` hops apart, or within one if that takes longer."""
+        if self._across_costs is None:
+            return self._same
+        across = self._across.get(diameter) or self._make(diameter)
+        return max(across, self._same, key=lambda link: link.latency_ps)
 
     def contention(self) -> LinkContention | None:
         """A fresh account of who uses which link when, or None if links are not shared on this network."""

@@ -1,0 +1,520 @@
+"""FTCO on the simulated network: what each rank's MPI library does for it, by itself, as with a progress thread.
+
+The protocol is a state machine (`paper.PaperNode`). Here it is given the time, the messages, and the deaths of which
+its rank can know, and its messages are charged to the network: they are notices, which arrive also where a rank
+computes. Each action takes the library the network's overhead for a message sent or taken.
+
+**Sessions.** A rank has one `Session` for each operation, made when it enters or when the first message for it comes;
+before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long as
+somebody may ask: whoever has the result of an operation that all contribute to knows by that that everybody alive is
+done with those before, and forgets them. After so many operations that tell no such thing, all meet in the background,
+which is what Open MPI's ``coll/sync`` does with a barrier.
+
+**Who is dead.** A rank that has not answered within the session's time limit and *is* dead counts as dead from then on:
+for this rank, for good, and for all that learn it from its messages. The living are never suspected. As only the dead
+are noticed, time limits of the living need no events; those of a dead rank begin to count when it dies, wherever a
+question was open by then, and whoever asks it later waits as long.
+
+**Questions to the living.** In a run of hours a rank that comes late would be asked, and answer, millions of times, and
+a program that is stuck would never be seen to be. So the time between two questions doubles, and those after the tenth
+are taken to be answered without being sent: until that rank dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import MISMATCH
+from xsim_py.mpi.comm import WORLD_CID, Context, shared_context
+from xsim_py.mpi.message import Message, Operation
+from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.recovery import recovery_of, revoked_error
+from xsim_py.mpi.state import Grave
+from xsim_py.process import current
+from xsim_py.process.life import announce, stop_job
+
+from .node import ACK, Packet, Send
+from .paper import ALLREDUCE, PaperNode, Result
+from .payload import Folded, packet_bytes, payload_bytes
+from .shapes import Service, Shapes
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.process.rank import Rank
+
+__all__ = ["Call", "Ftco", "Session"]
+
+_FTCO = 4
+"""The tag of a notice: a message of an operation."""
+
+_MOST_QUESTIONS = 10
+_OPERATIONS_BETWEEN_MEETINGS = 64
+_MEETING = 1 << 20  # where the steps of a call are numbered, the number of the meeting after it
+
+Key = tuple[int, int, int]
+"""An operation: communicator (its collective context), number of the call on it, and which of the call's operations."""
+
+
+class Post(NamedTuple):
+    """A message as it travels.
+
+    Attributes
+    ----------
+    key : tuple of int
+        For which operation.
+    note : Note
+        The call that it belongs to, the same for all members.
+    operation, root : str, int
+        What is done, and which rank of the communicator is node 0.
+    packet : Packet
+        What one node says to another.
+    members : sequence of int or None
+        The communicator's ranks, in case the receiver has not made it yet; None for the whole run's, and of a receipt.
+    """
+
+    key: Key
+    note: Any
+    operation: str
+    root: int
+    packet: Packet
+    members: Any
+
+
+class Call(Operation):
+    """An operation that a fiber waits for."""
+
+    __slots__ = ("comm", "note", "session")
+
+    def __init__(self, comm: Communicator, note: Any, session: Session) -> None:
+        super().__init__()
+        self.comm = comm
+        self.note = note
+        self.session = session
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return f"{self.note} on {self.comm.label()}, until all have come or are known to be dead"
+
+    def finish(self, error: Exception | None = None) -> None:
+        """End it now, with an error or a result."""
+        self.error = error
+        self.time_ps = max(self.comm.fabric.kernel.now_ps, recovery_of(self.comm.box).busy_ps)
+        rank = self.comm.box.rank
+        rank.key += 1
+        rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
+
+
+class _Node(PaperNode):
+    """A node that does not ask on and on who has often said that it is alive."""
+
+    __slots__ = ("dying",)
+
+    dying: Any  # the nodes of which the simulator knows that they are dead
+
+    def _awaited(self) -> Iterator[tuple[int, int]]:
+        contacts = self.contacts
+        for other, since in super()._awaited():
+            contact = contacts.get(other)
+            if contact is None or contact.asked < _MOST_QUESTIONS or other in self.dying:
+                yield other, since
+
+    def patience(self, other: int) -> int:
+        """The time between two questions to a node, by now."""
+        contact = self.contact(other)
+        return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.asked
+
+
+class Ftco:
+    """What the ranks of a shard share: shapes of trees, and who takes in messages.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Whose ranks it serves.
+    shapes : Shapes
+        The trees and time limits of this run's machine.
+    """
+
+    def __init__(self, fabric: Fabric, shapes: Shapes) -> None:
+        self.fabric = fabric
+        self.shapes = shapes
+        fabric.ftco = self
+        fabric.notices[_FTCO] = self._heard
+
+    def algorithm(self, operation: str) -> Callable[..., Any]:
+        """What runs a collective operation; see `operations`."""
+        from .operations import ALGORITHMS
+
+        return ALGORITHMS[operation]
+
+    def _heard(self, rank: Rank, message: Message) -> None:
+        """A message has come, perhaps for an operation that this rank has not entered."""
+        post: Post = Post(*message.note)
+        state = recovery_of(rank.mpi or self.fabric.open(rank))
+        session: Session | None = state.sessions.get(post.key)
+        if session is None:
+            cid, number, _ = post.key
+            if number < state.entered.get(cid, 0) or cid & ~1 in state.revoked:
+                return  # it is over for everybody
+            if post.packet.kind == ACK:
+                return
+            session = self._open(rank, post.key, self._members(cid & ~1, post.members), post.operation, post.root)
+        session.heard(post, message.origin)
+
+    def _members(self, cid: int, ranks: Any) -> Context:
+        return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
+
+    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int) -> Session:
+        state = recovery_of(rank.mpi)
+        session = state.sessions[key] = Session(self, rank, key, members, operation, root)
+        return session
+
+    # ----------------------------------------------------------------------------------- what algorithms call
+
+    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> Result:
+        """Take part in an operation, in the running fiber, and wait for its end.
+
+        Parameters
+        ----------
+        ch : CollectiveChannel
+            Which collective of which communicator it belongs to.
+        operation, root : str, int
+            What to do; the rank of the communicator at the root of the tree.
+        contribute : callable
+            What this rank contributes, given the number up to which everything is complete for it (see `Folded`).
+        combine : callable
+            Makes one payload of several; see `PaperNode`.
+
+        Returns
+        -------
+        Result
+            Of a reduce, only at its root.
+        """
+        comm: Communicator = ch.comm
+        fiber = current.fiber
+        assert fiber is not None
+        rank = fiber.rank
+        fiber.sync()
+        state = recovery_of(comm.box)
+        if comm.cid in state.revoked:
+            raise revoked_error(comm)
+        session = self._entering(comm, ch, operation, root)
+        low = 0 if rank.private("fibers", set) - {fiber} else ch.tag
+        session.note = ch.note
+        session.call = call = Call(comm, ch.note, session)
+        session.enter(contribute(low), combine)
+        wait(call)
+        if operation == ALLREDUCE:
+            self._forget(rank, session.key[0], session.result.payload.low)
+        elif ch.tag % _OPERATIONS_BETWEEN_MEETINGS == 0:
+            self._meet(comm, ch, bool(low))
+        return session.result
+
+    def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> Session:
+        """The session of the next operation of a call; others may have begun it."""
+        state = recovery_of(comm.box)
+        step = 0
+        while (known := state.sessions.get((comm.cid | 1, ch.tag, step))) is not None and known.node.entered:
+            step += 1
+        session: Session = known or self._open(
+            comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root
+        )
+        if session.note not in (None, ch.note):
+            stop_job(3, session.mismatch(ch.note, "another one"), ch)
+        return session
+
+    def _forget(self, rank: Rank, cid: int, low: int) -> None:
+        """Everybody alive is done with what came before `low` on a communicator."""
+        state = recovery_of(rank.mpi)
+        if low > state.entered.get(cid, 0):
+            state.entered[cid] = low
+            for key in [key for key in state.sessions if key[0] == cid and key[1] < low]:
+                del state.sessions[key]
+
+    def _meet(self, comm: Communicator, ch: Any, complete: bool) -> None:
+        """Find out by the way that everybody is done with everything so far."""
+        from .payload import folding
+
+        rank = comm.box.rank
+        key = (comm.cid | 1, ch.tag, _MEETING)
+        session = recovery_of(comm.box).sessions.get(key)
+        if session is None:
+            session = self._open(rank, key, comm.context, ALLREDUCE, 0)
+        session.note = ch.note
+        session.enter(Folded(ch.tag if complete else 0, b""), folding(_second))
+
+
+def _second(_: bytes, other: bytes) -> bytes:
+    return other
+
+
+class Session:
+    """One rank's part in one operation.
+
+    Attributes
+    ----------
+    members : Context
+        Who takes part.
+    root : int
+        The place among them of node 0; the others follow in their order.
+    node : PaperNode
+        What it knows and does.
+    call : Call or None
+        Whom to tell that it is over.
+    result : Result
+        The outcome, once `call` is complete; without a payload where this rank gets none.
+    """
+
+    __slots__ = (
+        "_due_ps",
+        "_open",
+        "call",
+        "ftco",
+        "key",
+        "members",
+        "node",
+        "note",
+        "operation",
+        "rank",
+        "result",
+        "root",
+    )
+
+    def __init__(self, ftco: Ftco, rank: Rank, key: Key, members: Context, operation: str, root: int) -> None:
+        self.ftco = ftco
+        self.rank = rank
+        self.key = key
+        self.members = members
+        self.operation = operation
+        self.root = root
+        self.note: Any = None
+        self.call: Call | None = None
+        self.result = Result(None, frozenset())
+        self._due_ps = -1  # when it acts next
+        self._open = True  # until it is over for this rank
+        size = len(members.ranks)
+        shapes = ftco.shapes
+        tree = shapes.tree(size, operation)
+        me = self._node_of(rank.number)
+        slot_ps = shapes.costs(0).overhead_ps
+        seed = hash((ftco.fabric.settings.seed, *key))
+        service = Service(shapes.spec.service, seed=seed, degree=tree.degree(me), slot_ps=slot_ps)
+        self.node = _Node(
+            me,
+            tree,
+            shapes.limits(size, operation, 0),
+            operation=operation,
+            combine=None,  # type: ignore[arg-type]
+            service=service,
+            patient=True,
+            dead=self._nodes_of(recovery_of(rank.mpi).known),
+        )
+        dead = rank.mpi.fabric.detector.dead
+        self.node.dying = set(self._nodes_of(dead)) if dead else set()
+
+    # --------------------------------------------------------------------------------------- names of nodes
+
+    def _node_of(self, number: int) -> int:
+        """The node of a rank of the whole run, which must be a member."""
+        return (self.members.index(number) - self.root) % len(self.members.ranks)
+
+    def _nodes_of(self, numbers: Iterable[int]) -> frozenset[int]:
+        size = len(self.members.ranks)
+        return frozenset((place - self.root) % size for place in self.members.places(numbers))
+
+    def _rank_of(self, node: int) -> int:
+        """The rank of the whole run that a node is."""
+        return self.members.ranks[self.place_of(node)]
+
+    def place_of(self, node: int) -> int:
+        """The rank in the communicator that a node is."""
+        return (node + self.root) % len(self.members.ranks)
+
+    # ------------------------------------------------------------------------------------- what comes to it
+
+    def enter(self, contribution: Any, combine: Any) -> None:
+        """Begin, at the kernel's time."""
+        now_ps = self.rank.shard.kernel.now_ps
+        node = self.node
+        node._combine = combine
+        node.limits = self.ftco.shapes.limits(len(self.members.ranks), self.operation, payload_bytes(contribution))
+        node.start = now_ps
+        node.enter(now_ps, contribution)
+        self._wake(now_ps)
+
+    def heard(self, post: Post, origin: int) -> None:
+        """A message has arrived."""
+        if self._matches(post, origin):
+            now_ps = self.rank.shard.kernel.now_ps
+            self.node.deliver(post.packet, now_ps)
+            self._wake(now_ps)
+
+    def _matches(self, post: Post, origin: int) -> bool:
+        """Whether another member does the same; if it does not, that is the end of the job."""
+        if self.note is None:
+            self.note = post.note
+        if (self.note is post.note or self.note == post.note) and (post.operation, post.root) == (
+            self.operation,
+            self.root,
+        ):
+            return True
+        message = self.mismatch(self.note, f"rank {origin}", post.note)
+        announce(self.rank, self.rank.shard.kernel.now_ps, 3, message)
+        return False
+
+    def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:
+        """The message of the abort of a job whose ranks are in different collectives."""
+        size = len(self.members.ranks)
+        where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID | 1 else f"a communicator of {size} ranks"
+        said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of MPI_COMM_WORLD)"
+        return f"{MISMATCH} on {where}: {said}"
+
+    def learn(self, numbers: Iterable[int]) -> None:
+        """The rank has learnt of failures."""
+        nodes = self._nodes_of(numbers) - self.node.dead
+        if nodes:
+            now_ps = self.rank.shard.kernel.now_ps
+            for node in sorted(nodes):
+                self.node.died(node, now_ps)
+            self._wake(now_ps)
+
+    def revoke(self, cid: int) -> None:
+        """A communicator is revoked: what is in progress on it is over."""
+        if self.key[0] != cid | 1:
+            return
+        self._open = False
+        del recovery_of(self.rank.mpi).sessions[self.key]
+        call, self.call = self.call, None
+        if call is not None:
+            call.finish(revoked_error(call.comm))
+
+    # --------------------------------------------------------------------------------------- time and deaths
+
+    def watch(self, number: int) -> None:
+        """A rank has died: whoever waits for its answer finds out when its time is over."""
+        place = self.members.place(number)
+        if place < 0:
+            return
+        other = (place - self.root) % len(self.members.ranks)
+        node = self.node
+        node.dying.add(other)
+        contact = node.contacts.get(other)
+        if contact is None or other in node.dead:
+            return
+        now_ps = self.rank.shard.kernel.now_ps
+        if 0 <= contact.until < now_ps:
+            # It was alive when its time was over, and was given the same time again.
+            timeout_ps = node.timeout(other)
+            contact.until += -(-(now_ps - contact.until) // timeout_ps) * timeout_ps
+        elif contact.until < 0 and contact.asked >= _MOST_QUESTIONS:
+            # The questions that were not sent have been answered: the next one is due as if they had been.
+            patience_ps = node.patience(other)
+            contact.sent += (now_ps - contact.sent) // patience_ps * patience_ps
+        self._expect(other)
+        self._wake(now_ps)
+
+    def _expect(self, other: int) -> None:
+        """A node is dead, and may have been sent something that wants an answer."""
+        contact = self.node.contacts.get(other)
+        if contact is None or contact.until < 0:
+            return
+        rank, number = self.rank, self._rank_of(other)
+        fabric = rank.mpi.fabric
+        died_ps = fabric.detector.dead[number].time_ps
+        # Nobody may know of a death before anything can have come from there.
+        soonest_ps = died_ps + fabric.link(number, rank.number).times(0)[3]
+        rank.key += 1
+        rank.shard.kernel.post(max(contact.until, soonest_ps), rank.key, self._expired, (other, contact.until))
+
+    def _expired(self, entry: tuple[int, int]) -> None:
+        """The time is over in which a node that is dead should have answered."""
+        other, until = entry
+        rank = self.rank
+        contact = self.node.contacts.get(other)
+        if contact is None or contact.until != until or type(rank.mpi) is Grave:
+            return
+        rank.mpi.fabric.detector.learn(rank, (self._rank_of(other),), "ftco")
+
+    def _wake(self, at_ps: int) -> None:
+        """Act at a time, unless it is going to act sooner."""
+        if self._due_ps < 0 or at_ps < self._due_ps:
+            self._due_ps = at_ps
+            self.rank.key += 1
+            self.rank.shard.kernel.post(at_ps, self.rank.key, self._act, at_ps)
+
+    def _act(self, at_ps: int) -> None:
+        """Do one thing after the other, as long as they take no time."""
+        rank = self.rank
+        if at_ps != self._due_ps or type(rank.mpi) is Grave or not self._open:
+            return
+        self._due_ps = -1
+        node = self.node
+        state = recovery_of(rank.mpi)
+        known = node.dead
+        while state.busy_ps <= at_ps:
+            done = node.act(at_ps)
+            if done is None:
+                break
+            if isinstance(done, Send):
+                state.busy_ps = self._send(done, at_ps)
+            else:
+                packet = done.packet
+                link = rank.mpi.fabric.link(self._rank_of(packet.source), rank.number)
+                state.busy_ps = at_ps + link.times(packet_bytes(packet))[4]
+        if node.dead is not known:
+            self._pass_on(node.dead - known)
+        if self.call is not None and node.settled:
+            self._finish()
+        if state.busy_ps > at_ps:
+            self._wake(state.busy_ps)
+        else:
+            next_ps = node.wake(at_ps)
+            if next_ps is not None:
+                self._wake(max(next_ps, at_ps + 1))
+
+    def _send(self, done: Send, at_ps: int) -> int:
+        """Let a message leave; when the processor is free again."""
+        rank, packet = self.rank, done.packet
+        fabric = rank.mpi.fabric
+        members = None if packet.kind == ACK or self.key[0] == WORLD_CID | 1 else self.members.ranks
+        post = Post(self.key, self.note, self.operation, self.root, packet, members)
+        number = self._rank_of(done.dest)
+        at_ps = fabric.tell(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
+        if done.dest in self.node.dying:
+            self._expect(done.dest)
+        return at_ps
+
+    def _pass_on(self, nodes: Iterable[int]) -> None:
+        """Let the rank know of deaths that others have told: in an event, for this is in the middle of an action."""
+        rank = self.rank
+        numbers = [self._rank_of(node) for node in sorted(nodes)]
+        if any(number not in recovery_of(rank.mpi).known for number in numbers):
+            rank.key += 1
+            kernel = rank.shard.kernel
+            kernel.post(kernel.now_ps, rank.key, _learn, (rank, numbers))
+
+    def _finish(self) -> None:
+        """It is over for this rank, which may be asked for the outcome still."""
+        call, self.call = self.call, None
+        assert call is not None
+        if self.node.result is not None:
+            result = self.node.result
+            self.result = Result(result.payload, frozenset(self.place_of(node) for node in result.missing))
+        call.finish()
+
+
+def _learn(entry: tuple[Rank, list[int]]) -> None:
+    rank, numbers = entry
+    if type(rank.mpi) is not Grave:
+        rank.mpi.fabric.detector.learn(rank, numbers, "ftco")
+
+
+def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:
+    """What a call ends with that can not go on without the dead."""
+    who = sorted(places)
+    named = f"rank{'s' * (len(who) > 1)} {', '.join(map(str, who[:8]))}{', ...' * (len(who) > 8)}"
+    return errors.error(c.ERR_PROC_FAILED, f"{named} of {comm.label()} failed without a contribution")

@@ -1,0 +1,134 @@
+"""What travels in FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
+
+A reduction that commutes and that the library can compute by itself is folded on the way up, like in any tree. Where
+the order counts, or the program's own code is needed (which the library cannot run while the rank does something else),
+contributions travel side by side and are folded in rank order by each rank that gets them. Gathers travel like this,
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .node import Packet
+from .paper import Result, Up
+
+__all__ = ["HEADER_BYTES", "Folded", "Parts", "fold_parts", "folding", "gathering", "packet_bytes"]
+
+HEADER_BYTES = 16
+"""Kind, distance and number of the operation; as with other messages what MPI adds to match them is not counted."""
+
+_ITEM_BYTES = 4
+
+Fold = Callable[[bytes, bytes], bytes]
+
+
+class Folded(NamedTuple):
+    """Contributions as one.
+
+    Attributes
+    ----------
+    low : int
+        All who contributed have completed what came before this number on the communicator; 0: not for sure.
+    data : bytes
+        The fold.
+    """
+
+    low: int
+    data: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Length on the network."""
+        return len(self.data)
+
+
+class Parts(NamedTuple):
+    """Contributions side by side.
+
+    Attributes
+    ----------
+    low : int
+        As in `Folded`.
+    parts : mapping of int to bytes
+        By rank in the communicator.
+    bytes_in_parts : int
+        How many bytes they are.
+    plain : bool
+        Whether they are pickles of numbers or arrays, which may be folded without running the program's code.
+    """
+
+    low: int
+    parts: Mapping[int, bytes]
+    bytes_in_parts: int
+    plain: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Length on the network: each with its rank and length."""
+        return self.bytes_in_parts + 2 * _ITEM_BYTES * len(self.parts)
+
+
+def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
+    """What combines `Folded` ones."""
+
+    def combine(given: Mapping[int, Folded]) -> Folded:
+        values = iter(given.values())
+        low, data = next(values)
+        for other in values:
+            low = min(low, other.low)
+            data = fold(data, other.data)
+        return Folded(low, data)
+
+    return combine
+
+
+def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Parts]:
+    """What combines `Parts`; those that are plain are folded by `fold`, under the lowest of their ranks."""
+
+    def combine(given: Mapping[int, Parts]) -> Parts:
+        parts: dict[int, bytes] = {}
+        for each in given.values():
+            parts.update(each.parts)
+        low = min(each.low for each in given.values())
+        plain = fold is not None and all(each.plain for each in given.values())
+        if plain:
+            assert fold is not None
+            try:
+                parts = {min(parts): fold_parts(parts, fold)}
+            except Exception:  # the ranks that get the result find out, too
+                plain = False
+        return Parts(low, parts, sum(map(len, parts.values())), plain)
+
+    return combine
+
+
+def fold_parts(parts: Mapping[int, bytes], fold: Fold) -> bytes:
+    """Fold what lies side by side, in rank order; there must be some."""
+    ranks = iter(sorted(parts))
+    data = parts[next(ranks)]
+    for rank in ranks:
+        data = fold(data, parts[rank])
+    return data
+
+
+def packet_bytes(packet: Packet) -> int:
+    """Length of a message: a header, the value, and 4 bytes for each of the dead (to be absent is a mark at one)."""
+    size = HEADER_BYTES + _ITEM_BYTES * len(packet.dead)
+    value = packet.value
+    if isinstance(value, Up):
+        for piece in value.pieces:
+            size += payload_bytes(piece.payload)
+        return size + _ITEM_BYTES * (len(value.pieces) - 1) if value.pieces else size
+    return size + payload_bytes(value.payload) if isinstance(value, Result) else size
+
+
+def payload_bytes(payload: Any) -> int:
+    """Length of a contribution, or of several."""
+    if payload is None:
+        return 0
+    if isinstance(payload, bytes):
+        return len(payload)
+    size: int = payload.size_bytes
+    return size

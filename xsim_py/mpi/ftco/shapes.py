@@ -1,0 +1,108 @@
+"""The tree of an operation, its time limits on a network, and whom a rank turns to first."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from .node import ANY
+from .paper import ALLREDUCE
+from .payload import HEADER_BYTES
+from .trees import Timing, Tree, best_radix, tree
+
+__all__ = ["Costs", "Service", "Shapes"]
+
+_LEAST_PART = 64  # of a latency that counts as overhead where there is none: a tree of one level would flood its root
+_MASK = (1 << 64) - 1
+
+
+class Costs(NamedTuple):
+    """What a message of a size costs, in picoseconds: the paper's L and o."""
+
+    latency_ps: int
+    overhead_ps: int
+
+
+class Shapes:
+    """Trees and time limits for the communicators of a run.
+
+    Parameters
+    ----------
+    spec : FtcoSpec
+        What the machine's description says.
+    link : Link
+        What messages cost between ranks that are as far apart as any.
+    """
+
+    def __init__(self, spec: Any, link: Any) -> None:
+        self.spec = spec
+        self._link = link
+        self.tree = lru_cache(maxsize=64)(self._tree)
+        self.timing = lru_cache(maxsize=32)(self._timing)
+
+    def costs(self, size_bytes: int) -> Costs:
+        """What a message costs between two ranks that are far apart; its time on the wire is part of the latency."""
+        send_ps, wire_ps, busy_ps, latency_ps, receive_ps, _ = self._link.times(size_bytes)
+        least_ps = max((latency_ps + wire_ps) // _LEAST_PART, 1)
+        return Costs(latency_ps + wire_ps, max(send_ps, receive_ps, busy_ps, least_ps))
+
+    def _tree(self, size: int, operation: str) -> Tree:
+        """The tree of a communicator of `size` ranks; only where all get a value can several roots be of use."""
+        spec = self.spec
+        roots = spec.roots if operation == ALLREDUCE else "single"
+        radix = spec.radix
+        if radix is None:
+            radix = best_radix(size, spec.tree, roots, *self.costs(HEADER_BYTES), operation)
+        return tree(size, spec.tree, radix=max(2, min(radix, size)), roots=roots)
+
+    def _timing(self, size: int, operation: str, size_bytes: int) -> Timing:
+        costs = self.costs(size_bytes)
+        shape = self.tree(size, operation)
+        return Timing(shape, latency=costs.latency_ps, overhead=costs.overhead_ps, timeout=self.spec.timeout_ps)
+
+    def limits(self, size: int, operation: str, size_bytes: int) -> Timing:
+        """Time limits for messages of about `size_bytes`."""
+        return self.timing(size, operation, HEADER_BYTES + (1 << max(size_bytes - 1, 0).bit_length()))
+
+
+class Service:
+    """The service distance of one rank in one operation (appendix A).
+
+    Parameters
+    ----------
+    kind : str
+        ``rsd``, ``disd`` or ``none``.
+    seed : int
+        Of the random distances.
+    degree : int
+        Neighbours in the tree.
+    slot_ps : int
+        How long an action takes: what a step is in the formal model.
+    """
+
+    __slots__ = ("degree", "kind", "seed", "slot_ps")
+
+    def __init__(self, kind: str, *, seed: int, degree: int, slot_ps: int) -> None:
+        self.kind = kind
+        self.seed = seed
+        self.degree = degree
+        self.slot_ps = slot_ps
+
+    def __call__(self, me: int, now_ps: int) -> int:
+        """The distance that comes first now."""
+        if self.kind == "none":
+            return ANY
+        if self.kind == "rsd":
+            drawn = _mix(_mix(self.seed + me) + now_ps)
+            return 65 - drawn.bit_length()  # 1 with probability 1/2, 2 with 1/4, ...
+        interval = 4 * max(self.degree, 1)
+        left = interval - now_ps // self.slot_ps % interval  # half of an interval for 1, a quarter for 2, ...
+        return max(1, (interval // left).bit_length())
+
+
+def _mix(number: int) -> int:
+    """Scatter 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA'14)."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
+    return number ^ number >> 31

@@ -1,0 +1,113 @@
+"""What stands for the dead in collectives by FTCO: what the program says (`xsim_py.ftco`), or else the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.ftco.driver import absent
+
+from .bufspec import Message, VectorMessage
+from .pickling import dump
+
+__all__ = ["BufferFill", "ObjectFill"]
+
+
+class BufferFill:
+    """For the upper-case calls.
+
+    Parameters
+    ----------
+    comm : Communicator
+        Whose members are dead.
+    target : Message, VectorMessage or None
+        Where the result goes.
+    """
+
+    __slots__ = ("comm", "target")
+
+    def __init__(self, comm: Communicator, target: Message | VectorMessage | None) -> None:
+        self.comm = comm
+        self.target = target
+
+    def block(self, rank: int, size_bytes: int | None) -> bytes | None:
+        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better the block is what the buffer holds."""
+        target = self.target
+        assert target is not None
+        size_bytes = target.part_bytes(rank)
+        given = _replaced(self.comm, rank)
+        if given is not None:
+            return self._packed(given[0], rank, size_bytes)
+        if _refuses(self.comm):
+            raise absent(self.comm, self.comm.missing)
+        return bytes(size_bytes) if self.comm.fabric.ftco.shapes.spec.missing == "zero" else target.pack_part(rank)
+
+    def operand(self, rank: int, size_bytes: int) -> bytes | None:
+        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        given = _replaced(self.comm, rank)
+        if given is not None:
+            if size_bytes < 0:
+                assert isinstance(self.target, Message)
+                size_bytes = self.target.nbytes
+            return self._packed(given[0], rank, size_bytes)
+        if _refuses(self.comm):
+            raise absent(self.comm, self.comm.missing)
+        return None
+
+    def _packed(self, value: Any, rank: int, size_bytes: int) -> bytes:
+        datatype = self._datatype(rank)
+        if isinstance(value, bytes | bytearray | memoryview):
+            data = bytes(value)
+        elif datatype is not None and datatype.dtype is not None:
+            array = np.asarray(value, datatype.dtype)
+            count = size_bytes // datatype.dtype.itemsize
+            data = (np.full(count, array) if array.ndim == 0 else array).tobytes()
+        else:
+            data = np.ascontiguousarray(value).tobytes()
+        if len(data) != size_bytes:
+            errors.fail(c.ERR_BUFFER, f"what replaces rank {rank} has {len(data)} bytes; {size_bytes} are needed")
+        return data
+
+    def _datatype(self, rank: int) -> Type | None:
+        if isinstance(self.target, VectorMessage):
+            return self.target.datatypes[rank]
+        return None if self.target is None else self.target.datatype
+
+
+class ObjectFill:
+    """For the lower-case calls: pickles."""
+
+    __slots__ = ("comm",)
+
+    def __init__(self, comm: Communicator) -> None:
+        self.comm = comm
+
+    def block(self, rank: int, size_bytes: int | None) -> bytes:
+        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better it is None."""
+        return self.operand(rank, 0) or dump(None)
+
+    def operand(self, rank: int, size_bytes: int) -> bytes | None:
+        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        given = _replaced(self.comm, rank)
+        if given is not None:
+            return dump(given[0])
+        if _refuses(self.comm):
+            raise absent(self.comm, self.comm.missing)
+        return None
+
+
+def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
+    """What the program wants in the place of a rank, in a tuple; None: nothing."""
+    if comm.replacement is None:
+        return None
+    wanted = comm.replacement[0]
+    return (wanted(rank),) if callable(wanted) else (wanted,)
+
+
+def _refuses(comm: Communicator) -> bool:
+    return bool(comm.fabric.ftco.shapes.spec.missing == "error")

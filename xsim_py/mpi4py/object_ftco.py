@@ -1,0 +1,98 @@
+"""The lower-case collectives where FTCO serves them.
+
+A pickle's size need not be known beforehand here, so there is one operation where `objects` has two. Numbers and arrays
+that a predefined operation combines are folded on the way; anything else travels side by side, for to combine it the
+program's own code may have to run, and is folded in rank order where it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xsim_py.mpi.calls import channel, note
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.ftco import operations as ftco
+from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
+
+from .collective_calls import Plan, role_of
+from .fill import ObjectFill
+from .op import Op
+from .pickling import dump, load
+
+__all__ = ["allgather", "allreduce", "bcast", "gather", "reduce", "scatter"]
+
+_PLAIN = (bool, int, float, complex)
+
+
+def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+    """What the root has, everybody gets."""
+    data = dump(obj) if role_of(comm, root) == "root" else None
+    ch = channel(comm, note(name, root), check=False)
+    return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm)))
+
+
+def scatter(comm: Communicator, name: str, parts: list[bytes] | None, root: int) -> Plan:
+    """Everybody gets one of the root's objects, which are pickled already."""
+    ch = channel(comm, note(name, root), check=False)
+    size_bytes = 0 if parts is None else sum(map(len, parts))
+    return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm)))
+
+
+def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
+    """The root gets a list of what everybody has."""
+    role_of(comm, root)
+    data = dump(obj)
+    ch = channel(comm, note(name, root), check=False)
+
+    def body() -> list[Any] | None:
+        parts = ftco.gather(ch, data, root, fill=ObjectFill(comm))
+        return None if parts is None else [load(part) for part in parts]
+
+    return len(data), body
+
+
+def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
+    """Everybody gets a list of what everybody has."""
+    data = dump(obj)
+    ch = channel(comm, note(name), check=False)
+    return len(data), lambda: [load(part) for part in ftco.allgather(ch, data, None, fill=ObjectFill(comm))]
+
+
+def reduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Plan:
+    """The root gets the combination of what everybody has."""
+    role_of(comm, root)
+    ch = channel(comm, note(name, root), check=False)
+    return 0, lambda: _combined(ch, REDUCE, root, obj, op)
+
+
+def allreduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any]) -> Plan:
+    """Everybody gets the combination of what everybody has."""
+    ch = channel(comm, note(name), check=False)
+    return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op)
+
+
+def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
+    fold = None
+    if isinstance(op, Op) and op._impl.function is None and op._impl.commutative:
+
+        def fold(left: bytes, right: bytes) -> bytes:
+            return dump(op(load(left), load(right)))
+
+    parts = ftco.collect(ch, operation, root, dump(obj), fold, plain=_is_plain(obj), fill=ObjectFill(ch.comm))
+    if parts is None:
+        return None
+    objects = [load(parts[rank]) for rank in sorted(parts)]
+    result = objects[0]
+    for other in objects[1:]:
+        result = op(result, other)
+    return result
+
+
+def _is_plain(obj: Any) -> bool:
+    """Whether no code of the program has to run to unpickle and combine it."""
+    if type(obj) is np.ndarray or isinstance(obj, np.generic):
+        return not obj.dtype.hasobject
+    return type(obj) in _PLAIN
