@@ -244,6 +244,8 @@ class StepModel:
                 self._taken(number, KEEPALIVE, action.dest, now)
             self._send(number, action, now)
         wake = node.wake(now + 1)
+        if node.finished and not self._found_finished[number]:
+            wake = now + 1  # it finds that again, when it has been called back to work by a death
         if wake is not None:
             self._at(self._awake, max(wake, now + 1)).add(number)
 
