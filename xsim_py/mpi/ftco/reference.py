@@ -243,6 +243,15 @@ class ReferenceNode(Node):
             if contact.until < 0 and other not in self.dead and (self._ask_all or not self._has(other)):
                 yield other, since
 
+    def _due(self, contact: Contact, other: int, since: int) -> int:
+        """See `Node`; to whom nothing has been sent counts as asked in step 0, once something has come from there."""
+        if contact.until >= 0:
+            since = max(since, contact.until + 1)
+        if contact.heard:
+            patience = max(self.timeout(other), self.limits.timeout(self.me, contact.distance))
+            since = max(since, max(contact.sent, self.start) + patience + 1)
+        return since
+
     # --------------------------------------------------------------------------------------- messages and deaths
 
     def take(self, packet: Packet, contact: Contact, now: int) -> None:
