@@ -209,7 +209,7 @@ class Ftco:
         session.enter(contribute(low), combine)
         wait(call)
         if operation == ALLREDUCE:
-            self._forget(rank, session.key[0], session.result.payload.low)
+            self.forget(rank, session.key[0], session.result.payload.low)
         elif ch.tag % _OPERATIONS_BETWEEN_MEETINGS == 0:
             self._meet(comm, ch, bool(low))
         return session.result
@@ -227,7 +227,7 @@ class Ftco:
             stop_job(3, session.mismatch(ch.note, "another one"), ch)
         return session
 
-    def _forget(self, rank: Rank, cid: int, low: int) -> None:
+    def forget(self, rank: Rank, cid: int, low: int) -> None:
         """Everybody alive is done with what came before `low` on a communicator."""
         state = recovery_of(rank.mpi)
         if low > state.entered.get(cid, 0):
@@ -271,7 +271,8 @@ class Session:
 
     __slots__ = (
         "_due_ps",
-        "_open",
+        "_over",
+        "_revoked",
         "call",
         "ftco",
         "key",
@@ -295,7 +296,8 @@ class Session:
         self.call: Call | None = None
         self.result = Result(None, frozenset())
         self._due_ps = -1  # when it acts next
-        self._open = True  # until it is over for this rank
+        self._over = False  # for this rank
+        self._revoked = False
         size = len(members.ranks)
         shapes = ftco.shapes
         tree = shapes.tree(size, operation)
@@ -386,7 +388,7 @@ class Session:
         """A communicator is revoked: what is in progress on it is over."""
         if self.key[0] != cid | 1:
             return
-        self._open = False
+        self._revoked = True
         del recovery_of(self.rank.mpi).sessions[self.key]
         call, self.call = self.call, None
         if call is not None:
@@ -449,7 +451,7 @@ class Session:
     def _act(self, at_ps: int) -> None:
         """Do one thing after the other, as long as they take no time."""
         rank = self.rank
-        if at_ps != self._due_ps or type(rank.mpi) is Grave or not self._open:
+        if at_ps != self._due_ps or type(rank.mpi) is Grave or self._revoked:
             return
         self._due_ps = -1
         node = self.node
@@ -467,7 +469,7 @@ class Session:
                 state.busy_ps = at_ps + link.times(packet_bytes(packet))[4]
         if node.dead is not known:
             self._pass_on(node.dead - known)
-        if self.call is not None and node.settled:
+        if not self._over and node.settled:
             self._finish()
         if state.busy_ps > at_ps:
             self._wake(state.busy_ps)
@@ -499,12 +501,15 @@ class Session:
 
     def _finish(self) -> None:
         """It is over for this rank, which may be asked for the outcome still."""
-        call, self.call = self.call, None
-        assert call is not None
-        if self.node.result is not None:
-            result = self.node.result
+        self._over = True
+        result = self.node.result
+        if result is not None:
             self.result = Result(result.payload, frozenset(self.place_of(node) for node in result.missing))
-        call.finish()
+        call, self.call = self.call, None
+        if call is not None:
+            call.finish()
+        else:
+            self.ftco.forget(self.rank, self.key[0], self.result.payload.low)
 
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
