@@ -52,3 +52,11 @@ def test_whoever_dies_and_whenever_all_who_live_end_with_every_one_of_them_in_on
         missing = sum(1 << node for node in result.missing)
         assert result.payload == (1 << configuration.nodes) - 1 - missing
         assert not any(model.alive[node] for node in result.missing)
+
+
+def test_a_coordinator_that_is_asked_by_many_finds_time_to_ask():
+    """With questions at a fixed interval node 1 did nothing but answer 2, 3, 5, 6 and 7, and never asked 4."""
+    configuration = Configuration(nodes=8, radix=7, roots="single", L=1, rules=RULES["paper"])
+    dead_step = np.full(8, NEVER, np.int64)
+    dead_step[[0, 4]] = 0
+    assert not StepModel(configuration, Plan(0, dead_step, np.zeros(8, np.int64))).run().hung

@@ -17,6 +17,9 @@ takes the result from there, unless it learns that the coordinator has died as w
 already is what the coordinator passes on. In a tree with a single root the children of a dead root take its place in
 this way.
 
+**Nobody floods anybody** (`Node`, patient): with Algorithm 1's order of work, a node that many depend on may be kept so
+busy by their questions that it never asks its own. One coordinator with five nodes below it is enough, if L is small.
+
 **Nobody asks in vain.** A node that is done goes on answering, so a child whose parent died after it got the result
 can have it from the next one up.
 
@@ -149,7 +152,7 @@ class PaperNode(Node):
         combine: Callable[[Mapping[int, Any]], Any],
         service: Callable[[int, int], int],
         order: str = "printed",
-        patient: bool = False,
+        patient: bool = True,
         start: int = 0,
         dead: frozenset[int] = _NOBODY,
     ) -> None:
