@@ -41,6 +41,15 @@ def test_passes_on_what_is_said_of_failures(simulator: FakeSimulator, command: s
     assert (simulator.calls[1].failures, simulator.calls[1].ft) == ([], True)
 
 
+@pytest.mark.parametrize("command", ["run -n 4", "compare --machines gige -n 4"])
+def test_the_choice_of_collectives_comes_before_changes_to_the_machine(simulator: FakeSimulator, command: str):
+    words = [*command.split(), "--set", "mpi.ftco.radix=3", "--collectives", "ftco"]
+    assert main([*words, "prog.py"]) == 0
+    assert list(simulator.calls[0].overrides.items()) == [("mpi.collectives", "ftco"), ("mpi.ftco.radix", "3")]
+    assert main([*words, "--set", "mpi.collectives={barrier: ftco}", "prog.py"]) == 0
+    assert simulator.calls[1].overrides["mpi.collectives"] == "{barrier: ftco}"
+
+
 def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulator: FakeSimulator, capsys):
     main(["run", "-n", "1024", "--seed", "7", "prog.py"])
     out, err = capsys.readouterr()
@@ -98,6 +107,7 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
     ("line", "complaint"),
     [
         ("run prog.py", "the following arguments are required: -n/-np/--ranks"),
+        ("run -n 2 --collectives ftcoo prog.py", "argument --collectives: invalid choice: 'ftcoo'"),
         ("run -n 0 prog.py", "argument -n/-np/--ranks: 0 is less than 1"),
         ("run -n two prog.py", "'two' is not a whole number"),
         ("run -n 2", "run: which program?"),

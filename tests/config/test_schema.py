@@ -102,7 +102,16 @@ VALUES = {
         {},
         optional={
             "poll_time": QUANTITIES,
-            "collectives": st.sampled_from(["tuned", "x", {"bcast": "ring"}, {"a": "b"}, {"scan": 1}]),
+            "collectives": st.sampled_from(["tuned", "ftco", "x", {"bcast": "ring"}, {"a": "b"}, {"scan": 1}])
+            | st.fixed_dictionaries(
+                {},
+                optional={
+                    "bcast": st.dictionaries(
+                        st.sampled_from(["1", "64", "0", "x", "01", "9999999999", "12345678901"]),
+                        st.sampled_from(["tuned", "ftco", "chain", "ring", 3]),
+                    )
+                },
+            ),
             "fault_tolerance": st.sampled_from([True, False, "yes", 1, None]),
             "detector": st.fixed_dictionaries(
                 {},
@@ -114,6 +123,15 @@ VALUES = {
             ),
             "ulfm": st.fixed_dictionaries(
                 {}, optional={"agree": st.sampled_from(["two_phase", "x"]), "revoke": st.sampled_from(["local", None])}
+            ),
+            "ftco": st.fixed_dictionaries(
+                {},
+                optional={
+                    "tree": st.sampled_from(["kary", "binary"]),
+                    "radix": st.sampled_from(["auto", "paper", 1, 2, 2.0, 2.5, None]),
+                    "timeout": QUANTITIES | st.sampled_from(["paper", "auto"]),
+                    "missing": st.sampled_from(["zero", "one"]),
+                },
             ),
         },
     ),

@@ -259,7 +259,7 @@ class BySize:
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         """The pairs of a least size and a word."""
         if not isinstance(entry.value, dict) or not entry.value:
-            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+            return reading.refuse(entry, path, f"{_shown(entry)} is not {self.words}")
         pairs = []
         for key, item in entry.value.items():
             reading.entries[f"{path}.{key}"] = item

@@ -27,6 +27,7 @@ from xsim_py.mpi.collectives.channel import Fold, cut
 from xsim_py.mpi.collectives.choose import Algorithm
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.ftco.driver import absent
 from xsim_py.mpi.management import gather_everywhere
 from xsim_py.mpi.op import make_fold
 from xsim_py.process import current
@@ -438,6 +439,8 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
     source = target if in_place else _sender(sendbuf)
     if recvcounts is None and comm.local is None and not in_place:
         table = gather_everywhere(channel(comm, note(name), check=False), _COUNT.pack(target.count))
+        if None in table:  # nobody knows how large the blocks of the dead are
+            raise absent(comm, comm.missing)
         counts = [_COUNT.unpack(entry)[0] for entry in table]
     else:
         counts = int_list(recvcounts)

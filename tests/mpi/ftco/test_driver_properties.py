@@ -1,17 +1,30 @@
 """Programs of collectives that know nothing of failures, in which anybody may die at any time."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import given, settings
 
 from tests.mpi.ftco.programs import Scenario, check, run, scenarios
 
 CAMPAIGN = settings().max_examples > 1000
-EXAMPLES = 100_000 if CAMPAIGN else 250
+EXAMPLES = 250
+PARTS, CASES = (25, 4000) if CAMPAIGN else (1, 50)
 
 
 @settings(max_examples=EXAMPLES)
 @given(scenarios())
 def test_all_who_live_get_through_with_one_result(scenario: Scenario) -> None:
     check(scenario, run(scenario))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_they_do_so_in_many_more_cases(part: int) -> None:
+    command = [sys.executable, "-m", "tests.mpi.ftco.campaign", str(part), str(CASES)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @settings(max_examples=EXAMPLES // 10)

@@ -153,7 +153,7 @@ class Ftco:
 
     def _heard(self, rank: Rank, message: Message) -> None:
         """A message has come, perhaps for an operation that this rank has not entered."""
-        post: Post = Post(*message.note)
+        post: Post = message.note
         state = recovery_of(rank.mpi or self.fabric.open(rank))
         session: Session | None = state.sessions.get(post.key)
         if session is None:
@@ -312,6 +312,7 @@ class Session:
             operation=operation,
             combine=None,  # type: ignore[arg-type]
             service=service,
+            order="code",  # with the printed one, who is asked by many may never come to ask
             patient=True,
             dead=self._nodes_of(recovery_of(rank.mpi).known),
         )
