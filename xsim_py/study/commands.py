@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from xsim_py.study import ftco
+from xsim_py.study import ftco, recovering
 from xsim_py.study.template import Value
 
 __all__ = ["COMMANDS", "Command", "Figure"]
@@ -53,5 +53,8 @@ class Command:
 
 COMMANDS: Final[dict[str, Command]] = {
     "ftco": Command(ftco.OPTIONS, ftco.METRICS, ftco.TABLE, ftco.check, ftco.do),
+    "compare-recovery": Command(
+        recovering.OPTIONS, recovering.METRICS, recovering.TABLE, recovering.check, recovering.do
+    ),
 }
 """By the name that a study gives in ``command``."""

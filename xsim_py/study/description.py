@@ -167,7 +167,8 @@ class StudySpec:
     command: str | None = option(
         "command",
         Choice(tuple(COMMANDS)),
-        "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO.",
+        "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO, or "
+        "compare-recovery, a program under one way to recover.",
         shown="run, a program",
     )
     command_options: Mapping[str, Given] = option(

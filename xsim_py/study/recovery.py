@@ -33,7 +33,7 @@ from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time
 from xsim_py.workers import Crash, cores, do_in_workers
 
-__all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "plan_recovery"]
+__all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
 
 SCHEMES: Final = ("ulfm", "restart")
 """The ways to recover."""
@@ -220,6 +220,23 @@ def compare_recovery(
     return RecoveryComparison(runs, title=experiment.title)
 
 
+def measure_case(experiment: Experiment) -> RecoveryRun:
+    """Make the one run of an experiment in this process, after one without failures.
+
+    Raises
+    ------
+    ConfigError
+        The input is wrong, or the program makes no call that failures could hit.
+    """
+    ((case, victims),) = plan_recovery(experiment).items()
+    before = report = do(_task(experiment, case, (), None))
+    if _is_refused(before):
+        raise ConfigError(before.facts["said"])
+    if victims and before.call is not None:
+        report = do(_task(experiment, case, victims, before))
+    return RecoveryRun(case, tuple(map(str, victims)), **_told(report))
+
+
 def _in_order(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Report | Crash]]:
     with closing(do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS)) as outcomes:
         yield from outcomes
@@ -235,7 +252,11 @@ def _is_refused(report: Report) -> bool:
 
 def _facts(reports: Mapping[Case, Report], case: Case) -> dict[str, Any]:
     """What came of a case; one whose scheme does not run without failures has what came of that."""
-    report = reports.get(case) or reports[case._replace(failures="none")]
+    return _told(reports.get(case) or reports[case._replace(failures="none")])
+
+
+def _told(report: Report) -> dict[str, Any]:
+    """What a `RecoveryRun` is told."""
     return {name: value for name, value in report.facts.items() if name != "output"}
 
 

@@ -1,0 +1,167 @@
+"""``compare-recovery`` as a command of studies: each run is one scheme with its failures, measured phase by phase."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.errors import ConfigError, XsimError
+from xsim_py.report.phases import PHASES
+from xsim_py.study.template import Value, text_of
+from xsim_py.units import PS_PER_S, parse_time_ps
+
+if TYPE_CHECKING:
+    from xsim_py.study.recovery import Experiment
+
+__all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
+
+OPTIONS: Final = (
+    "machine",
+    "ranks",
+    "scheme",
+    "failures",
+    "timeout",
+    "restart_delay",
+    "call",
+    "after",
+    "set",
+    "program",
+    "args",
+)
+"""As on the command line of ``xsim compare-recovery``, with an underscore for a dash."""
+
+METRICS: Final[dict[str, str]] = {
+    "total_s": "s",
+    "recovery_s": "s",
+    "active_s": "s",
+    **{f"{name.replace(' ', '_')}_s": "s" for name in PHASES},
+    "messages": "",
+}
+"""``recovery_s`` is what the failure costs besides its detection, ``active_s`` all but detection and restart delay."""
+
+TABLE: Final = ("total_s", "recovery_s")
+
+
+def check(given: Mapping[str, Value]) -> dict[str, Any]:
+    """The options of one run as plain data.
+
+    Raises
+    ------
+    ConfigError
+        With a line ``option: what is wrong`` for each problem.
+    """
+    from xsim_py.study.loader import bundled_apps
+    from xsim_py.study.recovery import LOOP, SCHEMES, parse_call, plan_recovery
+
+    problems: list[str] = []
+
+    def read(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        value = given.get(name)
+        if value is None:
+            return default
+        try:
+            if isinstance(value, list):
+                raise ValueError("a list; sweep over its values")
+            return parse(text_of(value))
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+            return default
+
+    settings = {
+        "machine": read("machine", str, "gige"),
+        "ranks": read("ranks", _count, 64),
+        "scheme": read("scheme", _one_of(SCHEMES), "ulfm"),
+        "failures": read("failures", str, "none"),
+        "timeout_ps": read("timeout", parse_time_ps, 2 * PS_PER_S),
+        "restart_delay_ps": read("restart_delay", parse_time_ps, 10 * PS_PER_S),
+        "call": read("call", parse_call, None),
+        "after_ps": read("after", parse_time_ps, None),
+        "set": _entries(given.get("set"), problems),
+        "program": read("program", str, None),
+        "args": [text_of(word) for word in _listed(given.get("args"))],
+        "seed": int(text_of(given["seed"])) if not isinstance(given["seed"], list) else 0,
+    }
+    file = Path(settings["program"] or bundled_apps() / LOOP)
+    if not file.is_file():
+        problems.append(f"program: there is no file {file}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    plan_recovery(_experiment(settings))
+    return {**settings, "digest": hashlib.blake2b(file.read_bytes()).hexdigest()}
+
+
+def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
+    """Make the run, after one without failures, and measure it.
+
+    Raises
+    ------
+    XsimError
+        The program did not finish.
+    """
+    from xsim_py.study.recovery import measure_case
+
+    run = measure_case(_experiment(settings))
+    if run.phases is None or not run.is_good:
+        raise XsimError(f"{run.case}: {run.ended}, exit status {run.exit_status}\n{run.said}")
+    times = run.phases.times_ps()
+    waiting_ps = times.get("detection", 0) + times.get("restart delay", 0)
+    found: dict[str, float | None] = {
+        "total_s": run.phases.total_ps / PS_PER_S,
+        "recovery_s": run.phases.recovery_ps / PS_PER_S,
+        "active_s": (run.phases.total_ps - waiting_ps) / PS_PER_S,
+        **{f"{name.replace(' ', '_')}_s": times.get(name, 0) / PS_PER_S for name in PHASES},
+        "messages": run.messages,
+    }
+    return {name: (value,) for name, value in found.items()}
+
+
+def _experiment(settings: Mapping[str, Any]) -> Experiment:
+    from xsim_py.study.recovery import Experiment
+
+    call = settings["call"]
+    return Experiment(
+        program=settings["program"],
+        args=settings["args"],
+        machines={Path(settings["machine"]).stem: settings["machine"]},
+        ranks=(settings["ranks"],),
+        failures=(settings["failures"],),
+        schemes=(settings["scheme"],),
+        timeout_ps=settings["timeout_ps"],
+        restart_delay_ps=settings["restart_delay_ps"],
+        call=None if call is None else (call[0], call[1]),
+        after_ps=settings["after_ps"],
+        overrides=settings["set"],
+        seed=settings["seed"],
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _listed(value: Value | None) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _entries(value: Value | None, problems: list[str]) -> dict[str, str]:
+    """Entries of the machine, of words such as ``network.latency=5us``."""
+    found = {}
+    for word in _listed(value):
+        path, equals, entry = text_of(word).partition("=")
+        if not path or not equals:
+            problems.append(f"set: {text_of(word)!r} is not of the form path=value")
+        found[path] = entry
+    return found
