@@ -115,6 +115,22 @@ def test_all_algorithms_may_be_chosen_at_once() -> None:
         assert round(max(result.values) * 10**6) == steps
 
 
+@pytest.mark.parametrize(
+    ("reduction", "broadcast"), [("binary", "binary_tree"), ("chain", "tuned"), ("tuned", "linear")]
+)
+def test_the_parts_of_an_allreduce_may_be_chosen_too(reduction: str, broadcast: str) -> None:
+    for p in (1, 2, 7, 12, 33):
+        chosen = {"allreduce": "nonoverlapping", "reduce": reduction, "bcast": broadcast}
+        machine = {**LATENCY_ONLY, "mpi": {"collectives": chosen}}
+        result = simulate(one_call, ranks=p, machine=machine, args=["allreduce"])
+        parts = [
+            closed_form(operation, choose_name(operation, p, 4 * p, preference=name), p)
+            for operation, name in (("reduce", reduction), ("bcast", broadcast))
+        ]
+        assert round(max(result.values) * 10**12) == US * sum(part[0] for part in parts)
+        assert result.messages == sum(part[1] for part in parts)
+
+
 def call_bytes(operation: str, size: int) -> float:
     from mpi4py import MPI
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.cases import ROOT
 from xsim_py.errors import ConfigError
+from xsim_py.report.phases import Phases
 from xsim_py.report.recovery import Case, RecoveryComparison
 from xsim_py.study.recovery import Experiment, compare_recovery, parse_call, plan_recovery
 
@@ -119,6 +121,64 @@ def test_tables_and_json_hold_every_phase(tmp_path: Path):
     assert text.splitlines()[0] == "ulfm"
     assert "restart delay" in text
     assert "recovery, without detection" in text
+
+
+# ------------------------------------------------------------------------------- what the paper expects, table 1
+
+
+@pytest.fixture(scope="module")
+def table1() -> RecoveryComparison:
+    """64 ranks on three networks, FTCO and ULFM."""
+    return compared(machines=MACHINES, ranks=(64,), schemes=("ftco", "ulfm"))
+
+
+def of(table1: RecoveryComparison, machine: str, failures: str, scheme: str) -> Phases:
+    phases = table1[Case(machine, 64, failures, scheme)].phases
+    assert phases is not None
+    return phases
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_ulfm_s_recovery_takes_longer_than_ftco_s_in_every_row(table1: RecoveryComparison, machine: str):
+    for failures in ("1", "2p", "2s", "3m"):
+        ftco, ulfm = (of(table1, machine, failures, scheme) for scheme in ("ftco", "ulfm"))
+        assert 0 < 2 * ftco.recovery_ps < ulfm.recovery_ps
+        assert ftco.total_ps < ulfm.total_ps
+        assert set(ulfm.times_ps()) - {"collective", "detection", "propagation", "revoke"} == {"repair", "retry"}
+        assert set(ftco.times_ps()) == {"collective", "detection", "resume"}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_ftco_takes_a_time_limit_for_each_serial_failure(table1: RecoveryComparison, machine: str):
+    for failures, limits in {"none": 0, "1": 1, "2p": 1, "2s": 2, "3m": 2}.items():
+        phases = of(table1, machine, failures, "ftco")
+        assert 0 < phases.total_ps - limits * TIMEOUT_PS < 10**9
+        # Waits on neighbouring levels begin one after the other, and end so.
+        assert abs(phases.times_ps().get("detection", 0) - limits * TIMEOUT_PS) < 10**8
+
+
+@pytest.mark.parametrize(("machine", "latency_us"), [("gige", 20), ("shmem", 6)])
+def test_without_failures_ftco_costs_one_receipt_more_than_a_plain_tree(
+    table1: RecoveryComparison, machine: str, latency_us: int
+):
+    ftco, plain = (of(table1, machine, "none", scheme).total_ps for scheme in ("ftco", "ulfm"))
+    assert latency_us * 10**6 < ftco - plain < 1.3 * latency_us * 10**6
+
+
+def test_the_program_s_own_clock_measures_the_same(tmp_path: Path):
+    """The longest time of the second Allreduce, as the ranks measure it themselves, in nanoseconds."""
+    told = {
+        "program": str(ROOT / "apps" / "allreduce_loop.py"),
+        "args": ("--scheme", "{scheme}", "--times"),
+        "ranks": (24,),
+    }
+    out = tmp_path / "out"
+    out.mkdir()
+    schemes = ("ftco", "ulfm")
+    comparison = compare_recovery(Experiment(**told, schemes=schemes, call=("Allreduce", 2)), jobs=1, out=out)
+    for run in comparison.runs:
+        printed = (out / f"{run.case.name}.txt").read_text().splitlines()[2]
+        assert printed == f"time: step 2 {run.phases.total_ps / 10**6:.3f} us", run.case
 
 
 _SUMS = ("total_s", "recovery_s", "virtual_time_s")

@@ -15,7 +15,7 @@ from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from xsim_py.process import current
 from xsim_py.process.life import stop_job
 
-from .collectives.choose import REGISTRY, TUNED, choose
+from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .message import Operation, Receive
 from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
@@ -364,7 +364,17 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
     if preference == FTCO:
         algorithm: Callable[..., Any] = comm.fabric.ftco.algorithm(operation)
         return algorithm
-    return choose(operation, len(comm.context.ranks), size_bytes, commutative, preference)
+    size = len(comm.context.ranks)
+    if preference == "nonoverlapping" and operation == "allreduce":  # whose parts are wanted in some way, too
+        reduction = choose("reduce", size, size_bytes, commutative, _plain(comm, "reduce"))
+        return reduce_then_bcast(reduction, choose("bcast", size, size_bytes, preference=_plain(comm, "bcast")))
+    return choose(operation, size, size_bytes, commutative, preference)
+
+
+def _plain(comm: Communicator, operation: str) -> str:
+    """What is wanted for a part of another algorithm, which FTCO can not be."""
+    preference = preferred(comm, operation)
+    return TUNED if preference == FTCO else preference
 
 
 def preferred(comm: Communicator, operation: str) -> str:

@@ -23,8 +23,9 @@ from xsim_py.config.entries import Place
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import AtCall, parse_statement, unknown_call
 from xsim_py.machine import Machine
-from xsim_py.mpi.failures import detector_settings
-from xsim_py.mpi.ftco.trees import Tree, tree
+from xsim_py.mpi.failures import detector_settings, ftco_shapes
+from xsim_py.mpi.ftco.paper import ALLREDUCE
+from xsim_py.mpi.ftco.shapes import Shapes
 from xsim_py.network import Network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
@@ -35,7 +36,7 @@ from xsim_py.workers import Crash, cores, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
 
-SCHEMES: Final = ("ulfm", "restart")
+SCHEMES: Final = ("ftco", "ulfm", "restart")
 """The ways to recover."""
 
 LOOP: Final = "allreduce_loop.py"
@@ -46,6 +47,8 @@ _PLAIN_TREE: Final = {
     "mpi.collectives.reduce": "binary",
     "mpi.collectives.bcast": "binary_tree",
 }
+_FTCO: Final = {"mpi.collectives": "ftco"}
+_BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
 _TIMEOUT_PLACE: Final = "--set mpi.detector.timeout={}: mpi.detector.timeout: "
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
@@ -143,8 +146,8 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
         for ranks in experiment.ranks:
             for scheme in experiment.schemes:
                 try:
-                    _check(load_machine(machine, overrides=_overrides(experiment, scheme)), ranks)
-                    shape = _tree_of(load_machine(machine, overrides=_overrides(experiment, "ftco")), ranks)
+                    spec = load_machine(machine, overrides=_overrides(experiment, scheme))
+                    shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
                 except ConfigError as error:
                     problems[str(error).replace(_TIMEOUT_PLACE.format(_timeout(experiment)), "--timeout: ")] = None
                     continue
@@ -274,29 +277,24 @@ _NOTHING: Final = {"phases": None, "call": "", "virtual_time_s": None, "messages
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
     """The entries of the machine under a scheme; what the user says comes last."""
     timeout = _timeout(experiment)
-    settings = {"mpi.detector.timeout": timeout}
+    settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
     given = dict(experiment.overrides)
-    if scheme == "ftco":
-        given = {name: value for name, value in given.items() if not name.startswith("mpi.collectives")}
-        return {**settings, **given}
-    chosen = any(name.startswith("mpi.collectives") for name in given)
-    return {**settings, **({} if chosen else _PLAIN_TREE), **given}
+    chosen = [name for name in given if name.startswith("mpi.collectives")]
+    if scheme != "ftco":
+        return {**settings, **({} if chosen else _PLAIN_TREE), **given}
+    return {**settings, **_FTCO, **{name: value for name, value in given.items() if name not in chosen}}
 
 
 def _timeout(experiment: Experiment) -> str:
     return format_time(experiment.timeout_ps, digits=None).replace(" ", "")
 
 
-def _check(spec: MachineSpec, ranks: int) -> None:
-    """Find out whether the ranks have room on the machine, and the living time to answer."""
+def _check(spec: MachineSpec, ranks: int) -> Shapes:
+    """Find out whether the ranks have room on the machine, and the living time to answer; FTCO's trees on it."""
     machine = Machine(spec, ranks=ranks)
-    detector_settings(spec, Network(spec, places=machine), machine)
-
-
-def _tree_of(spec: MachineSpec, ranks: int) -> Tree:
-    """The tree that FTCO uses on a machine."""
-    del spec
-    return tree(ranks, kind="kary", radix=2)
+    network = Network(spec, places=machine)
+    detector_settings(spec, network, machine)
+    return ftco_shapes(spec, network, machine)
 
 
 def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> Task:

@@ -33,7 +33,7 @@ from xsim_py.mpi.collectives import (
 )
 from xsim_py.mpi.collectives.channel import Channel, Fold
 
-__all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name"]
+__all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name", "reduce_then_bcast"]
 
 Algorithm: TypeAlias = "Callable[..., Any]"
 TUNED = "tuned"
@@ -188,7 +188,7 @@ def choose(
     name = choose_name(operation, comm_size, size_bytes, commutative, preference)
     algorithm = REGISTRY[operation][name]
     if algorithm is allreduce.nonoverlapping:
-        return _reduce_then_bcast(
+        return reduce_then_bcast(
             choose("reduce", comm_size, size_bytes, commutative), choose("bcast", comm_size, size_bytes)
         )
     if algorithm is reduce_scatter.nonoverlapping:
@@ -208,7 +208,8 @@ def choose(
     return algorithm
 
 
-def _reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
+@lru_cache(maxsize=256)
+def reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
     """`allreduce.nonoverlapping` with its two parts put in: hot path.
 
     A `partial` would do, but is called through C, and every C frame is part of the stack that a switch of ranks copies.
