@@ -56,7 +56,9 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
 
 def _command(spec: StudySpec) -> Iterator[Contradiction]:
     """What only a program and its machine have, and options that the command does not know."""
-    given = [key for key in OPTIONS if key != "seed" and (spec.given(key) is not None or key in spec.sweep)]
+    own = ("seed", *COMMANDS[str(spec.command)].options)
+    given = [key for key, each in OPTIONS.items() if getattr(spec, each.name) is not None and key != "seed"]
+    given += [key for key in OPTIONS if key in spec.sweep and key not in own]
     others = {"set": spec.overrides, "capture": spec.capture}
     for key in (*given, *(key for key, value in others.items() if value)):
         path = f"sweep.{key}" if key in spec.sweep else key
