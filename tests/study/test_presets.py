@@ -90,3 +90,25 @@ def test_the_best_checkpoint_interval_is_dalys(tmp_path):
     daly_s = math.sqrt(2 * checkpoint_s * mtbf_s) * (1 + ratio / 3 + ratio**2 / 9) - checkpoint_s
     assert daly_s == pytest.approx(41.45, abs=0.01)
     assert min(zip(means, intervals_s, strict=True))[1] == 40
+
+
+def test_ulfm_takes_longer_than_ftco_to_get_over_a_failure_and_both_grow_with_the_ranks(tmp_path):
+    """Figure 6 of the FTCO paper, without the time limit, which is the same for both."""
+    results = results_of("ftco-fig6", tmp_path, only=["ranks=64,256", "machine=SHMEM"])
+    ftco, ulfm = (by(results, "active_s", scheme=scheme) for scheme in ("FTCO", "ULFM"))
+    assert ftco[0] < ftco[1]
+    assert ulfm[0] < ulfm[1]
+    assert [late > 2 * early for early, late in zip(ftco, ulfm, strict=True)] == [True, True]
+
+
+def test_table_1_has_a_time_limit_for_each_serial_fault_and_what_was_measured_stands_beside(tmp_path):
+    results = results_of("ftco-table1", tmp_path, only=["ranks=64,128"])
+    limits = {"no fault": 0, "one fault": 1, "two parallel": 1, "two serial": 2, "three mixed": 2}
+    for faults, count in limits.items():
+        total_s, active_s = (by(results, name, faults=faults) for name in ("total_s", "active_s"))
+        assert [round(time_s - 2 * count, 2) for time_s in total_s] == [0, 0]
+        assert 0 < active_s[0] < active_s[1] < 1e-3
+    shown = results.shown()
+    measured = dict(zip(shown["faults"], shown["published total_s"], strict=True))
+    for faults, published_s in measured.items():
+        assert abs(published_s - 2 * limits[faults]) < 0.05

@@ -36,7 +36,7 @@ def test_serial_ones_are_parent_and_child_and_parallel_ones_in_different_subtree
 
 def test_ranks_of_ones_own_have_times_or_die_before_the_call():
     assert victims_of("5@1.2ms", BINARY, 64) == (Victim(5, 1_200_000_000),)
-    assert victims_of("7@before + 5@3us", BINARY, 64) == (Victim(5, 3_000_000), Victim(7, None))
+    assert victims_of("7@before + 5@3us", BINARY, 64) == (Victim(5, 3_000_000), Victim(7, before=True))
     assert [str(victim) for victim in victims_of("7@before+5@3us", BINARY, 64)] == ["5 at 3 us", "7"]
 
 

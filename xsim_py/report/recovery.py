@@ -289,10 +289,11 @@ class _Bars:
         self._width = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
 
     def _width_of(self, phase: Phase) -> float:
-        """The width of a phase in picoseconds; twice as long a one of those that are not to scale is wider by half."""
+        """The width of a phase in picoseconds; of those that are not to scale, twice as long a one is twice as wide."""
         if phase.time_ps < self._long_ps:
             return phase.time_ps
-        return self._long_width * (1 + math.log2(phase.time_ps / self._shortest_long_ps) / 2)
+        ratio = phase.time_ps / self._shortest_long_ps
+        return self._long_width * (ratio if ratio < 2 else 1 + math.log2(ratio))
 
     def draw(self, target: Path, *, title: str) -> None:
         """Write the picture."""

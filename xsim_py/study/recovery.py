@@ -334,7 +334,7 @@ def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
     assert before.call is not None
     assert before.start_ps is not None
     time_ps = victim.time_ps
-    if time_ps is None and experiment.after_ps is not None:
+    if time_ps is None and experiment.after_ps is not None and not victim.before:
         time_ps = before.start_ps + experiment.after_ps
     if time_ps is not None:
         return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"

@@ -51,11 +51,14 @@ class Victim(NamedTuple):
     rank : int
         Who.
     time_ps : int or None
-        When; None for the time of the call: right before it, or as long after its beginning as was asked for.
+        When; None for the time of the call.
+    before : bool
+        Whether that is right before it, even where the others die some time after its beginning.
     """
 
     rank: int
-    time_ps: int | None
+    time_ps: int | None = None
+    before: bool = False
 
     def __str__(self) -> str:
         when = "" if self.time_ps is None else f" at {format_time(self.time_ps, digits=None)}"
@@ -80,13 +83,13 @@ def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
         It is no such name, or there are no such ranks in the tree.
     """
     if code in CODES:
-        return tuple(Victim(rank, None) for rank in sorted(_placed(code, tree)))
+        return tuple(Victim(rank) for rank in sorted(_placed(code, tree)))
     found = [_own(word.strip(), ranks, code) for word in code.split("+")]
     if len({victim.rank for victim in found}) < len(found):
         raise ValueError(f"{code!r} names a rank twice, and it dies once")
     if len(found) == ranks:
         raise ValueError(f"{code!r} names all {ranks} ranks; somebody has to be left")
-    return tuple(sorted(found))
+    return tuple(sorted(found, key=lambda victim: victim.rank))
 
 
 def _own(word: str, ranks: int, code: str) -> Victim:
@@ -96,7 +99,7 @@ def _own(word: str, ranks: int, code: str) -> Victim:
     rank = int(match[1])
     if rank >= ranks:
         raise ValueError(f"{code!r}: there is no rank {rank} among {ranks}")
-    return Victim(rank, None if match[2] == _BEFORE else parse_time_ps(match[2]))
+    return Victim(rank, before=True) if match[2] == _BEFORE else Victim(rank, parse_time_ps(match[2]))
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
