@@ -13,6 +13,7 @@ from xsim_py import simulate
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
+from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.run import add_run_parser
 from xsim_py.cli.study import add_study_parser
@@ -119,6 +120,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
         ("compare-recovery", add_compare_recovery_parser),
         ("models", add_models_parser),
         ("failures", add_failures_parser),
+        ("ftco", add_ftco_parser),
         ("study", add_study_parser),
     ],
 )

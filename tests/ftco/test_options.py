@@ -4,7 +4,7 @@ import pytest
 
 from xsim_py.errors import ConfigError
 from xsim_py.ftco.model import RULES
-from xsim_py.ftco.options import configurations
+from xsim_py.ftco.options import configurations, rules_text
 
 
 def said(given: dict[str, str], **more) -> list[str]:
@@ -42,6 +42,14 @@ def test_rules_may_be_several_and_the_service_distance_changes_all():
         ("printed", "reference", "none"),
         ("printed", "paper", "none"),
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["reference", "paper", "reference,order=printed,service=none", "paper,draw=replacement"]
+)
+def test_rules_as_text_are_read_back(text: str):
+    (made,) = configurations({"nodes": "8", "rules": text})
+    assert rules_text(made.rules) == text
 
 
 def test_windows_and_timeouts():

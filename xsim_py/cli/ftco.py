@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from argparse import RawDescriptionHelpFormatter
+from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from xsim_py.ftco.model import Configuration
-    from xsim_py.ftco.summary import Summary
+    from xsim_py.ftco.summary import Statistic, Summary
     from xsim_py.report import Table
 
 __all__ = ["add_ftco_parser", "run_ftco"]
@@ -38,7 +39,6 @@ is counted as hung, and is in no mean.
 
 exit status: 0, 2 bad input, 130 interrupted.
 """
-_SHOWN = ("latency_steps", "latency_s", "work", "penalty_steps_per_fault", "input_spread", "output_spread", "max_queue")
 
 
 def add_ftco_parser(commands: Any) -> None:
@@ -69,6 +69,13 @@ def add_ftco_parser(commands: Any) -> None:
         metavar="FILE",
         help="show one run (the first of the seed) step by step: who sends what to whom, and who takes it; with a FILE"
         " (.png, .svg, .pdf) as a picture",
+    )
+    add(
+        "--kill",
+        action="append",
+        type=_death,
+        metavar="NODE[@STEP]",
+        help="with --trace: this node is dead, or dies in that step; may be repeated",
     )
     add("--quiet", action="store_true", help="print nothing but the table")
 
@@ -113,6 +120,7 @@ def run_ftco(args: Namespace) -> int:
     except ConfigError as error:
         raise ConfigError("\n".join(f"--{line}" for line in str(error).splitlines())) from None
     _check_outputs(args)
+    _check_trace(made, args)
     if args.trace is not None:
         return _trace(made, args)
     summaries = _measure(made, args)
@@ -166,15 +174,10 @@ def _table(summaries: Sequence[Summary]) -> Table:
     rows = [_telling(summary.configuration) for summary in summaries]
     varying = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1]
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in varying}
-    for name in _SHOWN:
+    for name, (label, scale) in _SHOWN.items():
         found = [summary[name] for summary in summaries]
-        if all(each is None or not (each.mean or each.max) for each in found):
-            continue
-        scale, label = (1e6, "latency_us") if name == "latency_s" else (1.0, _LABELS.get(name, name))
-        columns[label] = [None if each is None else _figure(each.mean * scale) for each in found]
-        if name in _WITH_ERROR and any(each is not None and each.stderr for each in found):
-            errors = [None if each is None or each.stderr is None else each.stderr * scale for each in found]
-            columns[f"+- {label}"] = [None if error is None else _figure(error, 2) for error in errors]
+        if any(each is not None and each.max for each in found):
+            columns[label] = _means(found, scale, with_errors=name in _WITH_ERROR)
     columns["queue_max"] = [None if each is None else round(each.max) for each in (s["max_queue"] for s in summaries)]
     if any(summary.hung for summary in summaries):
         columns["hung"] = [summary.hung for summary in summaries]
@@ -182,21 +185,35 @@ def _table(summaries: Sequence[Summary]) -> Table:
 
 
 _ALWAYS = ("nodes", "tree")
-_WITH_ERROR = ("latency_steps", "work", "penalty_steps_per_fault")
-_LABELS = {
-    "latency_steps": "latency",
-    "penalty_steps_per_fault": "penalty",
-    "input_spread": "in_spread",
-    "output_spread": "out_spread",
-    "max_queue": "queue",
+_SHOWN = {
+    "latency_steps": ("latency", 1.0),
+    "latency_s": ("time_us", 1e6),
+    "penalty_steps_per_fault": ("penalty", 1.0),
+    "work": ("work", 1.0),
+    "input_spread": ("in_spread", 1.0),
+    "output_spread": ("out_spread", 1.0),
+    "max_queue": ("queue", 1.0),
 }
+_WITH_ERROR = ("latency_steps", "penalty_steps_per_fault", "work")
+
+
+def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool) -> list[Any]:
+    """The cells of a column: numbers, or with their errors, text that is aligned."""
+    means = [None if each is None else float(f"{each.mean * scale:.5g}") for each in found]
+    errors = [each.stderr * scale if each is not None and each.stderr else 0.0 for each in found]
+    if not with_errors or not any(errors):
+        return means
+    left = ["" if mean is None else f"{mean:.5g}" for mean in means]
+    right = [f" +- {error:.2g}" if error else "" for error in errors]
+    widths = max(map(len, left)), max(map(len, right))
+    return [f"{mean:>{widths[0]}}{error:<{widths[1]}}" for mean, error in zip(left, right, strict=True)]
 
 
 def _telling(made: Configuration) -> dict[str, Any]:
     """What a configuration is, in the words of the options."""
-    from dataclasses import fields
+    from xsim_py.ftco.options import rules_text
 
-    told = {
+    return {
         "nodes": made.nodes,
         "tree": f"{made.tree}:{made.radix} {made.roots}",
         "L": made.L,
@@ -206,12 +223,8 @@ def _telling(made: Configuration) -> dict[str, Any]:
         "window": "" if made.window is None else f"{made.window[0]}..{made.window[1]}",
         "imbalance": made.imbalance,
         "operation": made.operation,
+        "rules": rules_text(made.rules),
     }
-    return told | {each.name: getattr(made.rules, each.name) for each in fields(made.rules)}
-
-
-def _figure(number: float, digits: int = 5) -> float:
-    return float(f"{number:.{digits}g}")
 
 
 def _write_json(target: str, told: list[dict[str, Any]]) -> None:
@@ -247,8 +260,6 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
         if name in UNITS:
             found = value or dict.fromkeys(Statistic._fields)
             cells += [(name if key == "mean" else f"{name}_{key}", number) for key, number in found.items()]
-        elif isinstance(value, dict):
-            cells += [(f"{name}_{key}", each) for key, each in value.items()]
         else:
             cells.append((name, "..".join(map(str, value)) if isinstance(value, list) else value))
     return cells
@@ -276,4 +287,51 @@ def _check_outputs(args: Namespace) -> None:
 
 
 def _trace(made: Sequence[Configuration], args: Namespace) -> int:
-    raise NotImplementedError
+    """Show one run."""
+    from xsim_py.ftco.trace import trace_run
+
+    deaths = dict(args.kill) if args.kill else None
+    try:
+        outcome, flow = trace_run(made[0], seed=args.seed, deaths=deaths)
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"--kill {line}" for line in str(error).splitlines())) from None
+    if args.trace == "-":
+        print(flow.text(width=get_terminal_size((100, 24)).columns))
+    else:
+        flow.draw(args.trace)
+    if not args.quiet:
+        ended = "it never ends" if outcome.hung else f"latency {outcome.latency_steps:,} steps"
+        kinds = f"DATA {outcome.data:,}, KEEPALIVE {outcome.keepalives:,}, ACK {outcome.acks:,}"
+        print(f"xsim: {ended}, {outcome.messages:,} messages until then: {kinds}", file=sys.stderr)
+    return 0
+
+
+def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
+    """Find out whether a run can be shown as it was asked for."""
+    problems = []
+    if args.trace is None:
+        if args.kill:
+            problems.append("--kill is for --trace; in many runs, nodes die at random: --inactive, --failures")
+    else:
+        if len(made) > 1:
+            problems.append(f"--trace shows one run, and these are {len(made):,} configurations")
+        if args.trace != "-":
+            from xsim_py.report.messageflow import MOST_NODES_DRAWN
+            from xsim_py.report.timeline import check_picture
+
+            check_picture(args.trace)
+            if made[0].nodes > MOST_NODES_DRAWN:
+                nodes = f"a picture of {made[0].nodes:,} nodes shows nothing"
+                problems.append(f"--trace: {nodes}; {MOST_NODES_DRAWN} at most")
+        if args.kill and (made[0].inactive or made[0].failures):
+            problems.append("--kill says who dies; --inactive and --failures draw others")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _death(text: str) -> tuple[int, int]:
+    """Return node and step of ``3@12``, or of ``3``, which is dead from the beginning."""
+    node, _, step = text.partition("@")
+    if not node.isdecimal() or not (step or "0").isdecimal() or text.endswith("@"):
+        raise ArgumentTypeError(f"{text!r} is neither a node nor NODE@STEP")
+    return int(node), int(step or 0)

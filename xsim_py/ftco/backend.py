@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
-from importlib import import_module
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.ftco.model import Configuration, run_seed
+from xsim_py.ftco.steps import run_steps
 
 __all__ = ["about", "measure"]
 
@@ -22,8 +22,7 @@ def measure(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDA
     numpy.ndarray of int64, shape (runs, columns)
         The fields of `Outcome`, in order.
     """
-    steps = import_module("xsim_py.ftco.steps")
-    rows = [astuple(steps.run(configuration, run_seed(seed, run))) for run in runs]
+    rows = [astuple(run_steps(configuration, run_seed(seed, run))) for run in runs]
     return np.array(rows, np.int64)
 
 

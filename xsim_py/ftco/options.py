@@ -12,7 +12,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.ftco.model import RULES, Configuration, Rules, parse_rules
 from xsim_py.mpi.ftco.trees import best_radix
 
-__all__ = ["DEFAULTS", "configurations", "with_radix"]
+__all__ = ["DEFAULTS", "configurations", "rules_text", "with_radix"]
 
 DEFAULTS: Final[dict[str, str]] = {
     "tree": "knomial:auto",
@@ -88,6 +88,15 @@ def with_radix(configuration: Configuration) -> Configuration:
     made = configuration
     radix = best_radix(made.nodes, made.tree, made.roots, made.latency, 1, made.operation)
     return replace(configuration, radix=radix)
+
+
+def rules_text(rules: Rules) -> str:
+    """Rules as they are written: the nearest set that has a name, and what differs from it."""
+    texts = []
+    for name, known in RULES.items():
+        changes = [each.name for each in fields(Rules) if getattr(rules, each.name) != getattr(known, each.name)]
+        texts.append((len(changes), ",".join([name, *(f"{change}={getattr(rules, change)}" for change in changes)])))
+    return min(texts, key=lambda text: text[0])[1]
 
 
 def _value(name: str, text: str, problems: list[str]) -> Any:

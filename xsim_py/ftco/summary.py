@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py import __version__
-from xsim_py.ftco.model import Configuration, Outcome, Rules
+from xsim_py.ftco.model import Configuration, Outcome
+from xsim_py.ftco.options import rules_text
 
 __all__ = ["COLUMNS", "UNITS", "Statistic", "Summary", "statistic", "summarise"]
 
@@ -124,7 +125,7 @@ class Summary:
             "imbalance": made.imbalance,
             "operation": made.operation,
             "timeout": made.timeout,
-            "rules": {each.name: getattr(made.rules, each.name) for each in fields(Rules)},
+            "rules": rules_text(made.rules),
             "seed": self.seed,
             "runs": self.runs,
             "hung": self.hung,

@@ -17,9 +17,11 @@ from xsim_py.report.timeline import check_picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Arrow", "MessageFlow"]
+__all__ = ["MOST_NODES_DRAWN", "Arrow", "MessageFlow"]
 
-_MOST_NODES_DRAWN = 64
+MOST_NODES_DRAWN = 64
+"""With more, lines and arrows cover each other."""
+
 _LIVE = "#8a8a8a"
 _DONE = "#d5d5d5"
 _DEAD = "#CC0000"

@@ -1,0 +1,137 @@
+"""``xsim ftco``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from xsim_py.cli import main
+
+QUICK = ("--nodes", "32", "--tree", "knomial:4", "--runs", "10", "--seed", "1")
+ASKED = ["nodes", "tree", "radix", "roots", "L", "o", "inactive", "failures", "imbalance", "runs"]
+MEASURED = ["latency_steps", "work", "output_spread", "max_queue", "penalty_steps_per_fault"]
+
+
+def test_the_table_has_what_varies_and_standard_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ftco", *QUICK, "--inactive", "0,2"]) == 0
+    shown = capsys.readouterr()
+    heads, _, first, second = shown.out.splitlines()
+    assert heads.split()[:5] == ["nodes", "tree", "inactive", "latency", "time_us"]
+    assert "failures" not in heads
+    assert (first.split()[:4], second.split()[:4]) == (
+        ["32", "knomial:4", "multi", "0"],
+        ["32", "knomial:4", "multi", "2"],
+    )
+    assert shown.err.startswith("xsim: version 0.1.0, seed 1, 2 configurations, 10 runs of each\n")
+
+
+def test_json_has_an_object_for_each_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["ftco", *QUICK, "--failures", "1,2", "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["failures"] for each in told] == [1, 2]
+    for each in told:
+        assert {*ASKED, *MEASURED} <= set(each)
+        assert {name: each[name] for name in ASKED} == {
+            "nodes": 32, "tree": "knomial", "radix": 4, "roots": "multi", "L": 10, "o": 1, "inactive": 0,
+            "failures": each["failures"], "imbalance": "none", "runs": 10,
+        }  # fmt: skip
+        for name in MEASURED:
+            assert list(each[name]) == ["mean", "stderr", "min", "max"]
+            assert each[name]["min"] <= each[name]["mean"] <= each[name]["max"]
+    assert main(["ftco", *QUICK, "--failures", "1,2", "--quiet", "-j", "1", "--json", str(tmp_path / "all.json")]) == 0
+    assert json.loads((tmp_path / "all.json").read_text(encoding="utf-8")) == told
+    assert capsys.readouterr().err == ""
+
+
+def test_seconds_are_steps_of_the_overhead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ftco", *QUICK, "--overhead-time", "2us", "--json", "-"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["latency_s"]["mean"] == pytest.approx(told["latency_steps"]["mean"] * 2e-6)
+
+
+def test_csv_has_a_row_for_each_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["ftco", *QUICK, "--inactive", "1,3", "--csv", str(tmp_path / "all.csv"), "--json", "-"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    with open(tmp_path / "all.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["inactive"] for row in rows] == ["1", "3"]
+    for row, each in zip(rows, told, strict=True):
+        assert float(row["latency_steps"]) == each["latency_steps"]["mean"]
+        assert float(row["work_stderr"]) == each["work"]["stderr"]
+        assert row["rules"] == "reference"
+
+
+def test_a_trace_tells_of_every_message(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--nodes", "3", "--tree", "kary:2", "--roots", "single", "--operation", "reduce")
+    assert main(["ftco", *words, "--trace"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split("  ")[-1] == "1 sends DATA to 0; 2 sends DATA to 0"
+    assert any(line.endswith("0 takes DATA from 1") for line in lines)
+    assert any("0 sends ACK to 2" in line for line in lines)
+
+
+def test_a_trace_with_nodes_that_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (
+        "--nodes",
+        "7",
+        "--tree",
+        "kary:2",
+        "--roots",
+        "single",
+        "--operation",
+        "reduce",
+        "--kill",
+        "1",
+        "--kill",
+        "6@3",
+    )
+    assert main(["ftco", *words, "--trace"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 is dead" in shown
+    assert " 3  6 dies" in shown
+    assert "3 learns that 1 is dead" in shown
+    assert "3 sends DATA to 0" in shown
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_trace_as_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path, ending: str) -> None:
+    assert main(["ftco", *QUICK, "--failures", "1", "--trace", str(tmp_path / f"flow.{ending}")]) == 0
+    assert (tmp_path / f"flow.{ending}").stat().st_size > 10_000
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--nodes", "8", "--tree", "knomial:1"), "--tree: 1 is less than 2"),
+        (("--nodes", "8", "--inactive", "8"), "--failures: 8 faults of 8 nodes; one at least must live"),
+        (("--nodes", "8", "--L", "7", "--o", "2"), "--L: 7 is not a positive multiple of o = 2"),
+        (("--nodes", "8", "--tree", "knomial:9"), "--tree: a tree with 9 roots does not fit 8 nodes"),
+        (("--nodes", "8", "--timeout", "0"), "--timeout: 0 steps are not positive"),
+        (("--nodes", "8", "--timeout", "-5"), "--timeout: -5 steps are not positive"),
+        (("--nodes", "eight"), "--nodes: 'eight' is not a whole number"),
+        (("--nodes", "8", "--rules", "mine"), "--rules: 'mine' is not one of reference, paper"),
+        (("--nodes", "8", "--runs", "0"), "argument --runs: 0 is less than 1"),
+        (
+            ("--nodes", "8", "--json", "-", "--csv", "-"),
+            "--json - and --csv -: only one of them can have the standard output",
+        ),
+        (("--nodes", "8", "--json", "no/such/file"), "--json no/such/file: there is no such folder"),
+        (("--nodes", "8", "--trace", "flow.txt"), "flow.txt: the name of a picture ends with .png, .svg or .pdf"),
+        (("--nodes", "8,9", "--trace"), "--trace shows one run, and these are 2 configurations"),
+        (
+            ("--nodes", "8", "--kill", "1"),
+            "--kill is for --trace; in many runs, nodes die at random: --inactive, --failures",
+        ),
+        (("--nodes", "8", "--kill", "9", "--trace"), "--kill 9: there is no node 9 among 8"),
+        (("--nodes", "8", "--kill", "a@b", "--trace"), "argument --kill: 'a@b' is neither a node nor NODE@STEP"),
+        (("--nodes", "500", "--trace", "flow.png"), "--trace: a picture of 500 nodes shows nothing; 64 at most"),
+        ((), "the following arguments are required: --nodes"),
+    ],
+)
+def test_what_cannot_be_is_refused(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ftco", *words]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""One run of the formal model, message by message."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from xsim_py.errors import ConfigError
+from xsim_py.ftco.model import NEVER, Configuration, Outcome, Plan, plan, run_seed
+from xsim_py.ftco.steps import StepModel
+from xsim_py.mpi.ftco.node import Node, Send
+from xsim_py.report.messageflow import Arrow, MessageFlow
+
+__all__ = ["trace_run"]
+
+_KINDS: Final = ("DATA", "KEEPALIVE", "ACK")
+_REST: Final = 30  # steps shown after the end, in which the last messages are taken
+
+
+def trace_run(
+    configuration: Configuration, *, seed: int = 0, run: int = 0, deaths: Mapping[int, int] | None = None
+) -> tuple[Outcome, MessageFlow]:
+    """Do one run of an ensemble, and note every message.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run.
+    seed, run : int, optional
+        The ensemble's seed, and which of its runs.
+    deaths : mapping of int to int, optional
+        Nodes that die, and in which steps, in place of those that are drawn.
+
+    Returns
+    -------
+    tuple of Outcome and MessageFlow
+        The outcome is that of the run. What is shown goes on for some steps, in which the last messages are taken; and
+        ends where nothing happens any more.
+
+    Raises
+    ------
+    ConfigError
+        When a node that does not exist is to die, or one that may not, or all of them.
+    """
+    drawn = plan(configuration, run_seed(seed, run))
+    if deaths is not None:
+        _check(configuration, deaths)
+        steps = np.full(configuration.nodes, NEVER, np.int64)
+        steps[list(deaths)] = list(deaths.values())
+        drawn = Plan(drawn.seed, steps, drawn.start_step)
+    traced = _Traced(configuration, drawn)
+    return traced.run(), traced.flow()
+
+
+def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
+    nodes = configuration.nodes
+    problems = [f"{node}: there is no node {node} among {nodes:,}" for node in deaths if not 0 <= node < nodes]
+    if 0 in deaths and configuration.rules.traversal == "reference":
+        problems.append("0: node 0 never dies under these rules; --rules paper lets it")
+    if len(deaths) >= nodes:
+        problems.append("one node at least must live")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+class _Traced(StepModel):
+    """The step model, with an ear for everything."""
+
+    def __init__(self, configuration: Configuration, plan: Plan) -> None:
+        self._arrows: list[Arrow] = []
+        self._under_way: defaultdict[tuple[int, int, int], deque[int]] = defaultdict(deque)
+        self._learned: list[tuple[int, int, int]] = []
+        self._result: Outcome | None = None
+        self._end = -1
+        super().__init__(configuration, plan)
+
+    def _make(self, node: int) -> Node:
+        made = super()._make(node)
+        made.__class__ = _listening(type(made), self._learned)
+        return made
+
+    def _send(self, node: int, action: Send, now: int) -> None:
+        super()._send(node, action, now)
+        dest, packet = action
+        arrival = now + (packet.distance if self._is_near(packet.kind) else self.configuration.latency + 1)
+        self._under_way[node, dest, packet.kind].append(len(self._arrows))
+        self._arrows.append(Arrow(_KINDS[packet.kind], node, now, dest, arrival, None))
+
+    def _is_near(self, kind: int) -> bool:
+        return _KINDS[kind] != "DATA" and self._rules.control_latency == "distance"
+
+    def _taken(self, node: int, kind: int, source: int, now: int) -> None:
+        super()._taken(node, kind, source, now)
+        place = self._under_way[source, node, kind].popleft()
+        self._arrows[place] = self._arrows[place]._replace(taken=now)
+
+    def _is_over(self) -> bool:
+        if self._result is None and super()._is_over():
+            self._over = True
+            self._result = super()._outcome()
+            self._end = self._last_step
+        return self._result is not None and self._last_step >= self._end + _REST
+
+    def _outcome(self) -> Outcome:
+        return self._result or super()._outcome()
+
+    def flow(self) -> MessageFlow:
+        """What was heard."""
+        made, shown = self.configuration, self._end if self._end >= 0 else self._last_step
+        busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
+        end = max([shown, *busy])
+        finishes = {number: node.finish_time for number, node in enumerate(self.nodes) if node.finish_time >= 0}
+        tree = f"{made.tree}:{made.shape().radix} tree, {made.roots} root{'s' if made.roots == 'multi' else ''}"
+        return MessageFlow(
+            nodes=made.nodes,
+            title=f"{made.operation.capitalize()}, {made.nodes:,} nodes, {tree}, L = {made.L}, o = {made.o}",
+            arrows=[arrow for arrow in self._arrows if arrow.sent <= end],
+            deaths={node: step for node, step in enumerate(self.plan.dead_step.tolist()) if step <= end},
+            starts={node: step for node, step in enumerate(self.plan.start_step.tolist()) if step},
+            finishes={node: step for node, step in finishes.items() if step <= end},
+            notices=[notice for notice in self._learned if notice[0] <= end],
+            end=end,
+        )
+
+
+def _listening(kind: type[Node], learned: list[tuple[int, int, int]]) -> type[Node]:
+    """A kind of node that notes whose death it is told of, and when."""
+
+    class Listening(kind):  # type: ignore[misc, valid-type]
+        __slots__ = ()
+
+        def died(self, other: int, now: int) -> None:
+            if other not in self.dead:
+                learned.append((now, self.me, other))
+            super().died(other, now)
+
+    return Listening
