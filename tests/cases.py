@@ -21,6 +21,7 @@ APPS = {
     "samplesort": ["--keys", "60"],
     "cg": ["--n", "12"],
     "pi": ["--samples", "5000"],
+    "allreduce_loop": ["--scheme", "ftco", "--integers", "5"],
 }
 APP_RANKS = (1, 2, 4, 5)
 

@@ -1,11 +1,13 @@
 """Phases measured in traces: made by hand, at random, and of real runs."""
 
 import io
+import tempfile
+from contextlib import chdir
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import ROOT
@@ -19,6 +21,14 @@ TREE = {
     "mpi.collectives.allreduce": "nonoverlapping",
     "mpi.collectives.reduce": "binary",
     "mpi.collectives.bcast": "binary_tree",
+    "mpi.detector.timeout": "2s",
+}
+FTCO = {
+    "mpi.collectives": "ftco",
+    "mpi.ftco.tree": "kary",
+    "mpi.ftco.radix": 2,
+    "mpi.ftco.roots": "single",
+    "mpi.ftco.timeout": "2s",
     "mpi.detector.timeout": "2s",
 }
 TIMEOUT_PS = 2 * 10**12
@@ -240,10 +250,34 @@ def test_what_a_restart_costs_stands_in_the_table_of_starts(tmp_path, monkeypatc
     assert sum(phases.times_ps().values()) == phases.total_ps
 
 
-def test_phases_are_the_same_however_the_run_is_sharded():
-    runs = [loop("ulfm", "rank=1 before its 2nd Allreduce", shards=shards) for shards in (1, 2, 3)]
+@pytest.mark.parametrize(("scheme", "overrides"), [("ulfm", TREE), ("ftco", FTCO)])
+def test_phases_are_the_same_however_the_run_is_sharded(scheme: str, overrides: dict[str, object]):
+    failures = ["rank=1 before its 2nd Allreduce", "rank=3 before its 2nd Allreduce"]
+    runs = [loop(scheme, *failures, shards=shards, overrides=overrides) for shards in (1, 2, 3)]
     assert len({of_loop(run) for run in runs}) == 1
     assert len({run.digest for run in runs}) == 1
+
+
+@given(
+    st.sampled_from([("ulfm", TREE), ("ftco", FTCO), ("restart", TREE)]),
+    st.dictionaries(st.integers(0, 15), st.integers(0, 3300), max_size=3),
+)
+@settings(max_examples=25 * settings().max_examples // 100)
+def test_whoever_dies_whenever_the_time_of_a_rank_is_accounted_for(way: tuple[str, dict[str, Any]], deaths_us: Any):
+    scheme, overrides = way
+    failures = [f"rank={rank}@{time_us}us" for rank, time_us in deaths_us.items()]
+    restart = "on-abort,delay=10ms" if scheme == "restart" else None
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        result = loop(scheme, *failures, overrides=overrides, restart=restart)
+    assert (result.ended, result.exit_status) == ("finished", 0)
+    phases = of_loop(result)
+    assert sum(phases.times_ps().values()) == phases.total_ps > 0
+    ends_s = result.tables["ranks"]["end_s"]
+    assert phases.end_ps <= round(ends_s[phases.rank] * 10**12)
+    if scheme == "ftco":
+        assert set(phases.times_ps()) <= {"collective", "detection", "resume", "own work"}
+    if not result.failures:
+        assert set(phases.times_ps()) == {"collective"}
 
 
 def test_a_failure_in_the_middle_of_a_call_comes_after_a_part_of_it():

@@ -293,7 +293,7 @@ class _Story:
         if first is None:
             return None
         if self.starts_ps:
-            return rank, first.start_ps, self._regained(spans)
+            return rank, first.start_ps, max(first.start_ps, self._regained(spans))
         end_ps = max(
             (self._end_of(span) for span, state in self._walk(rank) if state in ("resume", "retry")), default=0
         )
