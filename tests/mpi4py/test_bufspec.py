@@ -1,7 +1,6 @@
 """Buffer arguments are accepted, refused and read as by a real mpi4py."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -160,9 +159,3 @@ def test_reductions_need_equal_types_and_counts():
     for other in (np.zeros(2), np.zeros(3, "i")):
         with pytest.raises(ValueError, match="mismatch"):
             check_same(one, message(other, writable=True))
-
-
-def test_gpu_memory_is_refused_by_its_name():
-    on_gpu = SimpleNamespace(__cuda_array_interface__={})
-    with pytest.raises(NotImplementedError, match="GPU"):
-        packed(on_gpu)

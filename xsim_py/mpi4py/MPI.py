@@ -29,13 +29,14 @@ from xsim_py.mpi4py.memory import (
     buffer,
     memory,
 )
-from xsim_py.mpi4py.missing import FILE_NULL, SESSION_NULL, WIN_NULL, File, Session, Win
+from xsim_py.mpi4py.missing import FILE_NULL, SESSION_NULL, File, Session
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.pickling import Pickle, pickle
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.status import Status
 from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
+from xsim_py.mpi4py.win import WIN_NULL, Win
 
 __pyx_capi__: dict[str, object] = {}  # what the real one offers to compiled code; there is nothing to offer here
 _typedict = _datatype.TYPE_DICT

@@ -34,6 +34,8 @@ __all__ = [
     "message",
     "packed",
     "receiver",
+    "type_of",
+    "usable",
     "vector_message",
     "w_message",
 ]
@@ -246,7 +248,7 @@ def message(spec: Any, *, writable: bool, blocks: int = 0) -> Message:
             raise ValueError(f"message: buffer is None but count is {count}")
     else:
         count = _infer(length - offset, core, blocks)
-    _usable(core)
+    usable(core)
     if memory is None:
         return _absolute(core, count, max(blocks, 1))
     return Message(memory, offset, count, core)
@@ -269,7 +271,7 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
         displacements = [_index(places) * i for i in range(blocks)]
     else:
         displacements = _checked(places, blocks)
-    _usable(core)
+    usable(core)
     _no_negatives(counts)
     offsets = [displacement * core.extent for displacement in displacements]
     return _vector(memory, counts, offsets, [core] * blocks)
@@ -302,7 +304,7 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     cores = [core_of(datatype) for datatype in types]
     for core, count in zip(cores, counts, strict=True):
         if count:
-            _usable(core)
+            usable(core)
     _no_negatives(counts)
     return _vector(memory, counts, offsets, cores)
 
@@ -353,15 +355,16 @@ def _exports(obj: Any) -> bool:
 def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None, Type]:
     """The buffer's bytes (None for absolute addresses) and the type of its elements."""
     if is_bottom(buf):
-        return None, _type_of(datatype)
+        return None, type_of(datatype)
     view = flat_view(buf, writable=writable)
     if datatype is not None:
-        return view, _type_of(datatype)
+        return view, type_of(datatype)
     core = _FAST.get(buf.dtype) if type(buf) is _ndarray else None
     return view, _type_of_format(exported(buf).format) if core is None else core
 
 
-def _type_of(datatype: Any) -> Type:
+def type_of(datatype: Any) -> Type:
+    """What a program means with a `Datatype`, or with the code of one."""
     if isinstance(datatype, Datatype):
         return datatype._impl
     try:
@@ -374,7 +377,7 @@ def _type_of_format(form: str) -> Type:
     order = form[0]
     if order in "<>" and (order == "<") is not (np.little_endian):
         raise BufferError(f"format string {form!r} with non-native byte order")
-    return _type_of(form[1:] if order in "@<>" else form)
+    return type_of(form[1:] if order in "@<>" else form)
 
 
 def _displacement(displacement: int, core: Type, length: int) -> int:
@@ -420,7 +423,8 @@ def _extent(core: Type, wanted: str) -> int:
     return core.extent
 
 
-def _usable(core: Type) -> None:
+def usable(core: Type) -> None:
+    """Refuse a type that no call can take."""
     if core is NULL:
         fail(c.ERR_TYPE, "the datatype is null")
     if not core.committed:

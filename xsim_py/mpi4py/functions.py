@@ -317,7 +317,8 @@ def _addressof(arg: Any) -> int:
         return 0
     if hasattr(arg, "_impl"):
         return id(arg)
-    return int(np.frombuffer(memoryview(exported(arg)).cast("B"), np.uint8).ctypes.data)
+    view = memoryview(exported(arg))
+    return int(np.frombuffer(view.cast("B"), np.uint8).ctypes.data) if view.nbytes else 0
 
 
 def _handleof(arg: Any) -> int:

@@ -13,6 +13,9 @@ from typing import Any, final
 
 import numpy as np
 
+from .cai import cai_view
+from .dlpack import dlpack_view, has_dlpack
+
 __all__ = [
     "BOTTOM",
     "BUFFER_AUTOMATIC",
@@ -133,6 +136,9 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     def release(self) -> None:
         self.__setstate__((1, (0,), _BYTE, False, b""))  # type: ignore[arg-type]
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, slice):
             if item.step not in (None, 1):
@@ -175,14 +181,12 @@ def at_address(address: int, size: int) -> memoryview:
 
 
 def exported(obj: Any) -> memoryview:
-    """The memory that an object exports: buffer protocol first, then DLPack, as mpi4py does.
+    """The memory that an object exports: buffer protocol first, then DLPack and CUDA's, as mpi4py does.
 
     Raises
     ------
     TypeError, BufferError, ValueError
         Whatever the object says, if it exports nothing.
-    NotImplementedError
-        For the memory of a GPU: a virtual rank has none.
     """
     if isinstance(obj, _Address):
         return memoryview(bytearray())
@@ -190,9 +194,9 @@ def exported(obj: Any) -> memoryview:
         return memoryview(obj)
     except (TypeError, BufferError, ValueError):
         if _has_dlpack(obj):
-            return np.asarray(np.from_dlpack(obj)).data
+            return dlpack_view(obj)
         if hasattr(obj, "__cuda_array_interface__"):
-            raise NotImplementedError("__cuda_array_interface__: a virtual rank has no GPU") from None
+            return cai_view(obj)
         raise
 
 
@@ -231,7 +235,7 @@ def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
 
 
 def _has_dlpack(obj: Any) -> bool:
-    return type(obj) is not buffer and hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__")
+    return type(obj) is not buffer and has_dlpack(obj)
 
 
 class _Address:

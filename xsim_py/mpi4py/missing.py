@@ -14,7 +14,7 @@ from xsim_py.errors import InternalError
 from xsim_py.mpi import constants as c
 from xsim_py.mpi4py.handle import Handle, Null
 
-__all__ = ["FILE_NULL", "MISSING", "SESSION_NULL", "WIN_NULL", "File", "Session", "Win", "fill", "stub"]
+__all__ = ["FILE_NULL", "MISSING", "SESSION_NULL", "File", "Session", "fill", "stub"]
 
 MISSING: dict[str, dict[str, str]] = {
     "partitioned communication": {
@@ -80,64 +80,6 @@ MISSING: dict[str, dict[str, str]] = {
         "Group.Create_from_session_pset": "MPI_Group_from_session_pset",
         "Intracomm.Create_from_group": "MPI_Comm_create_from_group",
         "Intercomm.Create_from_groups": "MPI_Intercomm_create_from_groups",
-    },
-    "one-sided communication": {
-        "Win.Create": "MPI_Win_create",
-        "Win.Allocate": "MPI_Win_allocate",
-        "Win.Allocate_shared": "MPI_Win_allocate_shared",
-        "Win.Shared_query": "MPI_Win_shared_query",
-        "Win.Create_dynamic": "MPI_Win_create_dynamic",
-        "Win.Attach": "MPI_Win_attach",
-        "Win.Detach": "MPI_Win_detach",
-        "Win.Free": "MPI_Win_free",
-        "Win.Set_info": "MPI_Win_set_info",
-        "Win.Get_info": "MPI_Win_get_info",
-        "Win.Get_group": "MPI_Win_get_group",
-        "Win.Get_attr": "MPI_Win_get_attr",
-        "Win.Set_attr": "MPI_Win_set_attr",
-        "Win.Delete_attr": "MPI_Win_delete_attr",
-        "Win.Create_keyval": "MPI_Win_create_keyval",
-        "Win.Free_keyval": "MPI_Win_free_keyval",
-        "Win.tomemory": "MPI_Win_get_attr",
-        "Win.Put": "MPI_Put",
-        "Win.Get": "MPI_Get",
-        "Win.Accumulate": "MPI_Accumulate",
-        "Win.Get_accumulate": "MPI_Get_accumulate",
-        "Win.Fetch_and_op": "MPI_Fetch_and_op",
-        "Win.Compare_and_swap": "MPI_Compare_and_swap",
-        "Win.Rput": "MPI_Rput",
-        "Win.Rget": "MPI_Rget",
-        "Win.Raccumulate": "MPI_Raccumulate",
-        "Win.Rget_accumulate": "MPI_Rget_accumulate",
-        "Win.Fence": "MPI_Win_fence",
-        "Win.Start": "MPI_Win_start",
-        "Win.Complete": "MPI_Win_complete",
-        "Win.Post": "MPI_Win_post",
-        "Win.Wait": "MPI_Win_wait",
-        "Win.Test": "MPI_Win_test",
-        "Win.Lock": "MPI_Win_lock",
-        "Win.Unlock": "MPI_Win_unlock",
-        "Win.Lock_all": "MPI_Win_lock_all",
-        "Win.Unlock_all": "MPI_Win_unlock_all",
-        "Win.Flush": "MPI_Win_flush",
-        "Win.Flush_all": "MPI_Win_flush_all",
-        "Win.Flush_local": "MPI_Win_flush_local",
-        "Win.Flush_local_all": "MPI_Win_flush_local_all",
-        "Win.Sync": "MPI_Win_sync",
-        "Win.Create_errhandler": "MPI_Win_create_errhandler",
-        "Win.Get_errhandler": "MPI_Win_get_errhandler",
-        "Win.Set_errhandler": "MPI_Win_set_errhandler",
-        "Win.Call_errhandler": "MPI_Win_call_errhandler",
-        "Win.Get_name": "MPI_Win_get_name",
-        "Win.Set_name": "MPI_Win_set_name",
-        "Win.info": "MPI_Win_get_info",
-        "Win.group": "MPI_Win_get_group",
-        "Win.group_size": "MPI_Win_get_group",
-        "Win.group_rank": "MPI_Win_get_group",
-        "Win.attrs": "MPI_Win_get_attr",
-        "Win.flavor": "MPI_Win_get_attr",
-        "Win.model": "MPI_Win_get_attr",
-        "Win.name": "MPI_Win_get_name",
     },
     "files": {
         "File.Open": "MPI_File_open",
@@ -264,22 +206,6 @@ class Session(Handle):
 
 
 @fill
-class Win(Handle):
-    """Remote memory access context."""
-
-    __slots__ = ()
-
-    _null = Null("WIN_NULL")
-    _error = c.ERR_WIN
-
-    def __new__(cls, win: Win | None = None) -> Self:
-        return cls._copy(win)
-
-    def free(self) -> None:
-        self._forget()
-
-
-@fill
 class File(Handle):
     """File I/O context."""
 
@@ -296,5 +222,4 @@ class File(Handle):
 
 
 SESSION_NULL: Any = Session._constant("SESSION_NULL", Session._null, 0x120)
-WIN_NULL: Any = Win._constant("WIN_NULL", Win._null, 0x110)
 FILE_NULL: Any = File._constant("FILE_NULL", File._null, 0x118)

@@ -37,7 +37,7 @@ Leave: TypeAlias = "Callable[[int, str, Fiber, BaseException | None], object]"
 
 def _owners() -> list[type]:
     """The classes whose methods are MPI calls; what all handles have (their numbers) is none."""
-    owners = {*measured_owners(), missing.Win, missing.File} - {Handle}
+    owners = {*measured_owners(), missing.File} - {Handle}
     return sorted(owners, key=lambda cls: cls.__qualname__)
 
 

@@ -1,0 +1,153 @@
+"""Making and freeing windows (MPI 4.1, 12.2): collective calls, which tell all members what memory there is."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import Note, channel
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.management import gather_everywhere
+
+from .service import Rma, service_of, windows_of
+from .synchronise import barrier
+from .window import Shape, Window, address_of
+
+__all__ = ["attach", "create", "create_shared", "detach", "free", "shared_memory"]
+
+_SIZE_AND_UNIT = struct.Struct("<qq")
+
+
+def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: Any = None) -> Window:
+    """MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
+
+    Parameters
+    ----------
+    memory : memoryview
+        Of bytes, that can be written.
+    unit : int
+        Of displacements in it, in bytes.
+    origin : object
+        What to keep as long as the window.
+    """
+    window = _register(comm, flavor, memory, unit, origin)
+    _tell_all(comm, name, window, len(memory))
+    return window
+
+
+def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: Any) -> Window:
+    """This rank's side of a new window: operations may come before it knows that all are there."""
+    if unit <= 0:
+        comm.fail(c.ERR_DISP, f"the unit of displacements is {unit}")
+    cid = derive_cid(comm.cid, "window", comm.next_child())
+    own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
+    window = Window(service_of(comm.fabric), own, flavor=flavor, memory=memory, unit=unit, origin=origin)
+    windows_of(comm.box)[cid] = window
+    comm.box.background += 1  # its interface may have to answer at any time
+    return window
+
+
+def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) -> None:
+    said = _SIZE_AND_UNIT.pack(size_bytes, window.unit)
+    table = gather_everywhere(channel(comm, Note(name), check=False), said)
+    shapes = window.service.shapes
+    found = shapes.get(window.comm.cid)
+    if found is None:
+        each = [(0, 1) if entry is None else _SIZE_AND_UNIT.unpack(entry) for entry in table]
+        found = shapes[window.comm.cid] = Shape([size for size, _ in each], [unit for _, unit in each])
+    window.shape = found
+
+
+class _Segment:
+    """Memory that the ranks of a node share, one rank's part after the other's."""
+
+    __slots__ = ("__weakref__", "memory")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.memory = np.zeros(max(size_bytes, 1), np.uint8).data.cast("B")
+
+
+def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> Window:
+    """MPI_Win_allocate_shared: all ranks must be on one node."""
+    node_of = comm.fabric.settings.machine.node_of
+    if any(node_of[number] != node_of[comm.ranks[0]] for number in comm.ranks):
+        comm.fail(c.ERR_RMA_SHARED, "the ranks are on several nodes, which share no memory")
+    shard = comm.fabric.shard
+    if not all(shard.local(number) for number in comm.ranks):
+        raise NotImplementedError(
+            "MPI_Win_allocate_shared: the ranks of this node are in several shards of the simulation, which share no "
+            "memory; use fewer shards than there are nodes"
+        )
+    window = _register(comm, c.WIN_FLAVOR_SHARED, memoryview(bytearray()), unit, None)
+    _tell_all(comm, name, window, size_bytes)
+    window.segment = _segment_of(window.service, window)
+    window.memory = _part(window, comm.me)
+    barrier(window, name)
+    return window
+
+
+def _segment_of(service: Rma, window: Window) -> _Segment:
+    found: _Segment | None = service.segments.get(window.comm.cid)
+    if found is None:
+        found = service.segments[window.comm.cid] = _Segment(sum(window.shape.sizes))
+    return found
+
+
+def _part(window: Window, place: int) -> memoryview:
+    first = sum(window.shape.sizes[:place])
+    part: memoryview = window.segment.memory[first : first + window.shape.sizes[place]]
+    return part
+
+
+def shared_memory(window: Window, place: int) -> tuple[memoryview, int]:
+    """MPI_Win_shared_query: the memory of another rank, if this one can touch it, and its unit of displacements."""
+    if window.flavor == c.WIN_FLAVOR_DYNAMIC:
+        fail(c.ERR_RMA_FLAVOR, "Win.Shared_query of a window to which memory is attached")
+    sizes, units = window.shape.sizes, window.shape.units
+    if place == c.PROC_NULL:
+        place = next((other for other, size in enumerate(sizes) if size), 0)
+    elif not 0 <= place < len(sizes):
+        fail(c.ERR_RANK, f"Win.Shared_query: rank {place} is not in 0..{len(sizes) - 1}")
+    if window.flavor == c.WIN_FLAVOR_SHARED:
+        return _part(window, place), units[place]
+    if place == window.comm.me:
+        return window.memory, window.unit
+    return memoryview(bytearray()), 0
+
+
+def attach(window: Window, memory: memoryview) -> None:
+    """MPI_Win_attach."""
+    _dynamic(window, "Win.Attach")
+    address = address_of(memory)
+    for other, attached in window.regions.items():
+        if address < other + len(attached) and other < address + len(memory):
+            fail(c.ERR_RMA_ATTACH, "Win.Attach of memory that is attached already")
+    window.regions[address] = memory
+
+
+def detach(window: Window, memory: memoryview) -> None:
+    """MPI_Win_detach."""
+    _dynamic(window, "Win.Detach")
+    if window.regions.pop(address_of(memory), None) is None:
+        fail(c.ERR_RMA_ATTACH, "Win.Detach of memory that is not attached")
+
+
+def _dynamic(window: Window, call: str) -> None:
+    if window.flavor != c.WIN_FLAVOR_DYNAMIC:
+        fail(c.ERR_RMA_FLAVOR, f"{call} on a window that was made with its memory")
+
+
+def free(window: Window) -> None:
+    """MPI_Win_free: when all ranks have called it and all operations are done."""
+    window.epochs.close()
+    window.settle("Win.Free")
+    barrier(window, "Win.Free")
+    windows_of(window.comm.box).pop(window.comm.cid, None)
+    window.comm.box.background -= 1
+    window.freed = True
+    window.memory = memoryview(bytearray())
+    window.origin = window.segment = None

@@ -1,0 +1,144 @@
+"""Which calls a rank may make on a window now: its access and exposure epochs (MPI 4.1, 12.5).
+
+The rules are those that MPICH and Open MPI agree on. Where they differ, the standard decides; where that leaves it
+open, MPICH. A fence opens an epoch that is only one when an operation is issued in it: until then another kind of epoch
+may begin, as in MPICH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+
+__all__ = ["Epochs"]
+
+_NONE, _FENCED, _FENCE, _STARTED, _LOCKED, _LOCKED_ALL = range(6)
+_NAMES = (
+    "in no epoch",
+    "after Win.Fence",
+    "between two Win.Fence",
+    "after Win.Start",
+    "in an epoch of Win.Lock",
+    "in an epoch of Win.Lock_all",
+)
+
+
+class Epochs:
+    """One rank's epochs on one window.
+
+    Attributes
+    ----------
+    targets : collection of int
+        Whom operations may go to: after Start its group, after Lock those that are locked.
+    exposed_to : collection of int or None
+        The group of Post; None outside of such an epoch.
+    """
+
+    __slots__ = ("_access", "exposed_to", "targets")
+
+    def __init__(self) -> None:
+        self._access = _NONE
+        self.targets: Collection[int] = ()
+        self.exposed_to: Collection[int] | None = None
+
+    def _refuse(self, call: str) -> None:
+        fail(c.ERR_RMA_SYNC, f"{call} {_NAMES[self._access]}")
+
+    def _may_begin(self, call: str) -> None:
+        if self._access not in (_NONE, _FENCED):
+            self._refuse(call)
+
+    @property
+    def all_locked(self) -> bool:
+        """Whether this is an epoch of Lock_all."""
+        return self._access == _LOCKED_ALL
+
+    def operate(self, target: int, call: str) -> None:
+        """An operation on the memory of `target`."""
+        if self._access == _FENCED:
+            self._access = _FENCE
+        elif self._access == _NONE:
+            self._refuse(call)
+        elif self._access in (_STARTED, _LOCKED) and target not in self.targets:
+            fail(c.ERR_RMA_SYNC, f"{call} on rank {target}, which this epoch is not about")
+
+    def fence(self, last: bool) -> None:
+        """Win.Fence; `last` says that no epoch begins with it."""
+        if self._access > _FENCE or self.exposed_to is not None:
+            self._refuse("Win.Fence")
+        self._access = _NONE if last else _FENCED
+
+    def start(self, targets: Collection[int]) -> None:
+        """Win.Start."""
+        self._may_begin("Win.Start")
+        self._access = _STARTED
+        self.targets = targets
+
+    def complete(self) -> Collection[int]:
+        """Win.Complete; returns the group of Start."""
+        if self._access != _STARTED:
+            self._refuse("Win.Complete")
+        self._access = _NONE
+        targets, self.targets = self.targets, ()
+        return targets
+
+    def post(self, origins: Collection[int]) -> None:
+        """Win.Post."""
+        if self.exposed_to is not None:
+            fail(c.ERR_RMA_SYNC, "Win.Post while the memory is exposed by Win.Post")
+        if self._access == _FENCE:
+            self._refuse("Win.Post")
+        self.exposed_to = origins
+
+    def wait(self, call: str) -> Collection[int]:
+        """Win.Wait or Win.Test; returns the group of Post, whose epoch goes on until `unexpose`."""
+        if self.exposed_to is None:
+            fail(c.ERR_RMA_SYNC, f"{call} without Win.Post")
+        return self.exposed_to
+
+    def unexpose(self) -> None:
+        """The epoch that Post began is over."""
+        self.exposed_to = None
+
+    def lock(self, target: int) -> None:
+        """Win.Lock."""
+        if self._access == _LOCKED:
+            if target in self.targets:
+                fail(c.ERR_RMA_SYNC, f"Win.Lock of rank {target}, which this rank has locked already")
+            self.targets = {*self.targets, target}
+            return
+        self._may_begin("Win.Lock")
+        self._access = _LOCKED
+        self.targets = {target}
+
+    def unlock(self, target: int) -> None:
+        """Win.Unlock."""
+        if self._access != _LOCKED or target not in self.targets:
+            self._refuse(f"Win.Unlock of rank {target}")
+        self.targets = {other for other in self.targets if other != target}
+        if not self.targets:
+            self._access = _NONE
+
+    def lock_all(self) -> None:
+        """Win.Lock_all."""
+        self._may_begin("Win.Lock_all")
+        self._access = _LOCKED_ALL
+
+    def unlock_all(self) -> None:
+        """Win.Unlock_all."""
+        if self._access != _LOCKED_ALL:
+            self._refuse("Win.Unlock_all")
+        self._access = _NONE
+
+    def passive(self, call: str) -> None:
+        """A call that belongs into an epoch of Lock or Lock_all."""
+        if self._access not in (_LOCKED, _LOCKED_ALL):
+            self._refuse(call)
+
+    def close(self) -> None:
+        """Win.Free."""
+        self._may_begin("Win.Free")
+        if self.exposed_to is not None:
+            fail(c.ERR_RMA_SYNC, "Win.Free while the memory is exposed by Win.Post")

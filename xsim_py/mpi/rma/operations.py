@@ -1,0 +1,197 @@
+"""Operations on the memory of other ranks (MPI 4.1, 12.3), as the running fiber begins them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.handles import number_of
+from xsim_py.mpi.message import Operation
+from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.process import current
+
+from .packets import (
+    ACCUMULATE,
+    FETCH,
+    GET,
+    PUT,
+    SWAP,
+    Packet,
+    Place,
+    basic_type,
+    check_operation,
+    place_of,
+)
+from .waiting import Departure
+from .window import Transfer, Window
+
+__all__ = ["accumulate", "compare_and_swap", "fetch", "get", "issue", "put", "when_here", "when_left"]
+
+_SWAPPED = ("integer", "fortran integer", "logical", "byte")
+
+
+def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
+    """Send a packet from the running fiber, which pays the overhead; returns when its last byte has left.
+
+    A small one is copied, so that its buffer is free at once: 0 is returned for it.
+    """
+    fiber = current.fiber
+    assert fiber is not None
+    rank = fiber.rank
+    to = window.comm.ranks[target]
+    fabric = window.comm.fabric
+    if fabric.troubled:
+        fabric.detector.admit(window.comm, to)
+    link = fabric.link(rank.number, to)
+    times = link.cache.get(size_bytes) or link.times(size_bytes)
+    fiber.clock_ps += times[0]
+    fiber.sync()  # the interface goes to who wants it first, an answer of this rank's memory perhaps
+    left_ps = window.service.inject(rank, to, packet, size_bytes)
+    return 0 if times[5] else left_ps
+
+
+def _target(window: Window, target: int, datatype: Type, displacement: int, count: int, call: str) -> Place:
+    """Check what an operation says of its target; the place that it means."""
+    if not 0 <= target < len(window.comm.ranks):
+        fail(c.ERR_RANK, f"{call}: rank {target} is not in 0..{len(window.comm.ranks) - 1}")
+    if count < 0:
+        fail(c.ERR_COUNT, f"{call}: {count} elements")
+    if displacement < 0 and window.flavor != c.WIN_FLAVOR_DYNAMIC:
+        fail(c.ERR_DISP, f"{call}: displacement {displacement}")
+    window.epochs.operate(target, call)
+    place = place_of(datatype, displacement, count)
+    if window.flavor != c.WIN_FLAVOR_DYNAMIC and place.low != place.high:
+        size = window.shape.sizes[target]
+        origin = displacement * window.shape.units[target]
+        if origin + place.low < 0 or origin + place.high > size:
+            first, last = origin + place.low, origin + place.high
+            fail(c.ERR_RMA_RANGE, f"{call}: bytes {first} to {last} of a window of {size} bytes at rank {target}")
+    return place
+
+
+def _start(
+    window: Window, kind: int, target: int, place: Place, data: bytes, size_bytes: int,
+    operation: str = "", basic: int = 0, transfer: Transfer | None = None,
+) -> int:  # fmt: skip
+    """Let an operation go; returns when its data have left, 0 where the buffer is free at once."""
+    mode = 0
+    if window.epochs.all_locked and target not in window.acquired and target not in window.unchecked:
+        window.acquired.add(target)  # the first operation of the epoch asks for the lock
+        mode = c.LOCK_SHARED
+    if window.comm.fabric.troubled:
+        window.comm.fabric.detector.admit(window.comm, window.comm.ranks[target])
+    window.issued(target, transfer)
+    ticket = window.ticket if transfer is not None else 0
+    packet = Packet(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)
+    left_ps = issue(window, target, packet, size_bytes)
+    if left_ps:
+        window.left_ps[target] = left_ps
+    return left_ps
+
+
+def _fits(size_bytes: int, room_bytes: int, call: str) -> None:
+    if size_bytes > room_bytes:
+        fail(c.ERR_TRUNCATE, f"{call}: {size_bytes} bytes for a buffer of {room_bytes}")
+
+
+def put(window: Window, data: bytes, target: int, where: tuple[Type, int, int], call: str) -> int:
+    """MPI_Put; returns when the data have left, 0 where the buffer is free at once.
+
+    Parameters
+    ----------
+    where : (Type, int, int)
+        Type of the elements at the target, displacement and count.
+    """
+    place = _target(window, target, *where, call)
+    _fits(len(data), place.total_bytes, call)
+    return _start(window, PUT, target, place, data, len(data))
+
+
+def get(
+    window: Window, unpack: Callable[[bytes], object], room_bytes: int, target: int,
+    where: tuple[Type, int, int], call: str,
+) -> Transfer:  # fmt: skip
+    """MPI_Get."""
+    place = _target(window, target, *where, call)
+    _fits(place.total_bytes, room_bytes, call)
+    transfer = Transfer(target, unpack)
+    _start(window, GET, target, place, b"", 0, transfer=transfer)
+    return transfer
+
+
+def accumulate(
+    window: Window, data: bytes, target: int, where: tuple[Type, int, int], operation: Reduction, call: str
+) -> int:
+    """MPI_Accumulate; returns as `put`."""
+    if operation.name == "NO_OP":
+        fail(c.ERR_OP, f"{call}: NO_OP is for operations that return something")
+    basic = _combining(operation, where, call)
+    place = _target(window, target, *where, call)
+    _same_size(len(data), place.total_bytes, call)
+    return _start(window, ACCUMULATE, target, place, data, len(data), operation.name, basic)
+
+
+def fetch(
+    window: Window, data: bytes, unpack: Callable[[bytes], object], room_bytes: int, target: int,
+    where: tuple[Type, int, int], operation: Reduction, call: str,
+) -> Transfer:  # fmt: skip
+    """MPI_Get_accumulate and MPI_Fetch_and_op."""
+    basic = _combining(operation, where, call)
+    place = _target(window, target, *where, call)
+    _fits(place.total_bytes, room_bytes, call)
+    if operation.name == "NO_OP":
+        data = b""
+    else:
+        _same_size(len(data), place.total_bytes, call)
+    transfer = Transfer(target, unpack)
+    _start(window, FETCH, target, place, data, len(data), operation.name, basic, transfer)
+    return transfer
+
+
+def compare_and_swap(
+    window: Window, data: bytes, compare: bytes, unpack: Callable[[bytes], object], target: int,
+    where: tuple[Type, int, int], call: str,
+) -> Transfer:  # fmt: skip
+    """MPI_Compare_and_swap."""
+    if not where[0].is_predefined or where[0].kind not in _SWAPPED:
+        fail(c.ERR_TYPE, f"{call} takes integers, logicals and bytes, not {where[0].name or 'a derived datatype'}")
+    place = _target(window, target, *where, call)
+    transfer = Transfer(target, unpack)
+    _start(window, SWAP, target, place, compare + data, len(compare) + len(data), transfer=transfer)
+    return transfer
+
+
+def _combining(operation: Reduction, where: tuple[Type, int, int], call: str) -> int:
+    """The handle of the predefined type that elements are made of, which the operation must take if there are any."""
+    if operation.function is not None or not operation.name:
+        fail(c.ERR_OP, f"{call} takes predefined operations only")
+    basic = basic_type(where[0])
+    if where[2]:
+        check_operation(operation.name, basic)
+    return 0 if basic is None else number_of(basic)
+
+
+def _same_size(size_bytes: int, room_bytes: int, call: str) -> None:
+    if size_bytes != room_bytes:
+        fail(c.ERR_TRUNCATE, f"{call}: {size_bytes} bytes at the origin, {room_bytes} at the target")
+
+
+# ------------------------------------------------------------------------------------------------- what requests name
+
+
+def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
+    """What completes when the data of an operation have left; None where they have."""
+    if not left_ps:
+        return None
+    operation = Departure(name, left_ps)
+    rank = window.comm.box.rank
+    rank.key += 1
+    window.comm.fabric.kernel.post(left_ps, rank.key, Operation.complete, operation)
+    return operation
+
+
+def when_here(window: Window, transfer: Transfer, name: str) -> Operation:
+    """What completes when an operation has returned something."""
+    return window.until(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))

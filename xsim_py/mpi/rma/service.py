@@ -1,0 +1,96 @@
+"""Carries the packets of windows: the part of the MPI library that acts where they arrive.
+
+Times are those of remote direct memory access. The origin's processor pays the send overhead of a packet; its interface
+sends the data, whatever their size, for the target's memory is known to be there: no rendezvous. At the target the
+interface does the operation when the packet is there, atomically, and answers: data are a message of their own, an
+acknowledgement takes the latency and nothing else. No processor of the target is needed, as with a progress thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+from zlib import crc32
+
+from xsim_py.mpi.message import NOTICE, Message
+from xsim_py.mpi.p2p import Fabric
+
+from .packets import Packet
+from .window import Shape, Window
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.state import Mailbox
+    from xsim_py.process.rank import Rank
+
+__all__ = ["Rma", "service_of", "windows_of"]
+
+_RMA = 5
+"""The tag of a notice: a packet of a window."""
+
+_LOG_FULL = 3 << 16
+
+
+def windows_of(box: Mailbox) -> dict[int, Window]:
+    """The windows of a rank, by number."""
+    windows: dict[int, Window] = box.own("windows", dict)
+    return windows
+
+
+class Rma:
+    """Takes in the packets of windows for the ranks of one shard.
+
+    Attributes
+    ----------
+    shapes, segments : mapping
+        What the ranks of a window have in common here, by its number.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.shapes: WeakValueDictionary[int, Shape] = WeakValueDictionary()
+        self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        fabric.notices[_RMA] = self
+        fabric.shard.handlers["rma"] = self._answered
+
+    def __call__(self, rank: Rank, message: Message) -> None:
+        """A packet has arrived."""
+        packet: Packet = message.note
+        window = windows_of(rank.mpi).get(packet.window)
+        self.fabric.digest += hash((message.arrival_ps, rank.number, packet.kind, crc32(packet.data)))
+        if window is not None:
+            window.take(packet)
+
+    def inject(self, rank: Rank, to: int, packet: Packet, size_bytes: int) -> int:
+        """Give a packet to the interface of a rank now; returns when its last byte has left."""
+        fabric = self.fabric
+        _, wire_ps, busy_ps, latency_ps, _, _ = fabric.link(rank.number, to).times(size_bytes)
+        start_ps: int = max(fabric.kernel.now_ps, rank.nic_free_ps)
+        rank.nic_free_ps = start_ps + busy_ps
+        log = fabric.tally.log
+        log += (rank.number, to, size_bytes)
+        if len(log) >= _LOG_FULL:
+            fabric.tally.add_up()
+        message = Message(0, rank.number, _RMA, b"", size_bytes, NOTICE, 0, 0, to, rank.number, 0, 0, packet)
+        fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
+        return int(start_ps + wire_ps)
+
+    def answer(self, window: Window, source: int, what: int, ticket: int = 0, code: int = 0, detail: str = "") -> None:
+        """Answer without data: it takes the latency."""
+        rank = window.comm.box.rank
+        to = window.comm.ranks[source]
+        when_ps = self.fabric.kernel.now_ps + self.fabric.link(rank.number, to).times(0)[3]
+        rank.key += 1
+        entry = (to, window.comm.cid, what, window.comm.me, ticket, (code, detail))
+        self.fabric.shard.post_to(to, when_ps, rank.key, "rma", entry)
+
+    def _answered(self, entry: tuple[int, int, int, int, int, tuple[int, str]]) -> None:
+        number, cid, what, target, ticket, error = entry
+        window = windows_of(self.fabric.shard.rank(number).mpi).get(cid)
+        if window is not None:
+            window.answered(what, target, ticket, error)
+
+
+def service_of(fabric: Fabric) -> Rma:
+    """The shard's; made when the first of its ranks makes a window."""
+    found = fabric.notices.get(_RMA)
+    return found if isinstance(found, Rma) else Rma(fabric)

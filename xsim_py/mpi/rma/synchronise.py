@@ -1,0 +1,251 @@
+"""The synchronisation calls of windows (MPI 4.1, 12.5), as the running fiber makes them.
+
+Times on a network where a packet takes o (send overhead) and L (latency), with nothing else in the way:
+
+* fence: the last acknowledgement of this rank's own operations, and then a barrier;
+* lock: o + 2 L, or longer if others have it; unlock: o, and the last acknowledgement;
+* lock_all: the lock of this rank's own memory, for its program may touch that; all others are asked for with the first
+  operation on them, which waits at the target: a window of a million ranks is not asked a million times;
+* flush: the last acknowledgement: 2 L after the data have left;
+* post: o for each origin; start: L after the last post; complete: o for each target, once the origin's own buffers are
+  free; wait: L after the last complete, which nothing overtakes that was issued before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import channel, note, pick, timed
+from xsim_py.mpi.errors import fail
+from xsim_py.process import current
+
+from .operations import issue
+from .packets import COMPLETED, LOCK, POSTED, UNLOCK, Packet
+from .window import Window
+
+__all__ = [
+    "complete",
+    "fence",
+    "flush",
+    "flush_local",
+    "lock",
+    "lock_all",
+    "post",
+    "start",
+    "sync",
+    "test",
+    "unlock",
+    "unlock_all",
+    "wait",
+]
+
+_FENCE = c.MODE_NOSTORE | c.MODE_NOPUT | c.MODE_NOPRECEDE | c.MODE_NOSUCCEED
+_POST = c.MODE_NOCHECK | c.MODE_NOSTORE | c.MODE_NOPUT
+
+
+def _assert(assertion: int, allowed: int, call: str) -> None:
+    if assertion & ~allowed:
+        fail(c.ERR_ASSERT, f"{call} does not take the assertion {assertion}")
+
+
+def _send(window: Window, target: int, kind: int, mode: int = 0) -> None:
+    issue(window, target, Packet(kind, window.comm.cid, window.comm.me, mode=mode), 0)
+
+
+def barrier(window: Window, name: str) -> None:
+    """Wait until all ranks of the window are here."""
+    comm = window.comm
+    ch = channel(comm, note(name))
+    timed(comm, name, 0, lambda: pick(comm, "barrier")(ch))
+
+
+def fence(window: Window, assertion: int) -> None:
+    """MPI_Win_fence."""
+    _assert(assertion, _FENCE, "Win.Fence")
+    window.epochs.fence(bool(assertion & c.MODE_NOSUCCEED))
+    window.settle("Win.Fence")
+    barrier(window, "Win.Fence")
+
+
+# ----------------------------------------------------------------------------- general active target synchronisation
+
+
+def places_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...]:
+    """The ranks in the window of a group's members."""
+    places = tuple(window.comm.context.place(number) for number in ranks)
+    if -1 in places:
+        fail(c.ERR_GROUP, f"{call}: the group is not a subset of the window's")
+    return places
+
+
+def post(window: Window, ranks: Sequence[int], assertion: int) -> None:
+    """MPI_Win_post."""
+    _assert(assertion, _POST, "Win.Post")
+    origins = places_of(window, ranks, "Win.Post")
+    window.epochs.post(origins)
+    if not assertion & c.MODE_NOCHECK:
+        for origin in origins:
+            _send(window, origin, POSTED)
+
+
+def start(window: Window, ranks: Sequence[int], assertion: int) -> None:
+    """MPI_Win_start: it waits for the calls of Post, as MPICH and Open MPI do."""
+    _assert(assertion, c.MODE_NOCHECK, "Win.Start")
+    targets = places_of(window, ranks, "Win.Start")
+    window.epochs.start(targets)
+    if assertion & c.MODE_NOCHECK:
+        return
+    posts = window.posts
+    window.wait_for(
+        "Win.Start",
+        "Win.Post of",
+        lambda: all(posts[place] for place in targets),
+        lambda: [place for place in targets if not posts[place]],
+    )
+    posts.subtract(targets)
+
+
+def complete(window: Window) -> None:
+    """MPI_Win_complete."""
+    targets = window.epochs.complete()
+    window.settle_locally("Win.Complete", targets)
+    for target in targets:
+        _send(window, target, COMPLETED)
+
+
+def wait(window: Window) -> None:
+    """MPI_Win_wait."""
+    origins = window.epochs.wait("Win.Wait")
+    done = window.completions
+    window.wait_for(
+        "Win.Wait",
+        "Win.Complete of",
+        lambda: _all_complete(window, origins),
+        lambda: [place for place in origins if not done[place]],
+    )
+    _unexpose(window, origins)
+
+
+def test(window: Window) -> bool:
+    """MPI_Win_test."""
+    origins = window.epochs.wait("Win.Test")
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    if _all_complete(window, origins):
+        _unexpose(window, origins)
+        return True
+    fiber.clock_ps += window.comm.fabric.settings.poll_ps
+    return False
+
+
+def _all_complete(window: Window, origins: Collection[int]) -> bool:
+    return all(window.completions[place] for place in origins)
+
+
+def _unexpose(window: Window, origins: Collection[int]) -> None:
+    window.completions.subtract(origins)
+    window.epochs.unexpose()
+
+
+# --------------------------------------------------------------------------------------- passive target synchronisation
+
+
+def _check_rank(window: Window, target: int, call: str) -> None:
+    if not 0 <= target < len(window.comm.ranks):
+        fail(c.ERR_RANK, f"{call}: rank {target} is not in 0..{len(window.comm.ranks) - 1}")
+
+
+def _acquire(window: Window, targets: Sequence[int], mode: int, call: str) -> None:
+    for target in targets:
+        _send(window, target, LOCK, mode)
+    granted = window.granted
+    window.wait_for(
+        call,
+        "the lock of",
+        lambda: granted.issuperset(targets),
+        lambda: [place for place in targets if place not in granted],
+    )
+
+
+def lock(window: Window, target: int, mode: int, assertion: int) -> None:
+    """MPI_Win_lock."""
+    if mode not in (c.LOCK_SHARED, c.LOCK_EXCLUSIVE):
+        fail(c.ERR_LOCKTYPE, f"Win.Lock: {mode} is neither LOCK_SHARED nor LOCK_EXCLUSIVE")
+    _assert(assertion, c.MODE_NOCHECK, "Win.Lock")
+    if target == c.PROC_NULL:
+        return
+    _check_rank(window, target, "Win.Lock")
+    window.epochs.lock(target)
+    if assertion & c.MODE_NOCHECK:
+        window.unchecked.add(target)
+    else:
+        _acquire(window, (target,), mode, "Win.Lock")
+
+
+def unlock(window: Window, target: int) -> None:
+    """MPI_Win_unlock: the release follows the operations, so others need not wait for their acknowledgements."""
+    if target == c.PROC_NULL:
+        return
+    _check_rank(window, target, "Win.Unlock")
+    window.epochs.unlock(target)
+    if target in window.unchecked:
+        window.unchecked.remove(target)
+    else:
+        window.granted.discard(target)
+        _send(window, target, UNLOCK)
+    window.settle("Win.Unlock", (target,))
+
+
+def lock_all(window: Window, assertion: int) -> None:
+    """MPI_Win_lock_all."""
+    _assert(assertion, c.MODE_NOCHECK, "Win.Lock_all")
+    window.epochs.lock_all()
+    everybody = range(len(window.comm.ranks))
+    if assertion & c.MODE_NOCHECK:
+        window.unchecked.update(everybody)
+        return
+    touched = everybody if window.flavor == c.WIN_FLAVOR_SHARED else (window.comm.me,)
+    window.acquired.update(touched)
+    _acquire(window, touched, c.LOCK_SHARED, "Win.Lock_all")
+
+
+def unlock_all(window: Window) -> None:
+    """MPI_Win_unlock_all."""
+    window.epochs.unlock_all()
+    for target in sorted(window.acquired):
+        _send(window, target, UNLOCK)
+    window.acquired.clear()
+    window.granted.clear()
+    window.unchecked.clear()
+    window.settle("Win.Unlock_all")
+
+
+def flush(window: Window, target: int | None, call: str) -> None:
+    """MPI_Win_flush and, without a target, MPI_Win_flush_all."""
+    if target == c.PROC_NULL:
+        return
+    if target is not None:
+        _check_rank(window, target, call)
+    window.epochs.passive(call)
+    window.settle(call, None if target is None else (target,))
+
+
+def flush_local(window: Window, target: int | None, call: str) -> None:
+    """MPI_Win_flush_local and, without a target, MPI_Win_flush_local_all."""
+    if target == c.PROC_NULL:
+        return
+    if target is not None:
+        _check_rank(window, target, call)
+    window.epochs.passive(call)
+    window.settle_locally(call, None if target is None else (target,))
+
+
+def sync(window: Window) -> None:
+    """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs."""
+    window.epochs.passive("Win.Sync")
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.clock_ps += window.comm.fabric.settings.poll_ps
+    fiber.sync()

@@ -1,0 +1,359 @@
+"""One rank's side of a window: its memory, what others do to it, and what it has in progress itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.p2p import wait
+from xsim_py.process import current
+
+from .epochs import Epochs
+from .locks import LockQueue
+from .packets import (
+    ACCUMULATE,
+    COMPLETED,
+    DATA,
+    FETCH,
+    GET,
+    LOCK,
+    POSTED,
+    PUT,
+    SWAP,
+    UNLOCK,
+    Packet,
+    Place,
+    combine,
+)
+from .waiting import Until
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+
+    from .service import Rma
+
+__all__ = ["DONE", "GRANTED", "Shape", "Transfer", "Window", "address_of"]
+
+GRANTED, DONE = range(2)
+"""What a target answers without data: a lock, or that an operation has been done."""
+
+
+def address_of(memory: memoryview) -> int:
+    """Where memory is in this process; 0 for none at all."""
+    return int(np.frombuffer(memory, np.uint8).ctypes.data) if len(memory) else 0
+
+
+class Shape:
+    """How much memory each rank shows, in bytes, and its unit of displacements; one object for all ranks of a shard."""
+
+    __slots__ = ("__weakref__", "sizes", "units")
+
+    def __init__(self, sizes: list[int], units: list[int]) -> None:
+        self.sizes = sizes
+        self.units = units
+
+
+class Transfer:
+    """An operation that returns something.
+
+    Attributes
+    ----------
+    target : int
+        The rank in the window that it works at.
+    unpack : callable
+        Takes the packed elements when they are here.
+    done : bool
+        Whether they are, or never will be.
+    """
+
+    __slots__ = ("done", "target", "unpack")
+
+    def __init__(self, target: int, unpack: Callable[[bytes], object]) -> None:
+        self.target = target
+        self.unpack = unpack
+        self.done = False
+
+
+class Window:
+    """One rank's view of a window.
+
+    Attributes
+    ----------
+    comm : Communicator
+        Its own: the members, the collectives of its synchronisation, and what a program sets (attributes, info, error
+        handler).
+    flavor : int
+        How it was made.
+    memory : memoryview
+        Of bytes: what this rank shows.
+    unit : int
+        The unit of displacements in it, in bytes.
+    shape : Shape
+        The same of all ranks.
+    regions : dict of int to memoryview
+        What is attached, by address.
+    epochs : Epochs
+        Which calls may be made.
+    locks, held : LockQueue, dict
+        Of this rank's memory; and the packets of those who do not have the lock yet.
+    outstanding, arriving : Counter
+        Operations that have not been done yet, by target; and those of them that return something.
+    left_ps : dict of int to int
+        When the last large data for a target leave.
+    granted, unchecked, acquired : set of int
+        Whose locks this rank has; whom it said no lock is needed of; whose it has asked for in an epoch of Lock_all.
+    posts, completions : Counter
+        Calls of Post and Complete that this rank has heard of and not used yet, by rank.
+    """
+
+    __slots__ = (
+        "acquired",
+        "arriving",
+        "comm",
+        "completions",
+        "epochs",
+        "flavor",
+        "freed",
+        "granted",
+        "held",
+        "left_ps",
+        "locks",
+        "memory",
+        "name",
+        "origin",
+        "outstanding",
+        "posts",
+        "problems",
+        "regions",
+        "segment",
+        "service",
+        "shape",
+        "ticket",
+        "transfers",
+        "unchecked",
+        "unit",
+        "waiting",
+    )
+
+    def __init__(
+        self, service: Rma, comm: Communicator, *, flavor: int, memory: memoryview, unit: int, origin: Any
+    ) -> None:
+        self.service = service
+        self.comm = comm
+        self.flavor = flavor
+        self.memory = memory
+        self.unit = unit
+        self.origin = origin  # the program's object, so that its memory stays
+        self.segment: Any = None
+        self.shape: Shape
+        self.name = ""
+        self.freed = False
+        self.regions: dict[int, memoryview] = {}
+        self.epochs = Epochs()
+        self.locks = LockQueue()
+        self.held: dict[int, list[Packet]] = {}
+        self.outstanding: Counter[int] = Counter()
+        self.arriving: Counter[int] = Counter()
+        self.transfers: dict[int, Transfer] = {}
+        self.ticket = 0
+        self.left_ps: dict[int, int] = {}
+        self.granted: set[int] = set()
+        self.unchecked: set[int] = set()
+        self.acquired: set[int] = set()
+        self.posts: Counter[int] = Counter()
+        self.completions: Counter[int] = Counter()
+        self.problems: list[errors.Exception] = []
+        self.waiting: list[Until] = []
+        ranks = len(comm.ranks)
+        comm.name = f"a window of {ranks} rank{'s' * (ranks > 1)}"
+
+    @property
+    def clock_ps(self) -> int:
+        """The running fiber's time."""
+        fiber = current.fiber
+        assert fiber is not None
+        return fiber.clock_ps
+
+    # ----------------------------------------------------------------------------- what others do to this rank's memory
+
+    def take(self, packet: Packet) -> None:
+        """A packet of another rank is here: do what it says, or keep it until its sender has the lock."""
+        if packet.source in self.held:
+            self.held[packet.source].append(packet)
+        elif packet.mode and not self.locks.request(packet.source, packet.mode):
+            self.held[packet.source] = [packet]
+        else:
+            self._perform(packet)
+
+    def _perform(self, packet: Packet) -> None:
+        kind, source = packet.kind, packet.source
+        if kind == DATA:
+            self._arrived(packet)
+        elif kind == LOCK:
+            self.service.answer(self, source, GRANTED)
+        elif kind == UNLOCK:
+            for other in self.locks.release(source):
+                first, *others = self.held.pop(other)
+                self._perform(first)
+                for waiting in others:
+                    self.take(waiting)
+        elif kind == POSTED:
+            self.posts[source] += 1
+            self.changed()
+        elif kind == COMPLETED:
+            self.completions[source] += 1
+            self.changed()
+        else:
+            self._operate(packet)
+
+    def _operate(self, packet: Packet) -> None:
+        place = packet.place
+        assert place is not None
+        found = self._locate(place)
+        if found is None:
+            detail = f"bytes {place.displacement + place.low} to {place.displacement + place.high} are not attached"
+            self.service.answer(self, packet.source, DONE, packet.ticket, c.ERR_RMA_RANGE, detail)
+            return
+        memory, offset = found
+        if packet.kind == PUT:
+            place.write(memory, offset, packet.data)
+            self.service.answer(self, packet.source, DONE)
+            return
+        old = place.read(memory, offset)
+        if packet.kind == ACCUMULATE or (packet.kind == FETCH and packet.operation != "NO_OP"):
+            place.write(memory, offset, combine(packet, old))
+        elif packet.kind == SWAP and packet.data[: len(old)] == old:
+            place.write(memory, offset, packet.data[len(old) :])
+        if packet.kind in (GET, FETCH, SWAP):
+            data = Packet(DATA, packet.window, self.comm.me, packet.ticket, data=old)
+            self.service.inject(self.comm.box.rank, self.comm.ranks[packet.source], data, len(old))
+        else:
+            self.service.answer(self, packet.source, DONE)
+
+    def _locate(self, place: Place) -> tuple[memoryview, int] | None:
+        """The memory that elements are in, and where the first one's origin is in it; None where there is none."""
+        if self.flavor != c.WIN_FLAVOR_DYNAMIC:
+            return self.memory, place.displacement * self.unit
+        for address, memory in self.regions.items():
+            offset = place.displacement - address
+            if offset + place.low >= 0 and offset + place.high <= len(memory):
+                return memory, offset
+        return (self.memory, 0) if place.low == place.high else None
+
+    # ---------------------------------------------------------------------------- what this rank has in progress itself
+
+    def issued(self, target: int, transfer: Transfer | None) -> None:
+        """An operation begins; one that returns something gets its ticket."""
+        self.outstanding[target] += 1
+        if transfer is not None:
+            self.ticket += 1
+            self.transfers[self.ticket] = transfer
+            self.arriving[target] += 1
+
+    def _arrived(self, packet: Packet) -> None:
+        transfer = self.transfers.pop(packet.ticket, None)
+        if transfer is not None:  # or its target has failed meanwhile
+            transfer.unpack(packet.data)
+            self._over(packet.source, transfer)
+
+    def answered(self, what: int, target: int, ticket: int, error: tuple[int, str]) -> None:
+        """A target has granted its lock, or has done an operation."""
+        if what == GRANTED:
+            self.granted.add(target)
+            self.changed()
+            return
+        transfer = self.transfers.pop(ticket, None)
+        if error[0]:
+            self.problems.append(errors.error(*error))
+        self._over(target, transfer)
+
+    def _over(self, target: int, transfer: Transfer | None) -> None:
+        if transfer is not None:
+            transfer.done = True
+            _count_down(self.arriving, target)
+        _count_down(self.outstanding, target)
+        self.changed()
+
+    def changed(self) -> None:
+        """Let those go on who have waited for what is true now. In an event handler."""
+        now_ps = self.comm.fabric.kernel.now_ps
+        for until in [until for until in self.waiting if not until.done and until.ready()]:
+            self.waiting.remove(until)
+            self.comm.box.sends.pop(until.ticket, None)
+            until.time_ps = now_ps
+            until.complete()
+
+    def until(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> Until:
+        """Begin to wait for something that is not true yet."""
+        fabric = self.comm.fabric
+        if fabric.troubled:
+            for place in sorted(whom()):
+                fabric.detector.admit(self.comm, self.comm.ranks[place])
+        until = Until(self, name, what, ready, whom)
+        self.waiting.append(until)
+        self.comm.box.register(until)
+        if fabric.troubled:
+            fabric.detector.watch(until)
+        return until
+
+    def wait_for(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> None:
+        """Let the running fiber wait until something is true, and raise what targets have refused."""
+        if not ready():
+            try:
+                wait(self.until(name, what, ready, whom))
+            finally:
+                self._forget_the_dead()
+        self.raise_problem()
+
+    def raise_problem(self) -> None:
+        """Raise the first error that a target has reported."""
+        if self.problems:
+            problem, self.problems = self.problems[0], []
+            raise problem
+
+    def _forget_the_dead(self) -> None:
+        """Do not wait again for ranks that are known to have failed."""
+        self.waiting = [until for until in self.waiting if not until.done]
+        state = self.comm.box.recovery
+        if state is None:
+            return
+        for place in self.comm.context.places(state.known):
+            self.outstanding.pop(place, None)
+            self.arriving.pop(place, None)
+            self.transfers = {key: other for key, other in self.transfers.items() if other.target != place}
+
+    def settle(self, name: str, targets: Iterable[int] | None = None) -> None:
+        """Wait until all operations at `targets` have been done; None: at all."""
+        self._until_none(name, self.outstanding, targets)
+
+    def settle_locally(self, name: str, targets: Iterable[int] | None = None) -> None:
+        """Wait until the buffers of operations at `targets` may be used again."""
+        self._until_none(name, self.arriving, targets)
+        wanted = self.left_ps if targets is None else [place for place in targets if place in self.left_ps]
+        fiber = current.fiber
+        assert fiber is not None
+        fiber.clock_ps = max([fiber.clock_ps, *(self.left_ps[place] for place in wanted)])
+
+    def _until_none(self, name: str, counts: Counter[int], targets: Iterable[int] | None) -> None:
+        if targets is None:
+            self.wait_for(name, "operations to be done at", lambda: not counts, lambda: counts.keys())
+            return
+        wanted = frozenset(targets)
+        self.wait_for(
+            name,
+            "operations to be done at",
+            lambda: wanted.isdisjoint(counts),
+            lambda: wanted.intersection(counts),
+        )
+
+
+def _count_down(counts: Counter[int], key: int) -> None:
+    if counts[key] > 1:
+        counts[key] -= 1
+    else:
+        counts.pop(key, None)

@@ -1,0 +1,537 @@
+"""`MPI.Win`: windows, and one-sided communication."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from xsim_py.mpi import attributes as attrs
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errhandler as handlers
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.datatype import NULL, Type
+from xsim_py.mpi.group import Members
+from xsim_py.mpi.rma import create as make
+from xsim_py.mpi.rma import operations as operate
+from xsim_py.mpi.rma import synchronise as order
+from xsim_py.mpi.rma.window import Transfer, Window, address_of
+
+from .bufspec import Message, message, type_of, usable
+from .comm import Intracomm
+from .commhandle import SELF
+from .errhandler import Errhandler
+from .group import Group
+from .handle import Handle, Null
+from .info import INFO_NULL, Info
+from .management import BoundHandler
+from .memory import buffer, flat_view, is_bottom
+from .op import INSTANCES, Op
+from .request import Request, Task
+
+__all__ = ["WIN_NULL", "Win"]
+
+_KIND = "Win"
+_SUM = INSTANCES["SUM"]
+_COMM_SELF: Any = Intracomm._make(SELF)
+_HINTS = {
+    "no_locks": "false",
+    "accumulate_ordering": "rar,raw,war,waw",
+    "accumulate_ops": "same_op_no_op",
+    "same_size": "false",
+    "same_disp_unit": "false",
+}
+
+
+@contextmanager
+def _reporting(comm: Communicator) -> Iterator[None]:
+    """Let the error handler of a window, or of what it is made of, see an error; the user's own ends it."""
+    try:
+        yield
+    except errors.Exception as error:
+        if not comm.report(error):
+            raise
+
+
+class _Face:
+    """Makes the object that a user's error handler gets: the window that a communicator stands for."""
+
+    __slots__ = ("cls", "window")
+
+    def __init__(self, cls: type[Win], window: Window) -> None:
+        self.cls = cls
+        self.window = window
+
+    def _make(self, comm: Communicator) -> Win:
+        return self.cls._make(self.window)
+
+
+class Win(Handle):
+    """Remote memory access context."""
+
+    __slots__ = ()
+
+    _null: ClassVar[Null] = Null("WIN_NULL")
+    _error = c.ERR_WIN
+
+    def __new__(cls, win: Win | None = None) -> Self:
+        return cls._copy(win)
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return self._window().memory
+
+    def _window(self) -> Window:
+        window: Window = self._live()
+        if window.freed:
+            errors.fail(c.ERR_WIN, "the window was freed")
+        return window
+
+    def free(self) -> None:
+        if self:
+            self.Free()
+
+    # ------------------------------------------------------------------------------------------------- creation
+
+    @classmethod
+    def Create(cls, memory: Any, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
+        view = memoryview(bytearray()) if is_bottom(memory) else flat_view(memory, writable=True)
+        return cls._created("Win.Create", c.WIN_FLAVOR_CREATE, view, disp_unit, info, comm, memory)
+
+    @classmethod
+    def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
+        memory = np.zeros(_size(comm, size), np.uint8)
+        view = memory.data.cast("B") if size else memoryview(bytearray())
+        return cls._created("Win.Allocate", c.WIN_FLAVOR_ALLOCATE, view, disp_unit, info, comm, memory)
+
+    @classmethod
+    def Allocate_shared(
+        cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF
+    ) -> Self:
+        inner = comm._comm()
+        window = make.create_shared(inner, "Win.Allocate_shared", _size(comm, size), operator.index(disp_unit))
+        return cls._hinted(window, info)
+
+    @classmethod
+    def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF) -> Self:
+        nothing = memoryview(bytearray())
+        return cls._created("Win.Create_dynamic", c.WIN_FLAVOR_DYNAMIC, nothing, 1, info, comm, None)
+
+    @classmethod
+    def _created(
+        cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: Any
+    ) -> Self:
+        return cls._hinted(make.create(comm._comm(), name, flavor, view, operator.index(unit), origin), info)
+
+    @classmethod
+    def _hinted(cls, window: Window, info: Info) -> Self:
+        window.comm.info = dict(info.items()) if info else {}
+        return cls._make(window)
+
+    def Shared_query(self, rank: int) -> tuple[buffer, int]:
+        window = self._window()
+        with _reporting(window.comm):
+            memory, unit = make.shared_memory(window, operator.index(rank))
+            return _shown(memory), unit
+        return buffer(), 0
+
+    def Attach(self, memory: Any) -> None:
+        window = self._window()
+        view = flat_view(memory, writable=True)
+        with _reporting(window.comm):
+            make.attach(window, view)
+
+    def Detach(self, memory: Any) -> None:
+        window = self._window()
+        view = flat_view(memory, writable=True)
+        with _reporting(window.comm):
+            make.detach(window, view)
+
+    def Free(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            window.epochs.close()
+            attrs.delete_all(self, window.comm.attributes)
+            make.free(window)
+            self._impl = self._null
+
+    # ------------------------------------------------------------------------------------------------ what it is
+
+    def Get_group(self) -> Group:
+        return Group._of(Members(self._window().comm.ranks))
+
+    @property
+    def group(self) -> Group:
+        return self.Get_group()
+
+    @property
+    def group_size(self) -> int:
+        return len(self._window().comm.ranks)
+
+    @property
+    def group_rank(self) -> int:
+        return self._window().comm.me
+
+    def Get_name(self) -> str:
+        return self._window().name if self else "MPI_WIN_NULL"
+
+    def Set_name(self, name: str) -> None:
+        window = self._window()
+        window.name = str(name)[: c.MAX_OBJECT_NAME - 1]
+        window.comm.name = window.name or window.comm.name
+
+    @property
+    def name(self) -> str:
+        return self.Get_name()
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.Set_name(name)
+
+    def Set_info(self, info: Info) -> None:
+        window = self._window()
+        window.comm.info.update(info.items())
+
+    def Get_info(self) -> Info:
+        return Info.Create({**_HINTS, **self._window().comm.info})
+
+    @property
+    def info(self) -> Info:
+        return self.Get_info()
+
+    @info.setter
+    def info(self, info: Info) -> None:
+        self.Set_info(info)
+
+    def tomemory(self) -> buffer:
+        return _shown(self._window().memory)
+
+    # --------------------------------------------------------------------------------------------- attributes
+
+    def Get_attr(self, keyval: int) -> int | Any | None:
+        window = self._window()
+        if keyval == c.WIN_BASE:
+            return address_of(window.memory)
+        if keyval == c.WIN_SIZE:
+            return len(window.memory)
+        if keyval == c.WIN_DISP_UNIT:
+            return window.unit
+        if keyval == c.WIN_CREATE_FLAVOR:
+            return window.flavor
+        if keyval == c.WIN_MODEL:
+            return c.WIN_UNIFIED
+        return attrs.get_attribute(window.comm.attributes, _KIND, keyval)
+
+    def Set_attr(self, keyval: int, attrval: Any) -> None:
+        comm = self._window().comm
+        if comm.attributes is None:
+            comm.attributes = {}
+        attrs.set_attribute(self, comm.attributes, _KIND, keyval, attrval)
+
+    def Delete_attr(self, keyval: int) -> None:
+        attrs.delete_attribute(self, self._window().comm.attributes, _KIND, keyval)
+
+    @classmethod
+    def Create_keyval(
+        cls,
+        copy_fn: Callable[[Win, int, Any], Any] | None = None,
+        delete_fn: Callable[[Win, int, Any], None] | None = None,
+        nopython: bool = False,
+    ) -> int:
+        return attrs.create_keyval(_KIND, copy_fn, delete_fn, is_integer=nopython)
+
+    @classmethod
+    def Free_keyval(cls, keyval: int) -> int:
+        return attrs.free_keyval(_KIND, keyval)
+
+    @property
+    def attrs(self) -> tuple[int, int, int]:
+        window = self._window()
+        return address_of(window.memory), len(window.memory), window.unit
+
+    @property
+    def flavor(self) -> int:
+        return self._window().flavor
+
+    @property
+    def model(self) -> int:
+        self._window()
+        return c.WIN_UNIFIED
+
+    # ------------------------------------------------------------------------------------------------- errors
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Win, int], None]) -> Errhandler:
+        return Errhandler._create(_KIND, errhandler_fn)
+
+    def Get_errhandler(self) -> Errhandler:
+        bound = self._window().comm.errhandler
+        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
+
+    def Set_errhandler(self, errhandler: Errhandler) -> None:
+        window = self._window()
+        handler: handlers.ErrorHandler = errhandler._live()
+        if handler.kind not in ("", _KIND):
+            window.comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
+        face: Any = _Face(type(self), window)
+        window.comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        comm = self._window().comm
+        if comm.errhandler is not None:
+            comm.errhandler(comm, errors.Exception(errorcode))
+
+    # ---------------------------------------------------------------------------------------------- operations
+
+    def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        where = _where(source, target)
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                operate.put(window, source.pack(), target_rank, where, "Win.Put")
+
+    def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        window = self._window()
+        result = _message(origin, target_rank, writable=True)
+        where = _where(result, target)
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Get")
+
+    def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        where = _where(source, target)
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                operate.accumulate(window, source.pack(), target_rank, where, op._impl, "Win.Accumulate")
+
+    def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
+        self._fetch(origin, result, target_rank, target, op, "Win.Get_accumulate")
+
+    def _fetch(self, origin: Any, result: Any, target_rank: int, target: Any, op: Op, call: str) -> Transfer | None:
+        window = self._window()
+        source = _message(origin, target_rank, writable=True)  # mpi4py asks for that, though nothing writes to it
+        where = _where(source, target)
+        into = _message(result, target_rank, writable=True)
+        if target_rank == c.PROC_NULL:
+            return None
+        with _reporting(window.comm):
+            data = source.pack()
+            return operate.fetch(window, data, into.unpack, into.nbytes, target_rank, where, op._impl, call)
+        return None
+
+    def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = _SUM) -> None:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        into = _message(result, target_rank, writable=True)
+        if target_rank == c.PROC_NULL:
+            return
+        _single(origin=source, result=into)
+        where = source.datatype, operator.index(target_disp), 1
+        with _reporting(window.comm):
+            if not source.datatype.is_predefined:
+                errors.fail(c.ERR_TYPE, "Win.Fetch_and_op takes predefined datatypes only")
+            operate.fetch(
+                window, source.pack(), into.unpack, into.nbytes, target_rank, where, op._impl, "Win.Fetch_and_op"
+            )
+
+    def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        wanted = _message(compare, target_rank, writable=False)
+        into = _message(result, target_rank, writable=True)
+        if target_rank == c.PROC_NULL:
+            return
+        _single(origin=source, compare=wanted, result=into)
+        where = source.datatype, operator.index(target_disp), 1
+        with _reporting(window.comm):
+            data, expected = source.pack(), wanted.pack()
+            operate.compare_and_swap(window, data, expected, into.unpack, target_rank, where, "Win.Compare_and_swap")
+
+    # ---------------------------------------------------------------------------------------- with a request
+
+    def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        where = _where(source, target)
+        operation = None
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                left_ps = operate.put(window, source.pack(), target_rank, where, "Win.Rput")
+                operation = operate.when_left(window, left_ps, "Win.Rput")
+        return _request(window, operation)
+
+    def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        window = self._window()
+        result = _message(origin, target_rank, writable=True)
+        where = _where(result, target)
+        operation = None
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                transfer = operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Rget")
+                operation = operate.when_here(window, transfer, "Win.Rget")
+        return _request(window, operation)
+
+    def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
+        window = self._window()
+        source = _message(origin, target_rank, writable=False)
+        where = _where(source, target)
+        operation = None
+        if target_rank != c.PROC_NULL:
+            with _reporting(window.comm):
+                data = source.pack()
+                left_ps = operate.accumulate(window, data, target_rank, where, op._impl, "Win.Raccumulate")
+                operation = operate.when_left(window, left_ps, "Win.Raccumulate")
+        return _request(window, operation)
+
+    def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
+        window = self._window()
+        transfer = self._fetch(origin, result, target_rank, target, op, "Win.Rget_accumulate")
+        operation = None if transfer is None else operate.when_here(window, transfer, "Win.Rget_accumulate")
+        return _request(window, operation)
+
+    # ------------------------------------------------------------------------------------------ active target
+
+    def Fence(self, assertion: int = 0) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.fence(window, assertion)
+
+    def Start(self, group: Group, assertion: int = 0) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.start(window, group._members.ranks, assertion)
+
+    def Complete(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.complete(window)
+
+    def Post(self, group: Group, assertion: int = 0) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.post(window, group._members.ranks, assertion)
+
+    def Wait(self) -> Literal[True]:
+        window = self._window()
+        with _reporting(window.comm):
+            order.wait(window)
+        return True
+
+    def Test(self) -> bool:
+        window = self._window()
+        with _reporting(window.comm):
+            return order.test(window)
+        return False
+
+    # ----------------------------------------------------------------------------------------- passive target
+
+    def Lock(self, rank: int, lock_type: int = c.LOCK_EXCLUSIVE, assertion: int = 0) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.lock(window, rank, lock_type, assertion)
+
+    def Unlock(self, rank: int) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.unlock(window, rank)
+
+    def Lock_all(self, assertion: int = 0) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.lock_all(window, assertion)
+
+    def Unlock_all(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.unlock_all(window)
+
+    def Flush(self, rank: int) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.flush(window, rank, "Win.Flush")
+
+    def Flush_all(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.flush(window, None, "Win.Flush_all")
+
+    def Flush_local(self, rank: int) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.flush_local(window, rank, "Win.Flush_local")
+
+    def Flush_local_all(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.flush_local(window, None, "Win.Flush_local_all")
+
+    def Sync(self) -> None:
+        window = self._window()
+        with _reporting(window.comm):
+            order.sync(window)
+
+
+def _size(comm: Intracomm, size: int) -> int:
+    size = operator.index(size)
+    if size < 0:
+        comm._comm().fail(c.ERR_SIZE, f"a window of {size} bytes")
+    return size
+
+
+def _shown(memory: memoryview) -> buffer:
+    """Memory as a program sees it."""
+    return buffer(memory) if len(memory) else buffer()
+
+
+_NOTHING = memoryview(b"")
+
+
+def _message(spec: Any, rank: int, *, writable: bool) -> Message:
+    """A buffer argument; the dummy process has none to look at."""
+    return Message(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
+
+
+def _where(origin: Message, target: Any) -> tuple[Type, int, int]:
+    """What a program says of the target: type of the elements, displacement and count; mostly those of the origin."""
+    displacement, count, datatype = 0, origin.count, origin.datatype
+    if target is None:
+        return datatype, displacement, count
+    if isinstance(target, (list, tuple)):
+        if len(target) > 3:
+            raise ValueError("target: expecting 3 items at most")
+        if len(target) > 0:
+            displacement = operator.index(target[0])
+        if len(target) > 1:
+            count = operator.index(target[1])
+        if len(target) > 2:
+            datatype = type_of(target[2])
+            usable(datatype)
+        return datatype, displacement, count
+    if not hasattr(target, "__index__"):
+        raise ValueError("target: expecting integral or list/tuple")
+    return datatype, operator.index(target), count
+
+
+def _single(**messages: Message) -> None:
+    """All of these must be one element of one type."""
+    origin = messages["origin"]
+    for name, found in messages.items():
+        if found.count != 1:
+            raise ValueError(f"{name}: expecting a single element, got {found.count}")
+    for name, found in messages.items():
+        if found.datatype is not origin.datatype:
+            raise ValueError(f"mismatch in origin and {name} MPI datatypes")
+
+
+def _request(window: Window, operation: Any) -> Request:
+    request: Request = Request._make(Task(operation, comm=window.comm))
+    return request
+
+
+WIN_NULL: Any = Win._constant("WIN_NULL", Win._null, 0x110)
