@@ -23,6 +23,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
 }
 
+LATENCY_S = {"gige": 20e-6, "logp": 10e-6, "nodes": 500e-9}
+"""The shortest way from a rank to another."""
+
 KINDS = (
     "Allreduce",
     "Iallreduce",
@@ -268,7 +271,14 @@ def check(scenario: Scenario, result: Any) -> None:
     died_s = {failure["rank"]: failure["time_s"] for failure in result.failures}
     for _, failed, rank, time_s, how in result.tables["learned"].rows():
         assert failed in died_s
-        assert time_s > died_s[failed], (failed, rank, how)
+        assert time_s >= died_s[failed] + LATENCY_S[scenario.network] - 1e-12, (failed, rank, how)
+    assert result.virtual_time_s < longest_s(scenario)
+
+
+def longest_s(scenario: Scenario) -> float:
+    """No run takes longer: twice the time that somebody is late, and some time limits for each step and each death."""
+    late_us = max(scenario.late.values(), default=0) + max(scenario.deaths.values(), default=0)
+    return 2e-6 * late_us + 3e-3 * len(scenario.steps) * (2 + len(scenario.deaths))
 
 
 def check_step(scenario: Scenario, step: Step, number: int, seen: dict[int, Done]) -> None:
