@@ -22,8 +22,9 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
+from xsim_py.mpi4py.foreign import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
-from xsim_py.mpi4py.memory import at_address, exported, flat_view, is_bottom, is_in_place
+from xsim_py.mpi4py.memory import exported, flat_view, is_bottom, is_in_place
 
 __all__ = [
     "FlatMessage",
@@ -341,7 +342,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 def _exports(obj: Any) -> bool:
     """Whether an object can be asked for its memory at all; it may still refuse."""
-    if is_bottom(obj) or is_in_place(obj) or hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
+    if is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:
         exported(obj)

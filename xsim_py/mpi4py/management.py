@@ -23,7 +23,7 @@ from .commhandle import SELF, WORLD, CommHandle
 from .errhandler import Errhandler
 from .group import Group
 from .info import INFO_NULL, Info
-from .memory import BUFFER_AUTOMATIC, buffer
+from .memory import BUFFER_AUTOMATIC, flat_view
 from .request import Request, Task
 
 __all__ = ["Management"]
@@ -335,7 +335,7 @@ def _room(buf: Any) -> tuple[Any, int | None]:
     """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
-    return buf, len(buffer(buf))
+    return buf, len(flat_view(buf, writable=True))
 
 
 def _items(info: Info) -> dict[str, str]:

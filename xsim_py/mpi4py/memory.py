@@ -7,14 +7,12 @@ A class written in Python cannot export a buffer before CPython 3.12, yet user p
 
 from __future__ import annotations
 
-import ctypes
 import operator
 from typing import Any, final
 
 import numpy as np
 
-from .cai import cai_view
-from .dlpack import dlpack_view, has_dlpack
+from .foreign import at_address, foreign, is_foreign
 
 __all__ = [
     "BOTTOM",
@@ -33,6 +31,7 @@ __all__ = [
 ]
 
 _BYTE = np.dtype(np.uint8)
+_NOTHING = object()
 _SHOWN = frozenset(
     {
         "address", "allocate", "cast", "format", "fromaddress", "frombuffer", "itemsize", "nbytes", "obj", "readonly",
@@ -61,8 +60,10 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     __slots__ = ()
     __hash__ = object.__hash__  # type: ignore[assignment]
 
-    def __new__(cls, buf: Any = b"", /) -> buffer:
+    def __new__(cls, buf: Any = _NOTHING, /) -> buffer:
         """Wrap anything that exports a contiguous buffer; without an argument, no memory at all."""
+        if buf is _NOTHING:
+            return np.ndarray.__new__(cls, 0, _BYTE)
         view = flat_view(buf, writable=False)
         return np.ndarray.__new__(cls, len(view), _BYTE, view)
 
@@ -108,16 +109,21 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
 
     @property
     def address(self) -> int:
-        return int(self.__array_interface__["data"][0])
+        return 0 if self._base is None else int(self.__array_interface__["data"][0])
 
     @property
     def obj(self) -> Any:
-        base = np.ndarray.__getattribute__(self, "base")
+        base = self._base
         return base.obj if isinstance(base, memoryview) else base
 
     @property
     def readonly(self) -> bool:
         return not np.ndarray.__getattribute__(self, "flags").writeable
+
+    @property
+    def _base(self) -> Any:
+        """What owns the memory; None where there is none."""
+        return np.ndarray.__getattribute__(self, "base")
 
     @property
     def format(self) -> str:
@@ -131,13 +137,17 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         return super().tobytes()
 
     def toreadonly(self) -> buffer:
-        return buffer(memoryview(self).toreadonly())
+        base = self._base
+        return buffer((base if isinstance(base, memoryview) else memoryview(self)).toreadonly())
 
     def release(self) -> None:
         self.__setstate__((1, (0,), _BYTE, False, b""))  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         return len(self) > 0
+
+    def __delitem__(self, item: Any) -> None:
+        raise NotImplementedError("a buffer does not change its length")
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, slice):
@@ -175,29 +185,25 @@ def _index(item: Any, length: int) -> int:
 memory = buffer
 
 
-def at_address(address: int, size: int) -> memoryview:
-    """The bytes of this process at an address; nothing checks that they exist."""
-    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
-
-
 def exported(obj: Any) -> memoryview:
-    """The memory that an object exports: buffer protocol first, then DLPack and CUDA's, as mpi4py does.
+    """The memory that an object exports: buffer protocol first, then the others, as mpi4py does.
 
     Raises
     ------
     TypeError, BufferError, ValueError
         Whatever the object says, if it exports nothing.
+    NotImplementedError
+        For the memory of a GPU: a virtual rank has none.
     """
     if isinstance(obj, _Address):
         return memoryview(bytearray())
     try:
         return memoryview(obj)
     except (TypeError, BufferError, ValueError):
-        if _has_dlpack(obj):
-            return dlpack_view(obj)
-        if hasattr(obj, "__cuda_array_interface__"):
-            return cai_view(obj)
-        raise
+        view = foreign(obj)
+        if view is None:
+            raise
+        return view
 
 
 def flat_view(obj: Any, *, writable: bool) -> memoryview:
@@ -223,19 +229,15 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
 
 def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
     """What is empty or in Fortran's order, or must be refused."""
-    source = "dlpack: buffer" if _has_dlpack(obj) else "memoryview: underlying buffer"
+    source = "dlpack: buffer" if is_foreign(obj) and type(obj) is not buffer else "memoryview: underlying buffer"
     if writable and view.readonly:
         plain = isinstance(obj, (bytes, buffer))
         raise BufferError("Object is not writable." if plain else f"{source} is not writable")
     if not view.contiguous:
         raise BufferError(f"{source} is not contiguous")
     if view.nbytes == 0:
-        return memoryview(bytearray() if writable else b"")
+        return view if view.format == "B" and view.ndim == 1 else memoryview(bytearray() if writable else b"")
     return np.asarray(view).T.data.cast("B")
-
-
-def _has_dlpack(obj: Any) -> bool:
-    return type(obj) is not buffer and has_dlpack(obj)
 
 
 class _Address:

@@ -1,0 +1,233 @@
+"""Memory that an object offers in another way than Python's buffer protocol: DLPack, or the CUDA array interface.
+
+The capsule of a DLPack object is read where it is and kept as long as the view, as mpi4py does: it is never consumed,
+so its owner keeps the right to free it. A virtual rank has no GPU: memory that the processor cannot read is refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["at_address", "foreign", "is_foreign"]
+
+_READ_ONLY = 1
+_CPU_DEVICES = frozenset({0, 1, 3, 11, 13})  # none, CPU, and the kinds of host memory that CUDA and ROCm pin or manage
+_FLOAT = 2
+_CODES = {0: "bhil", 1: "BHIL", 2: "efdg", 5: "FDG", 6: "?"}  # DLPack's integer, unsigned, float, complex and bool
+_KINDS = {"b": "?", "i": "bhil", "u": "BHIL", "f": "efdg", "c": "FDG"}
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint), ("number", ctypes.c_int32)]
+
+
+class _Element(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("element", _Element),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset_bytes", ctypes.c_uint64),
+    ]
+
+
+class _Versioned(ctypes.Structure):
+    """What a capsule of DLPack 1 points to; one of DLPack 0 begins with the tensor."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype = ctypes.c_int
+_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def at_address(address: int, size: int) -> memoryview:
+    """The bytes of this process at an address; nothing checks that they exist."""
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+def is_foreign(obj: Any) -> bool:
+    """Whether an object offers its memory through DLPack or the CUDA array interface."""
+    return hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__")
+
+
+def foreign(obj: Any) -> memoryview | None:
+    """The memory that an object offers through DLPack or the CUDA array interface, in one line; None: it has neither.
+
+    Raises
+    ------
+    BufferError
+        If what it describes cannot be used as a message.
+    TypeError, ValueError, KeyError
+        If it does not describe it as it should.
+    NotImplementedError
+        If the memory is a GPU's.
+    """
+    if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
+        return _dlpack(obj)
+    if hasattr(obj, "__cuda_array_interface__"):
+        return _cuda_array(obj)
+    return None
+
+
+def _dlpack(obj: Any) -> memoryview:
+    device, number = obj.__dlpack_device__()
+    device, _ = operator.index(device), operator.index(number)
+    stream: dict[str, Any] = {} if device == 1 else {"stream": -1}
+    name = b"dltensor_versioned"
+    try:
+        capsule = obj.__dlpack__(**stream, max_version=(1, 0), copy=False)
+    except TypeError:  # an object from before DLPack 1
+        name = b"dltensor"
+        capsule = obj.__dlpack__(**stream)
+    if not _is_valid(capsule, name):
+        raise BufferError("dlpack: invalid capsule object")
+    pointer = _pointer_of(capsule, name)
+    assert pointer is not None
+    readonly = False
+    if name == b"dltensor":
+        tensor = _Tensor.from_address(pointer)
+    else:
+        versioned = _Versioned.from_address(pointer)
+        if versioned.major < 1:
+            raise BufferError("dlpack: unexpected version")
+        tensor, readonly = versioned.tensor, bool(versioned.flags & _READ_ONLY)
+    shape, strides = _dimensions(tensor)
+    if strides is not None and not _is_contiguous(shape, strides, 1):
+        raise BufferError("dlpack: buffer is not contiguous")
+    element = tensor.element
+    size_bytes = math.prod(shape) * ((element.bits * element.lanes + 7) // 8)
+    address = (tensor.data or 0) + tensor.offset_bytes
+    if device not in _CPU_DEVICES:
+        _check_readable(address, size_bytes, "dlpack")
+    return _view(address, size_bytes, _tensor_dtype(element), readonly, capsule)
+
+
+def _dimensions(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
+    """The shape and the strides, in elements, of a tensor; the strides are None where they are the usual ones."""
+    ndim = tensor.ndim
+    if ndim < 0:
+        raise BufferError("dlpack: number of dimensions is negative")
+    if ndim > 0 and not tensor.shape:
+        raise BufferError("dlpack: shape is NULL")
+    shape = [tensor.shape[i] for i in range(ndim)]
+    if any(length < 0 for length in shape):
+        raise BufferError("dlpack: shape item is negative")
+    if not tensor.strides:
+        return shape, None
+    strides = [tensor.strides[i] for i in range(ndim)]
+    if any(stride < 0 for stride in strides):
+        raise BufferError("dlpack: strides item is negative")
+    return shape, strides
+
+
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether an array has no gaps, in the order of C or in that of Fortran."""
+    for places in (range(len(shape)), range(len(shape) - 1, -1, -1)):
+        step, fits = itemsize, True
+        for i in places:
+            fits = fits and (shape[i] <= 1 or strides[i] == step)
+            step *= shape[i]
+        if fits:
+            return True
+    return False
+
+
+def _tensor_dtype(element: _Element) -> np.dtype[Any]:
+    """The type of the elements; bytes where there is no name for it."""
+    if element.lanes == 1:
+        return _dtype_of(_CODES.get(element.code, ""), element.bits)
+    if element.lanes == 2 and element.code == _FLOAT:  # a complex number, from before DLPack had them
+        return _dtype_of("FDG", 2 * element.bits)
+    return np.dtype("B")
+
+
+def _dtype_of(codes: str, bits: int) -> np.dtype[Any]:
+    return next((np.dtype(code) for code in codes if 8 * np.dtype(code).itemsize == bits), np.dtype("B"))
+
+
+def _cuda_array(obj: Any) -> memoryview:
+    what = "__cuda_array_interface__"
+    interface = obj.__cuda_array_interface__
+    _check_type(interface, dict)
+    data, code, shape = interface["data"], interface["typestr"], interface["shape"]
+    strides, description = interface.get("strides"), interface.get("descr")
+    for value, kind in ((data, tuple), (code, str), (shape, tuple)):
+        _check_type(value, kind)
+    for value, kind in ((strides, tuple), (description, list)):
+        if value is not None:
+            _check_type(value, kind)
+    address, readonly = data
+    itemsize, count = int(code[2:]), math.prod(shape)
+    if code[0] in "<>" and code[0] != _NATIVE:
+        raise BufferError(f"{what}: typestr {code!r} with non-native byte order")
+    if code[0] not in "<>|":
+        raise BufferError(f"{what}: typestr {code!r} with unrecognized byte order")
+    if interface.get("mask") is not None:
+        raise BufferError(f"{what}: cannot handle masked arrays")
+    if count < 0:
+        raise BufferError(f"{what}: buffer with negative size (shape:{shape}, size:{count})")
+    if strides is not None and not _is_contiguous(shape, strides, itemsize):
+        raise BufferError(
+            f"{what}: buffer is not contiguous (shape:{shape}, strides:{strides}, itemsize:{itemsize})"
+        )
+    if description is not None and description != [("", code)]:
+        warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=2)
+    address = 0 if address is None and count == 0 else operator.index(address)
+    _check_readable(address, count * itemsize, what)
+    return _view(address, count * itemsize, _dtype_of(_KINDS.get(code[1], ""), 8 * itemsize), bool(readonly), obj)
+
+
+def _check_type(value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise TypeError(f"Expected {wanted.__name__}, got {type(value).__name__}")
+
+
+def _check_readable(address: int, size_bytes: int, what: str) -> None:
+    """Refuse memory that is a GPU's and not the processor's; the operating system knows."""
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY)
+    except OSError:
+        return  # an operating system that cannot be asked
+    try:
+        for place in {address, address + size_bytes - 1} if size_bytes else ():
+            os.pread(memory, 1, place)
+    except (OSError, OverflowError):
+        raise NotImplementedError(f"{what}: the memory is not the processor's, and a virtual rank has no GPU") from None
+    finally:
+        os.close(memory)
+
+
+def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any) -> memoryview:
+    """See memory as an array that keeps its owner."""
+    memory = (ctypes.c_ubyte * size_bytes).from_address(address)
+    memory.owner = owner  # type: ignore[attr-defined]
+    view = np.frombuffer(memory, dtype) if size_bytes else np.empty(0, dtype)
+    return view.data.toreadonly() if readonly else view.data
