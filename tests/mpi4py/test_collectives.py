@@ -8,12 +8,17 @@ import pytest
 from tests.mpi4py.ranks import numbers, values_of
 
 SIZES = [1, 2, 3, 5, 8, 13]
-FORMS = ["", "I"]
+FORMS = ["", "I", "P"]
 
 
 def call(comm, form, name, *args, **kwargs):
-    """Call a collective in its blocking or its non-blocking form."""
-    if form:
+    """Call a collective in its blocking, its non-blocking or its persistent form."""
+    if form == "P":
+        request = getattr(comm, name + "_init")(*args, **kwargs)
+        request.Start()
+        request.Wait()
+        request.Free()
+    elif form:
         getattr(comm, "I" + name.lower())(*args, **kwargs).Wait()
     else:
         getattr(comm, name)(*args, **kwargs)

@@ -395,7 +395,7 @@ def survives(comm: Communicator, name: str) -> bool:
     """Whether a call goes on if members are dead: FTCO serves the operation that it is made of."""
     if not comm.preference:
         return False
-    method = name.rpartition(".")[2].lower()
+    method = name.rpartition(".")[2].lower().removesuffix("_init")
     operation = _MADE_OF.get(method) or method
     if operation not in REGISTRY:
         operation = operation.removeprefix("i")

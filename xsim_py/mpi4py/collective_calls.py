@@ -57,6 +57,7 @@ __all__ = [
     "alltoall",
     "barrier",
     "bcast",
+    "counts_of",
     "gather",
     "handled",
     "reduce",
@@ -437,16 +438,21 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
     target = receiver(recvbuf)
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
     source = target if in_place else _sender(sendbuf)
-    if recvcounts is None and comm.local is None and not in_place:
-        table = gather_everywhere(channel(comm, note(name), check=False), _COUNT.pack(target.count))
-        if None in table:  # nobody knows how large the blocks of the dead are
-            raise absent(comm, comm.missing)
-        counts = [_COUNT.unpack(entry)[0] for entry in table]
-    else:
-        counts = int_list(recvcounts)
+    counts = int_list(counts_of(comm, name, sendbuf, recvbuf, recvcounts))
     _check_counts(comm, counts, None if in_place else source, target)
     parts = cut(source.pack(), [count * target.datatype.size for count in counts])
     return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op)
+
+
+def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
+    """The counts of a reduce-scatter; where the program gives none, what everybody expects to receive."""
+    in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
+    if recvcounts is not None or comm.local is not None or in_place:
+        return recvcounts
+    table = gather_everywhere(channel(comm, note(name), check=False), _COUNT.pack(receiver(recvbuf).count))
+    if None in table:  # nobody knows how large the blocks of the dead are
+        raise absent(comm, comm.missing)
+    return [_COUNT.unpack(entry)[0] for entry in table]
 
 
 def _check_counts(comm: Communicator, counts: list[int], source: Message | None, target: Message) -> None:

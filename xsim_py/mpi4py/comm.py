@@ -16,6 +16,8 @@ from .management import Management
 from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
 from .p2p import PointToPoint
+from .partitioned import Partitioned
+from .persistent import PersistentCollectives, PersistentScans
 from .topologies import Topologies
 from .ulfm import FaultTolerance
 
@@ -23,7 +25,15 @@ __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intraco
 
 
 @fill
-class Comm(Management, PointToPoint, Collectives, ObjectCollectives, FaultTolerance):
+class Comm(
+    Management,
+    PointToPoint,
+    Partitioned,
+    Collectives,
+    PersistentCollectives,
+    ObjectCollectives,
+    FaultTolerance,
+):
     """Communication context."""
 
     __module__ = "mpi4py.MPI"
@@ -44,7 +54,7 @@ class Comm(Management, PointToPoint, Collectives, ObjectCollectives, FaultTolera
 
 
 @fill
-class Intracomm(Comm, Scans, ObjectScans, Topologies):
+class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies):
     """Intracommunicator."""
 
     __module__ = "mpi4py.MPI"

@@ -181,9 +181,9 @@ def _cuda_array(obj: Any) -> memoryview:
     strides, description = interface.get("strides"), interface.get("descr")
     for value, kind in ((data, tuple), (code, str), (shape, tuple)):
         _check_type(value, kind)
-    for value, kind in ((strides, tuple), (description, list)):
+    for value, wanted in ((strides, tuple), (description, list)):
         if value is not None:
-            _check_type(value, kind)
+            _check_type(value, wanted)
     address, readonly = data
     itemsize, count = int(code[2:]), math.prod(shape)
     if code[0] in "<>" and code[0] != _NATIVE:
@@ -195,9 +195,7 @@ def _cuda_array(obj: Any) -> memoryview:
     if count < 0:
         raise BufferError(f"{what}: buffer with negative size (shape:{shape}, size:{count})")
     if strides is not None and not _is_contiguous(shape, strides, itemsize):
-        raise BufferError(
-            f"{what}: buffer is not contiguous (shape:{shape}, strides:{strides}, itemsize:{itemsize})"
-        )
+        raise BufferError(f"{what}: buffer is not contiguous (shape:{shape}, strides:{strides}, itemsize:{itemsize})")
     if description is not None and description != [("", code)]:
         warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=2)
     address = 0 if address is None and count == 0 else operator.index(address)
@@ -205,7 +203,7 @@ def _cuda_array(obj: Any) -> memoryview:
     return _view(address, count * itemsize, _dtype_of(_KINDS.get(code[1], ""), 8 * itemsize), bool(readonly), obj)
 
 
-def _check_type(value: Any, wanted: type) -> None:
+def _check_type(value: Any, wanted: type[object]) -> None:
     if not isinstance(value, wanted):
         raise TypeError(f"Expected {wanted.__name__}, got {type(value).__name__}")
 
@@ -229,5 +227,5 @@ def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, o
     """See memory as an array that keeps its owner."""
     memory = (ctypes.c_ubyte * size_bytes).from_address(address)
     memory.owner = owner  # type: ignore[attr-defined]
-    view = np.frombuffer(memory, dtype) if size_bytes else np.empty(0, dtype)
+    view = np.frombuffer(memoryview(memory), dtype) if size_bytes else np.empty(0, dtype)
     return view.data.toreadonly() if readonly else view.data

@@ -17,38 +17,6 @@ from xsim_py.mpi4py.handle import Handle, Null
 __all__ = ["FILE_NULL", "MISSING", "SESSION_NULL", "File", "Session", "fill", "stub"]
 
 MISSING: dict[str, dict[str, str]] = {
-    "partitioned communication": {
-        "Comm.Psend_init": "MPI_Psend_init",
-        "Comm.Precv_init": "MPI_Precv_init",
-        "Prequest.Pready": "MPI_Pready",
-        "Prequest.Pready_range": "MPI_Pready_range",
-        "Prequest.Pready_list": "MPI_Pready_list",
-        "Prequest.Parrived": "MPI_Parrived",
-    },
-    "persistent collectives": {
-        "Comm.Barrier_init": "MPI_Barrier_init",
-        "Comm.Bcast_init": "MPI_Bcast_init",
-        "Comm.Gather_init": "MPI_Gather_init",
-        "Comm.Gatherv_init": "MPI_Gatherv_init",
-        "Comm.Scatter_init": "MPI_Scatter_init",
-        "Comm.Scatterv_init": "MPI_Scatterv_init",
-        "Comm.Allgather_init": "MPI_Allgather_init",
-        "Comm.Allgatherv_init": "MPI_Allgatherv_init",
-        "Comm.Alltoall_init": "MPI_Alltoall_init",
-        "Comm.Alltoallv_init": "MPI_Alltoallv_init",
-        "Comm.Alltoallw_init": "MPI_Alltoallw_init",
-        "Comm.Reduce_init": "MPI_Reduce_init",
-        "Comm.Allreduce_init": "MPI_Allreduce_init",
-        "Comm.Reduce_scatter_block_init": "MPI_Reduce_scatter_block_init",
-        "Comm.Reduce_scatter_init": "MPI_Reduce_scatter_init",
-        "Intracomm.Scan_init": "MPI_Scan_init",
-        "Intracomm.Exscan_init": "MPI_Exscan_init",
-        "Topocomm.Neighbor_allgather_init": "MPI_Neighbor_allgather_init",
-        "Topocomm.Neighbor_allgatherv_init": "MPI_Neighbor_allgatherv_init",
-        "Topocomm.Neighbor_alltoall_init": "MPI_Neighbor_alltoall_init",
-        "Topocomm.Neighbor_alltoallv_init": "MPI_Neighbor_alltoallv_init",
-        "Topocomm.Neighbor_alltoallw_init": "MPI_Neighbor_alltoallw_init",
-    },
     "processes that start or join a run, and the ports they meet at": {
         "Intracomm.Spawn": "MPI_Comm_spawn",
         "Intracomm.Spawn_multiple": "MPI_Comm_spawn_multiple",

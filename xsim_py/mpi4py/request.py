@@ -6,6 +6,7 @@ unpickle, hand out a result). The wait functions accept lists that mix all kinds
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -16,10 +17,9 @@ from xsim_py.mpi.message import Operation, Receive
 from xsim_py.mpi.p2p import complete
 from xsim_py.process import current
 
-from .handle import Handle, Null
-from .missing import fill
+from .handle import Handle, Null, int_list
 from .status import Status
-from .task import GeneralizedOperation, Task, empty
+from .task import GeneralizedOperation, PartitionedTask, Task, empty
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 
@@ -427,7 +427,6 @@ def _refuse(request: object, family: type[Request]) -> NoReturn:
     )
 
 
-@fill
 class Prequest(Request):
     """Persistent request handle."""
 
@@ -441,14 +440,54 @@ class Prequest(Request):
         task: Task = self._live()
         if task.start is None or task.active:
             errors.fail(c.ERR_REQUEST, "the request is not persistent, or is active already")
-        task.active = True
         task.operation = task.start()
+        task.active = True
 
     @classmethod
     def Startall(cls, requests: list[Prequest]) -> None:
         _tasks(requests)
         for request in requests:
             Prequest.Start(request)
+
+    def Pready(self, partition: int) -> None:
+        self._mark((partition,))
+
+    def Pready_range(self, partition_low: int, partition_high: int) -> None:
+        self._mark(range(operator.index(partition_low), operator.index(partition_high) + 1))
+
+    def Pready_list(self, partitions: Sequence[int]) -> None:
+        self._mark(int_list(partitions))
+
+    def _mark(self, partitions: Sequence[int]) -> None:
+        task = self._partitioned()
+        if not task.active:
+            errors.fail(c.ERR_REQUEST, "the partitioned request has not been started")
+        for partition in partitions:
+            _check_partition(task, partition)
+            if task.outgoing is not None:
+                task.outgoing.mark(partition)
+
+    def Parrived(self, partition: int) -> bool:
+        task = self._partitioned()
+        _check_partition(task, partition)
+        if not task.active or task.incoming is None:
+            return True
+        _look()
+        arrived = task.incoming.arrived[partition]
+        if not arrived:
+            _not_yet((task,))
+        return arrived
+
+    def _partitioned(self) -> PartitionedTask:
+        task = self._live()
+        if not isinstance(task, PartitionedTask):
+            errors.fail(c.ERR_REQUEST, "not a partitioned request")
+        return task
+
+
+def _check_partition(task: PartitionedTask, partition: int) -> None:
+    if not 0 <= operator.index(partition) < task.partitions:
+        errors.fail(c.ERR_ARG, f"partition {partition} is not in 0..{task.partitions - 1}")
 
 
 class Grequest(Request):

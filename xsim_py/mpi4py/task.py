@@ -10,10 +10,11 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.calls import Background
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import Message, Operation, Receive
+from xsim_py.mpi.partitioned import Incoming, Outgoing
 
 from .status import Status
 
-__all__ = ["GeneralizedOperation", "Task", "empty"]
+__all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "empty"]
 
 
 class Task:
@@ -112,6 +113,29 @@ class Task:
             assert self.finish is not None
             return deliver(self.comm, self.finish, message.data)
         return self.finish(operation.result) if self.finish is not None else operation.result
+
+
+class PartitionedTask(Task):
+    """Of a partitioned request: also what has been started, where there is a peer.
+
+    Attributes
+    ----------
+    partitions : int
+        How many there are on this side.
+    outgoing : Outgoing or None
+        Takes the partitions that are ready.
+    incoming : Incoming or None
+        Knows the partitions that have arrived.
+    """
+
+    __slots__ = ("incoming", "outgoing", "partitions")
+
+    partitions: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.outgoing: Outgoing | None = None
+        self.incoming: Incoming | None = None
 
 
 def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:

@@ -16,10 +16,11 @@ from .bufspec import packed
 from .collective_calls import PARSERS, Plan, handled, run, start
 from .comm import Comm, Intracomm
 from .handle import int_list
-from .missing import fill
+from .info import INFO_NULL, Info
 from .objects import dump_all, packed_size
+from .persistent import persist
 from .pickling import dump, load
-from .request import Request
+from .request import Prequest, Request
 
 __all__ = ["Cartcomm", "Distgraphcomm", "Graphcomm", "Topocomm"]
 
@@ -81,7 +82,6 @@ def _alltoall_objects(comm: Communicator, name: str, parts: Callable[[int], list
 # ------------------------------------------------------------------------------------------------------ the classes
 
 
-@fill
 class Topocomm(Intracomm):
     """Topology intracommunicator."""
 
@@ -153,6 +153,21 @@ class Topocomm(Intracomm):
 
     def Ineighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
         return start(self._comm(), _alltoall, "Topocomm.Ineighbor_alltoallw", "w", sendbuf, recvbuf)
+
+    def Neighbor_allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        return persist(self._comm(), _allgather, "Topocomm.Neighbor_allgather_init", "", sendbuf, recvbuf)
+
+    def Neighbor_allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        return persist(self._comm(), _allgather, "Topocomm.Neighbor_allgatherv_init", "v", sendbuf, recvbuf)
+
+    def Neighbor_alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoall_init", "", sendbuf, recvbuf)
+
+    def Neighbor_alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallv_init", "v", sendbuf, recvbuf)
+
+    def Neighbor_alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
+        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallw_init", "w", sendbuf, recvbuf)
 
     def neighbor_allgather(self, sendobj: Any) -> list[Any]:
         def copies(count: int) -> list[bytes]:

@@ -1,0 +1,72 @@
+"""Persistent collectives can be started again and again, in an order that differs between the ranks."""
+
+import numpy as np
+
+from tests.mpi4py.ranks import values_of
+
+
+def test_each_start_sends_what_the_buffer_holds_then():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        mine, total = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        request = comm.Allreduce_init(mine, total, MPI.MAX)
+        found = []
+        for turn in range(3):
+            mine[:] = 10 * turn + comm.rank
+            request.Start()
+            request.Wait()
+            found.append(total.tolist())
+        request.Free()
+        return found, bool(request)
+
+    assert values_of(program, ranks=3) == [([[2] * 3, [12] * 3, [22] * 3], False)] * 3
+
+
+def test_ranks_may_start_in_different_orders_and_call_others_between():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        low, high = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        mine = np.array([comm.rank])
+        requests = [comm.Allreduce_init(mine, low, MPI.MIN), comm.Allreduce_init(mine, high, MPI.MAX)]
+        for turn in range(2):
+            order = requests if (comm.rank + turn) % 2 else requests[::-1]
+            MPI.Prequest.Startall(order)
+            total = comm.allreduce(1)
+            MPI.Request.Waitall(requests)
+        return int(low[0]), int(high[0]), total
+
+    assert values_of(program, ranks=4) == [(0, 3, 4)] * 4
+
+
+def test_counts_that_are_not_given_are_asked_for_once():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        count = comm.rank + 1
+        part = np.zeros(count, np.int64)
+        request = comm.Reduce_scatter_init(np.arange(6), part)
+        for _ in range(2):
+            request.Start()
+            request.Wait()
+        return part.tolist()
+
+    assert values_of(program, ranks=3) == [[0], [3, 6], [9, 12, 15]]
+
+
+def test_a_wrong_argument_is_refused_at_once():
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        try:
+            comm.Bcast_init(np.zeros(1), root=comm.size)
+        except MPI.Exception as error:
+            return error.Get_error_class() == MPI.ERR_ROOT
+        return False
+
+    assert values_of(program, ranks=2) == [True, True]

@@ -1,0 +1,173 @@
+"""Partitioned point-to-point communication (MPI 4.1, 4.2): a message whose parts are sent when they are ready.
+
+The messages of a partitioned operation have a context of their own, on which the tag also says which of the operations
+with equal arguments it is: they are matched in the order in which they were initialised. Each partition that becomes
+ready is one message, with its number in front; the receiver may cut the whole into another number of partitions.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process import current
+
+from . import constants as c
+from . import errors
+from .comm import derive_cid
+from .message import Operation
+from .p2p import STANDARD_MODE, receive, start_send
+
+if TYPE_CHECKING:
+    from .comm import Communicator
+
+__all__ = ["Incoming", "Outgoing", "Stream"]
+
+_HEADER = struct.Struct("<qq")
+_ORDINAL = 1 << 31  # tags are smaller
+
+
+class Stream:
+    """One side of a partitioned operation, from its initialisation to its end.
+
+    Parameters
+    ----------
+    comm : Communicator
+        On which it is.
+    peer, tag : int
+        As the program gave them.
+    buffer : object
+        Has ``pack_part(i)``, ``unpack_part(i, data)`` and ``nbytes``, the size of a partition.
+    partitions : int
+        How many there are on this side.
+    sends : bool
+        Which side this is.
+    """
+
+    __slots__ = ("buffer", "cid", "comm", "partitions", "peer", "tag")
+
+    def __init__(self, comm: Communicator, peer: int, tag: int, buffer: Any, partitions: int, *, sends: bool) -> None:
+        self.comm = comm
+        self.peer = peer
+        self.buffer = buffer
+        self.partitions = partitions
+        self.cid = derive_cid(comm.cid, "partitioned")
+        counts: dict[tuple[int, int, int, bool], int] = comm.box.own("partitioned", dict)
+        key = (comm.cid, peer, tag, sends)
+        counts[key] = counts.get(key, 0) + 1
+        self.tag = counts[key] * _ORDINAL + tag
+
+    def check(self, partition: int) -> int:
+        """Refuse a partition that there is not."""
+        if not 0 <= partition < self.partitions:
+            errors.fail(c.ERR_ARG, f"partition {partition} is not in 0..{self.partitions - 1}")
+        return partition
+
+
+class Outgoing(Operation):
+    """A partitioned send that has been started: complete when all partitions were ready and have left."""
+
+    __slots__ = ("left", "ready", "stream")
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self.stream = stream
+        self.ready = [False] * stream.partitions
+        self.left = stream.partitions
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        stream = self.stream
+        missing = [str(i) for i, ready in enumerate(self.ready) if not ready]
+        wanted = (
+            f"partitions {', '.join(missing)} to be marked as ready" if missing else "its partitions to be received"
+        )
+        return f"a partitioned send on {stream.comm.label()} to rank {stream.peer}, for {wanted}"
+
+    def mark(self, partition: int) -> None:
+        """Send a partition (MPI_Pready)."""
+        stream = self.stream
+        if self.ready[stream.check(partition)]:
+            errors.fail(c.ERR_ARG, f"partition {partition} is marked as ready already")
+        self.ready[partition] = True
+        data = _HEADER.pack(partition, stream.partitions) + stream.buffer.pack_part(partition)
+        send = start_send(
+            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True
+        )
+        if send is None:
+            self._gone(None)
+        else:
+            send.waiter = _Departure(self, send)  # type: ignore[assignment]
+
+    def _gone(self, send: Operation | None) -> None:
+        """A partition has left, or can not."""
+        fiber = current.fiber
+        self.left -= 1
+        if send is not None:
+            self.time_ps = max(self.time_ps, send.time_ps)
+            self.error = self.error or send.error
+        elif fiber is not None:
+            self.time_ps = max(self.time_ps, fiber.clock_ps)
+        if not self.left:
+            self.complete()
+
+
+class _Departure:
+    """What waits for a partition to leave."""
+
+    __slots__ = ("operation", "send")
+
+    def __init__(self, operation: Outgoing, send: Operation) -> None:
+        self.operation = operation
+        self.send = send
+
+    def resume(self) -> None:
+        """It has left."""
+        self.operation._gone(self.send)
+
+    def interrupt(self) -> None:
+        """It can not leave for now."""
+        self.send.waiter = self  # type: ignore[assignment]
+
+
+class Incoming:
+    """A partitioned receive that has been started: what of it is here."""
+
+    __slots__ = ("arrived", "parts", "stream", "there")
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.parts: list[bytes | None] | None = None
+        self.arrived = [False] * stream.partitions
+        self.there = 0
+
+    def body(self) -> None:
+        """Receive all partitions: runs in a fiber of its own."""
+        while self.parts is None or self.there < len(self.parts):
+            stream = self.stream
+            message = receive(stream.comm, stream.peer, stream.tag, stream.cid, "Comm.Precv_init")
+            number, count = _HEADER.unpack_from(message.data)
+            if self.parts is None:
+                self.parts = [None] * count
+            self.parts[number] = message.data[_HEADER.size :]
+            self.there += 1
+            self._store()
+
+    def _store(self) -> None:
+        """Put those partitions into the program's buffer whose bytes are all here now."""
+        parts, stream = self.parts, self.stream
+        assert parts is not None
+        theirs, mine, size_bytes = len(parts), stream.partitions, stream.buffer.nbytes
+        for i in range(mine):
+            first, end = i * theirs // mine, -(-(i + 1) * theirs // mine)
+            if self.arrived[i] or any(part is None for part in parts[first:end]):
+                continue
+            data = b"".join(part for part in parts[first:end] if part is not None)
+            part_bytes = len(data) // (end - first)
+            if part_bytes * theirs > size_bytes * mine:
+                errors.fail(
+                    c.ERR_TRUNCATE, f"{part_bytes * theirs} bytes arrive, there is room for {size_bytes * mine}"
+                )
+            start = i * size_bytes - first * part_bytes
+            stream.buffer.unpack_part(i, data[start : start + size_bytes])
+            self.arrived[i] = True
