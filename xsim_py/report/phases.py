@@ -294,10 +294,8 @@ class _Story:
             return None
         if self.starts_ps:
             return rank, first.start_ps, max(first.start_ps, self._regained(spans))
-        end_ps = max(
-            (self._end_of(span) for span, state in self._walk(rank) if state in ("resume", "retry")), default=0
-        )
-        return rank, first.start_ps, end_ps or self._end_of(spans[-1])
+        over = [span for span, state in self._walk(rank) if state in ("resume", "retry")]
+        return rank, first.start_ps, max(first.start_ps, self._end_of((over or spans)[-1]))
 
     def _regained(self, spans: Sequence[Span]) -> int:
         """When a job that was started again has done what its first start could not."""
