@@ -74,3 +74,14 @@ def test_a_run_that_hangs_is_counted_and_in_no_mean():
 def test_when_all_hang_there_is_nothing_to_say():
     found = summarise(MADE, 0, rows(hung=[1]), rows(latency_steps=[100]), None)
     assert (found.hung, found["latency_steps"]) == (1, None)
+
+
+def test_the_formal_model_is_there_by_name():
+    from xsim_py import ftco
+    from xsim_py.ftco import ensemble, model
+
+    assert ftco.Configuration is model.Configuration
+    assert ftco.run_ensemble is ensemble.run_ensemble
+    assert all(getattr(ftco, name) is not None for name in ftco.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'run_ensembles'"):
+        _ = ftco.run_ensembles
