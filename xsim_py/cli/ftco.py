@@ -142,7 +142,7 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
         noun = "configuration" if len(made) == 1 else "configurations"
         told = f"xsim: version {__version__}, seed {args.seed}, {len(made):,} {noun}, {args.runs:,} runs of each"
         print(told, file=sys.stderr)
-        for said in about(made):
+        for said in about(made, args.runs):
             print(f"xsim: {said}", file=sys.stderr)
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
     since_s = time.perf_counter()

@@ -1,9 +1,14 @@
-"""Who does the runs: compiled code where there is numba and it knows the rules, else the step model itself."""
+"""Who does the runs: compiled code where there is numba and it knows the rules, else the step model itself.
+
+Both give the same to the bit, so the choice is one of speed alone: loading what was compiled takes longer than a few
+small runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +16,32 @@ from numpy.typing import NDArray
 from xsim_py.ftco.model import Configuration, run_seed
 from xsim_py.ftco.steps import run_steps
 
-__all__ = ["about", "measure"]
+__all__ = ["about", "is_compiled", "is_worth_it", "measure"]
+
+_FEW_NODES: Final = 20_000  # of all runs together; these take the step model about a second
 
 
-def measure(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDArray[np.int64]:
+def is_compiled(configuration: Configuration) -> bool:
+    """Whether compiled code can do the runs of a configuration."""
+    return False
+
+
+def is_worth_it(configurations: Sequence[Configuration], runs: int) -> bool:
+    """Whether there is so much to do that compiled code is the faster one, with the time to load it."""
+    return sum(each.nodes for each in configurations) * runs > _FEW_NODES
+
+
+def measure(configuration: Configuration, seed: int, runs: range, *, plain: bool = False) -> NDArray[np.int64]:
     """Do some runs of an ensemble, one after the other.
+
+    Parameters
+    ----------
+    configuration, seed
+        What is run, and the ensemble's seed.
+    runs : range
+        The numbers of the runs, one after the other.
+    plain : bool, optional
+        By the step model, also where compiled code could do it.
 
     Returns
     -------
@@ -26,6 +52,6 @@ def measure(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDA
     return np.array(rows, np.int64)
 
 
-def about(configurations: Sequence[Configuration]) -> list[str]:
+def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
     """What a user should know about how these are run, a line each."""
     return []

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError, XsimError
-from xsim_py.ftco.backend import measure
+from xsim_py.ftco.backend import is_compiled, is_worth_it, measure
 from xsim_py.ftco.model import Configuration
 from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.summary import Summary, summarise
@@ -23,7 +23,8 @@ from xsim_py.workers import Crash, cores, do_in_workers
 
 __all__ = ["do_chunk", "run_ensemble"]
 
-_NODES_A_CHUNK: Final = 1 << 19
+_NODES_A_CHUNK: Final = 1 << 18  # half a second or so
+_NODES_A_PLAIN_CHUNK: Final = 1 << 12
 _FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
 
 
@@ -34,6 +35,7 @@ class _Chunk(NamedTuple):
     configuration: Configuration
     seed: int
     runs: range
+    plain: bool
 
 
 def run_ensemble(
@@ -82,11 +84,12 @@ def run_ensemble(
     counts = [runs if _is_random(each) else 1 for each in made]
     bare = [replace(each, inactive=0, failures=0) for each in made]
     before = [count if _is_random(each) else 1 for each, count in zip(bare, counts, strict=True)]
+    plain = not is_worth_it(made, max(counts, default=0))
     chunks: list[_Chunk] = []
     for place, each in enumerate(made):
-        chunks += _chunks(2 * place, each, seed, counts[place])
+        chunks += _chunks(2 * place, each, seed, range(counts[place]), plain)
         if each != bare[place]:
-            chunks += _chunks(2 * place + 1, bare[place], seed, before[place])
+            chunks += _chunks(2 * place + 1, bare[place], seed, range(before[place]), plain)
     found = _collect(chunks, cores() if jobs is None else jobs, progress)
     summaries = []
     for place, each in enumerate(made):
@@ -98,7 +101,7 @@ def run_ensemble(
 
 def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
     """Do some runs, in whatever process; a row for each run, with the columns of `summary.COLUMNS`."""
-    return measure(chunk.configuration, chunk.seed, chunk.runs)
+    return measure(chunk.configuration, chunk.seed, chunk.runs, plain=chunk.plain)
 
 
 def _is_random(configuration: Configuration) -> bool:
@@ -106,10 +109,11 @@ def _is_random(configuration: Configuration) -> bool:
     return bool(configuration.inactive or configuration.failures or configuration.spread > 1)
 
 
-def _chunks(place: int, configuration: Configuration, seed: int, runs: int) -> Iterator[_Chunk]:
-    size = max(1, _NODES_A_CHUNK // configuration.nodes)
-    for first in range(0, runs, size):
-        yield _Chunk(place, configuration, seed, range(first, min(first + size, runs)))
+def _chunks(place: int, configuration: Configuration, seed: int, runs: range, plain: bool) -> Iterator[_Chunk]:
+    fast = is_compiled(configuration) and not plain
+    size = max(1, (_NODES_A_CHUNK if fast else _NODES_A_PLAIN_CHUNK) // configuration.nodes)
+    for first in range(0, len(runs), size):
+        yield _Chunk(place, configuration, seed, runs[first : first + size], plain)
 
 
 def _collect(
