@@ -458,10 +458,13 @@ class Session:
         node = self.node
         state = recovery_of(rank.mpi)
         known = node.dead
-        while state.busy_ps <= at_ps:
+        next_ps = node.wake(at_ps)
+        while next_ps is not None and next_ps <= at_ps and state.busy_ps <= at_ps:
             done = node.act(at_ps)
             if done is None:
+                next_ps = at_ps + 1
                 break
+            next_ps = node.wake(at_ps)
             if isinstance(done, Send):
                 state.busy_ps = self._send(done, at_ps)
             else:
@@ -472,12 +475,8 @@ class Session:
             self._pass_on(node.dead - known)
         if not self._over and node.settled:
             self._finish()
-        if state.busy_ps > at_ps:
-            self._wake(state.busy_ps)
-        else:
-            next_ps = node.wake(at_ps)
-            if next_ps is not None:
-                self._wake(max(next_ps, at_ps + 1))
+        if next_ps is not None:
+            self._wake(max(next_ps, state.busy_ps))
 
     def _send(self, done: Send, at_ps: int) -> int:
         """Let a message leave; when the processor is free again."""
