@@ -1,0 +1,154 @@
+"""The formal model of FTCO for thousands of runs: the step model as code on arrays, which numba compiles.
+
+It does what `xsim_py.ftco.steps` does, action by action, for rules with the reference's tree traversal; `steps` is the
+plain twin that is there to be read. Without numba it runs in CPython, slowly, with equal results.
+
+What makes it fast: a node with nothing to do sleeps until a message, a death notice, or the time for the next question;
+sets of nodes are spans of the tree's preorder, so nearly all of them are one or two pairs of numbers (`sets`); and
+nothing is allocated: an array that turns out too small ends the run, which is then done again with a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.errors import ConfigError
+from xsim_py.ftco.model import Configuration, Outcome, Plan, plan, run_seed
+
+from . import layout as at
+from .build import Model
+from .jit import COMPILED
+from .layout import State
+from .loop import simulate
+
+__all__ = ["COLUMNS", "COMPILED", "run", "run_many", "run_plan", "supports"]
+
+COLUMNS = tuple(Outcome.__dataclass_fields__)
+"""Columns of the array that `run_many` returns: the fields of `Outcome`."""
+
+Action = tuple[int, int, str, int, int]
+"""What a node did: step, node, ``send`` or ``take``, kind, and the other node."""
+
+
+def supports(configuration: Configuration) -> bool:
+    """Whether these rules can be run here."""
+    return configuration.rules.traversal == "reference"
+
+
+@lru_cache(maxsize=4)
+def _model(configuration: Configuration) -> Model:
+    if not supports(configuration):
+        raise ConfigError(
+            f"rules: traversal={configuration.rules.traversal} is not compiled; the step model runs it instead"
+        )
+    return Model(configuration)
+
+
+def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] | None = None) -> Outcome:
+    """One run, with what chance has in store for it.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run; its rules have ``traversal="reference"``.
+    drawn : Plan
+        Who fails and who begins when.
+    record : list, optional
+        Where to append what nodes do.
+
+    Raises
+    ------
+    ConfigError
+        For rules that are not compiled.
+    """
+    state, ended = _simulate(_model(configuration), drawn, record is not None)
+    if record is not None:
+        rows = state.actions[: state.numbers[at.ACTIONS_USED]].tolist()
+        record += [(step, node, "take" if taken else "send", kind, peer) for step, node, taken, kind, peer in rows]
+    values: dict[str, Any] = dict(zip(COLUMNS, _measure(state, ended, drawn), strict=True))
+    return Outcome(**{**values, "hung": bool(values["hung"])})
+
+
+def run(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
+    """One run; see `run_plan`.
+
+    Parameters
+    ----------
+    seed : int
+        The run's own, see `model.run_seed`.
+    """
+    return run_plan(configuration, plan(configuration, seed), record=record)
+
+
+def run_many(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDArray[np.int64]:
+    """Some runs of an ensemble.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run; its rules have ``traversal="reference"``.
+    seed : int
+        The ensemble's.
+    runs : sequence of int
+        The numbers of the runs.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (len(runs), len(COLUMNS))
+        What came out, a run a row.
+
+    Raises
+    ------
+    ConfigError
+        For rules that are not compiled.
+    """
+    model = _model(configuration)
+    rows = np.empty((len(runs), len(COLUMNS)), np.int64)
+    for place, number in enumerate(runs):
+        drawn = plan(configuration, run_seed(seed, number))
+        rows[place] = _measure(*_simulate(model, drawn, False), drawn)
+    return rows
+
+
+def _simulate(model: Model, drawn: Plan, record: bool) -> tuple[State, bool]:
+    while True:
+        state = model.start(drawn, record=record)
+        ended = simulate(state)
+        trouble = int(state.numbers[at.TROUBLE])
+        if not trouble:
+            return state, ended
+        model.more_room(trouble)
+
+
+def _measure(state: State, ended: bool, drawn: Plan) -> tuple[int, ...]:
+    """The fields of `Outcome`, in order."""
+    numbers, nodes = state.numbers, state.nodes
+    last = int(numbers[at.STEP])
+    living = nodes[:, at.DEAD_STEP] > last
+    data, keepalives, acks = (int(numbers[at.SENT_DATA + kind]) for kind in (at.DATA, at.KEEPALIVE, at.ACK))
+    starts = nodes[living, at.ENTRY]
+    first_start, last_start = int(starts.min()), int(starts.max())
+    finishes = nodes[1:, at.FINISH][living[1:]]
+    finishes = finishes[finishes >= 0]
+    first_finish = int(finishes.min()) if len(finishes) else -1
+    return (
+        last - last_start,
+        data + keepalives + acks,
+        data,
+        keepalives,
+        acks,
+        last_start - first_start,
+        last - first_finish if len(finishes) else 0,
+        int(nodes[living, at.LONGEST].max()),
+        len(nodes) - int(living.sum()),
+        int(not ended),
+        first_start,
+        last_start,
+        first_finish,
+        last,
+    )

@@ -1,0 +1,69 @@
+"""The door to numba, which may be missing: then the same functions run in CPython, slowly, with equal results."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = ["COMPILED", "SOURCES", "jit", "jit_cached", "word"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _find_njit() -> Any:
+    try:
+        from numba import njit
+    except ImportError:
+        return None
+    return njit
+
+
+_njit = _find_njit()
+
+COMPILED = _njit is not None
+"""Whether numba is there."""
+
+
+def _sources() -> int:
+    digest = hashlib.blake2b(digest_size=7)
+    for path in [*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parents[1] / "model.py"]:
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest(), "little")
+
+
+SOURCES = _sources()
+"""What all that is compiled together was compiled from. numba would look only at the file that a function is in."""
+
+
+def jit(function: _Function) -> _Function:
+    """Compile a function as a part of those that call it, if numba is there.
+
+    Nothing here makes or keeps arrays, so they are not counted: that takes 15 times as long.
+    """
+    if _njit is None:
+        return function
+    compiled: _Function = _njit(_nrt=False)(function)
+    return compiled
+
+
+def jit_cached(function: _Function) -> _Function:
+    """Compile a function that Python calls, when it first does, and keep the result on disk.
+
+    It must have `SOURCES` as a variable of the function around it: that makes it another one when those change.
+    """
+    if _njit is None:
+        return function
+    compiled: _Function = _njit(_nrt=False, cache=True)(function)
+    return compiled
+
+
+def _number(value: Any) -> Any:
+    return np.uint64(value)
+
+
+word: Callable[[Any], Any] = int if _njit is None else jit(_number)
+"""An integer as 64 bits for the functions of `xsim_py.ftco.model`: a Python integer where nothing is compiled."""

@@ -1,0 +1,146 @@
+"""What a node does when it learns that another is dead (reference rules): who takes whose place."""
+
+from __future__ import annotations
+
+from . import layout as at
+from .jit import jit
+from .layout import State
+from .sets import add_span
+
+__all__ = ["find", "hear_of_death", "meet"]
+
+
+@jit
+def find(s: State, node: int, other: int) -> int:
+    """The row of a node's contact; -1 if it knows none of that number."""
+    first = s.nodes[node, at.CONTACTS]
+    for contact in range(first, first + s.nodes[node, at.KNOWN]):
+        if s.contacts[contact, at.WHO] == other:
+            return int(contact)
+    return -1
+
+
+@jit
+def _patience(s: State, node: int, distance: int) -> int:
+    """After how many steps a node at a distance that has not answered counts as dead."""
+    return int(s.patience[node, min(distance, s.patience.shape[1] - 1)])
+
+
+@jit
+def _more_room(s: State, node: int) -> bool:
+    """Move a node's contacts to where there is room for twice as many."""
+    room = max(4, 2 * s.nodes[node, at.ROOM])
+    new = s.numbers[at.CONTACTS_USED]
+    if new + room > s.contacts.shape[0]:
+        s.numbers[at.TROUBLE] |= at.NO_ROOM_CONTACTS
+        return False
+    s.numbers[at.CONTACTS_USED] = new + room
+    old = s.nodes[node, at.CONTACTS]
+    for place in range(s.nodes[node, at.KNOWN]):
+        for column in range(at.CONTACT_WIDTH):
+            s.contacts[new + place, column] = s.contacts[old + place, column]
+    s.nodes[node, at.CONTACTS] = new
+    s.nodes[node, at.ROOM] = room
+    return True
+
+
+@jit
+def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
+    """Add a contact to those of a node, unless it is known already."""
+    if other == node or find(s, node, other) >= 0:
+        return
+    if s.nodes[node, at.KNOWN] == s.nodes[node, at.ROOM] and not _more_room(s, node):
+        return
+    place = s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]
+    s.nodes[node, at.KNOWN] += 1
+    s.nodes[node, at.QUIET_UNTIL] = 0
+    for column in range(at.CONTACT_WIDTH):
+        s.contacts[place, column] = 0
+    s.contacts[place, at.WHO] = other
+    s.contacts[place, at.DISTANCE] = distance
+    s.contacts[place, at.ROLE] = role
+    s.contacts[place, at.SLOT] = -1
+    s.contacts[place, at.PATIENCE] = _patience(s, other, distance)
+    s.contacts[place, at.INTERVAL] = max(s.contacts[place, at.PATIENCE], _patience(s, node, distance))
+
+
+@jit
+def _bury(s: State, node: int, other: int) -> None:
+    """Let a node know that another is dead, which it did not; whoever was behind that one takes its place."""
+    place = find(s, node, other)
+    if place < 0:
+        return
+    if s.contacts[place, at.GONE]:
+        return
+    s.contacts[place, at.GONE] = 1
+    if s.contacts[place, at.IS_OWED]:
+        s.contacts[place, at.IS_OWED] = 0
+        s.nodes[node, at.OWED] -= 1
+    spot = s.nodes[other, at.SPOT]
+    add_span(s, node, spot, spot + 1)
+    if s.numbers[at.ETA_RESET]:
+        s.nodes[node, at.ETA_SUB] = 0
+        s.nodes[node, at.ETA_FULL] = 0
+    distance = s.contacts[place, at.DISTANCE] + 1
+    roots = s.numbers[at.ROOTS]
+    first = s.nodes[other, at.FIRST]
+    fathers = s.nodes[other, at.FATHERS]
+    if other > node or node < roots:
+        for child in range(first + fathers, first + fathers + s.nodes[other, at.CHILDREN]):
+            _adopt(s, node, s.contacts[child, at.WHO], distance, at.ADOPTED_CHILD)
+        s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
+        s.nodes[node, at.PLACE] = 0
+    else:
+        for father in range(first, first + fathers):
+            _adopt(s, node, s.contacts[father, at.WHO], distance, at.ADOPTED_FATHER)
+        if s.nodes[node, at.PHASE] >= at.SEND_ADOPTED_FATHERS:
+            s.nodes[node, at.PHASE] = max(at.SEND_ADOPTED_FATHERS, s.numbers[at.FIRST_PHASE])
+            s.nodes[node, at.PLACE] = 0
+    if s.nodes[node, at.IDLE]:
+        s.nodes[node, at.IDLE] = 0
+        s.numbers[at.BUSY] += 1
+
+
+@jit
+def _bury_down_to(s: State, node: int, last: int) -> None:
+    """Bury a node below, and before it all on the way down to it, the topmost first."""
+    roots = s.numbers[at.ROOTS]
+    levels = 0
+    top = last
+    while s.nodes[top, at.PARENT] != node and top >= roots:
+        top = s.nodes[top, at.PARENT]
+        levels += 1
+    for level in range(levels, -1, -1):
+        other = last
+        for _ in range(level):
+            other = s.nodes[other, at.PARENT]
+        _bury(s, node, other)
+
+
+@jit
+def hear_of_death(s: State, node: int, other: int) -> None:
+    """Carry out a death notice."""
+    if other > node:
+        _bury_down_to(s, node, other)
+    else:
+        _bury(s, node, other)
+
+
+@jit
+def meet(s: State, node: int, other: int, distance: int) -> int:
+    """The row of the contact from whom a message comes; if it is new, everybody strictly between is dead."""
+    contact = find(s, node, other)
+    if contact >= 0:
+        return contact
+    if other > node:
+        if s.nodes[other, at.PARENT] >= 0:
+            _bury_down_to(s, node, s.nodes[other, at.PARENT])
+        role = at.ADOPTED_CHILD
+    else:
+        between = s.nodes[node, at.PARENT]
+        while between >= 0 and between != other:
+            _bury(s, node, between)
+            between = s.nodes[between, at.PARENT]
+        role = at.ADOPTED_FATHER
+    _adopt(s, node, other, distance, role)
+    return find(s, node, other)
