@@ -8,6 +8,8 @@ import pytest
 
 from xsim_py.study import StudyResults, load_study, plan_runs, run_study
 from xsim_py.study.loader import presets
+from xsim_py.study.published import read_published
+from xsim_py.study.template import text_of
 
 
 def results_of(name: str, folder: Path, *, only: list[str], repetitions: int = 1) -> StudyResults:
@@ -112,3 +114,32 @@ def test_table_1_has_a_time_limit_for_each_serial_fault_and_what_was_measured_st
     measured = dict(zip(shown["faults"], shown["published total_s"], strict=True))
     for faults, published_s in measured.items():
         assert abs(published_s - 2 * limits[faults]) < 0.05
+
+
+def test_the_best_tree_without_faults_has_several_roots_and_no_tree_beats_the_bound(tmp_path):
+    results = results_of("ftco-fig7", tmp_path, only=["nodes<=2048"])
+    latency = {
+        (shape, roots): by(results, "latency_steps", shape=shape, roots=roots)
+        for shape in ("k-nomial", "k-ary")
+        for roots in ("one", "several")
+    }
+    assert latency == {
+        ("k-ary", "one"): [124, 138],
+        ("k-nomial", "one"): [120, 132],
+        ("k-ary", "several"): [101, 116],
+        ("k-nomial", "several"): [99, 114],
+    }
+    assert by(results, "bound_steps", shape="k-nomial", roots="several") == [90, 100]
+    shown = results.shown()
+    assert shown["latency_steps"] == shown["published latency_steps"]
+    assert shown["bound_steps"] == shown["published bound_steps"]
+    assert {path.name for path in tmp_path.glob("*.png")} == {"ftco-fig7.png", "ftco-fig7-bound.png"}
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if load_study(name).published is not None])
+def test_every_published_figure_belongs_to_a_run(name: str):
+    spec = load_study(name)
+    published = read_published(spec)
+    runs = [run.columns for run in plan_runs(dataclasses.replace(spec, only=()))]
+    for line in published.rows:
+        assert [run for run in runs if all(text_of(run[key]) == line[key] for key in published.keys)]
