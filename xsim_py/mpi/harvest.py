@@ -13,6 +13,7 @@ from xsim_py.process.output import Line, finish_lines
 from .calls import AllOf, Background
 from .comm import WORLD_CID
 from .message import Receive, Send
+from .rma.waiting import Until
 from .state import Probe
 from .ulfm import Call
 
@@ -215,6 +216,8 @@ def _leaves(reason: Any) -> list[Any]:
 
 def _peers(leaf: Any) -> Sequence[int]:
     """The ranks in the whole run all of which have to do something to complete an operation."""
+    if isinstance(leaf, Until):
+        return leaf.awaited
     if isinstance(leaf, Send):
         return (leaf.to,)
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:

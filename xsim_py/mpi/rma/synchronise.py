@@ -22,6 +22,7 @@ from xsim_py.process import current
 
 from .operations import issue
 from .packets import COMPLETED, LOCK, POSTED, UNLOCK, Packet
+from .waiting import LOCK_OF
 from .window import Window
 
 __all__ = [
@@ -163,7 +164,7 @@ def _acquire(window: Window, targets: Sequence[int], mode: int, call: str) -> No
     granted = window.granted
     window.wait_for(
         call,
-        "the lock of",
+        LOCK_OF,
         lambda: granted.issuperset(targets),
         lambda: [place for place in targets if place not in granted],
     )

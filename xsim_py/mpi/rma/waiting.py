@@ -10,7 +10,9 @@ from xsim_py.mpi.message import Operation, Send
 if TYPE_CHECKING:
     from .window import Window
 
-__all__ = ["Departure", "Until"]
+__all__ = ["LOCK_OF", "Departure", "Until"]
+
+LOCK_OF = "the lock of"
 
 
 class Until(Send):
@@ -48,8 +50,11 @@ class Until(Send):
 
     @property
     def awaited(self) -> list[int]:
-        """The ranks of the whole run that it waits for."""
-        return [self.comm.ranks[place] for place in sorted(self.whom())]
+        """The ranks of the whole run that have to do something; nobody else knows who has a lock, nor may tell it."""
+        if self.what == LOCK_OF:
+            return []
+        me = self.comm.me
+        return [self.comm.ranks[place] for place in sorted(self.whom()) if place != me]
 
     def concerns(self, number: int) -> bool:
         """Whether it can not complete without a certain rank of the whole run."""
