@@ -1,5 +1,6 @@
 """Times of one-sided communication, against closed forms, to the picosecond."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ FULL = {
         "eager_threshold": "1024B",
     }
 }
-O, GAP = 300 * NS, 400 * NS
+SEND, GAP = 300 * NS, 400 * NS
 
 
 def now_ps() -> int:
@@ -74,7 +75,7 @@ def passive(kind: str, size: int) -> tuple[int, ...]:
         times.append(now_ps())
     MPI.COMM_WORLD.Barrier()
     win.Free()
-    return tuple(after - before for before, after in zip(times, times[1:], strict=False))
+    return tuple(after - before for before, after in pairwise(times))
 
 
 @pytest.mark.parametrize("kind", ["put", "get", "accumulate", "fetch", "swap"])
@@ -85,13 +86,13 @@ def test_where_only_latency_costs_a_lock_and_a_flush_are_a_round_trip_each(kind:
 @pytest.mark.parametrize("size", [1, 399, 1000, 1024, 1025, 100_000])
 @pytest.mark.parametrize("kind", ["put", "accumulate"])
 def test_a_put_is_overhead_bytes_and_latency_and_its_acknowledgement_a_latency(kind: str, size: int) -> None:
-    assert spent(passive, kind, size, machine=FULL)[0] == (O + 2 * L, O, size * NS + 2 * L, O)
+    assert spent(passive, kind, size, machine=FULL)[0] == (SEND + 2 * L, SEND, size * NS + 2 * L, SEND)
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
 def test_a_get_is_a_round_trip_that_comes_back_with_the_bytes(size: int) -> None:
-    assert spent(passive, "get", size, machine=FULL)[0] == (O + 2 * L, O, 2 * L + size * NS, O)
-    assert spent(passive, "fetch", size, machine=FULL)[0] == (O + 2 * L, O, 2 * L + 2 * size * NS, O)
+    assert spent(passive, "get", size, machine=FULL)[0] == (SEND + 2 * L, SEND, 2 * L + size * NS, SEND)
+    assert spent(passive, "fetch", size, machine=FULL)[0] == (SEND + 2 * L, SEND, 2 * L + 2 * size * NS, SEND)
 
 
 def puts_in_a_row(count: int, size: int) -> int:
@@ -110,8 +111,8 @@ def puts_in_a_row(count: int, size: int) -> int:
 
 @pytest.mark.parametrize(("count", "size"), [(5, 10), (5, 400), (7, 5000)])
 def test_puts_in_a_row_wait_for_the_interface_and_for_one_acknowledgement(count: int, size: int) -> None:
-    busy = max(GAP, size * NS, O)
-    assert spent(puts_in_a_row, count, size, machine=FULL)[0] == O + (count - 1) * busy + size * NS + 2 * L
+    busy = max(GAP, size * NS, SEND)
+    assert spent(puts_in_a_row, count, size, machine=FULL)[0] == SEND + (count - 1) * busy + size * NS + 2 * L
 
 
 def local(size: int) -> tuple[int, int]:
@@ -133,7 +134,7 @@ def local(size: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("size", "left"), [(1024, 0), (1025, 1025 * NS), (100_000, 100_000 * NS)])
 def test_large_data_are_not_copied_so_their_buffer_is_free_when_they_have_left(size: int, left: int) -> None:
-    assert spent(local, size, machine=FULL)[0] == (O + left, O + left)
+    assert spent(local, size, machine=FULL)[0] == (SEND + left, SEND + left)
 
 
 def together(what: str) -> int:
@@ -209,9 +210,9 @@ def ring() -> tuple[int, ...]:
 
 def test_post_and_complete_take_a_latency_each() -> None:
     assert set(spent(ring, ranks=4)) == {(0, L, L, 2 * L)}
-    after_complete = O + L + 2 * O  # the overheads of Post, Put and Complete
-    wait = O + L + O + max(100 * NS, GAP) + L  # what Complete says leaves after the data
-    assert set(spent(ring, ranks=4, machine=FULL)) == {(O, O + L, after_complete, wait)}
+    after_complete = SEND + L + 2 * SEND  # the overheads of Post, Put and Complete
+    wait = SEND + L + SEND + max(100 * NS, GAP) + L  # what Complete says leaves after the data
+    assert set(spent(ring, ranks=4, machine=FULL)) == {(SEND, SEND + L, after_complete, wait)}
 
 
 def everybody(lock_all: bool) -> int:

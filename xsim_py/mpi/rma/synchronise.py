@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import channel, note, pick, timed
+from xsim_py.mpi.errors import Exception as Error
 from xsim_py.mpi.errors import fail
 from xsim_py.process import current
 
@@ -181,8 +182,12 @@ def lock(window: Window, target: int, mode: int, assertion: int) -> None:
     window.epochs.lock(target)
     if assertion & c.MODE_NOCHECK:
         window.unchecked.add(target)
-    else:
+        return
+    try:
         _acquire(window, (target,), mode, "Win.Lock")
+    except Error:  # its rank has failed: there is no such epoch
+        window.epochs.unlock(target)
+        raise
 
 
 def unlock(window: Window, target: int) -> None:
