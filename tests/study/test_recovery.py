@@ -69,6 +69,13 @@ def test_a_program_of_ones_own_is_told_the_scheme_and_the_folder(tmp_path: Path,
     assert (out / "gige-1-none-restart.txt").read_text() == f"['--how=restart', '{tmp_path}/x'] []\n"
 
 
+@pytest.mark.parametrize("scheme", ["ftco", "ulfm", "restart"])
+def test_the_root_may_die_too(scheme: str):
+    run = compared(ranks=(8,), failures=("0@before+1@2.02ms",), schemes=(scheme,)).runs[0]
+    assert run.victims == ("0", "1 at 2.02 ms")
+    assert run.phases.times_ps()["detection"] >= TIMEOUT_PS
+
+
 def test_a_death_may_come_in_the_middle_of_the_call():
     run = compared(ranks=(16,), failures=("1",), schemes=("ulfm",), after_ps=10_000_000).runs[0]
     assert run.phases.phases[0].name == "collective"

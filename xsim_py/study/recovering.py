@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +31,10 @@ OPTIONS: Final = (
     "program",
     "args",
 )
-"""As on the command line of ``xsim compare-recovery``, with an underscore for a dash."""
+"""As on the command line of ``xsim compare-recovery``, with an underscore for a dash.
+
+``args`` and ``set`` are texts of several words, as in a shell.
+"""
 
 METRICS: Final[dict[str, str]] = {
     "total_s": "s",
@@ -78,9 +82,9 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
         "restart_delay_ps": read("restart_delay", parse_time_ps, 10 * PS_PER_S),
         "call": read("call", parse_call, None),
         "after_ps": read("after", parse_time_ps, None),
-        "set": _entries(given.get("set"), problems),
+        "set": read("set", _entries, {}),
         "program": read("program", str, None),
-        "args": [text_of(word) for word in _listed(given.get("args"))],
+        "args": read("args", shlex.split, []),
         "seed": int(text_of(given["seed"])) if not isinstance(given["seed"], list) else 0,
     }
     file = Path(settings["program"] or bundled_apps() / LOOP)
@@ -152,16 +156,12 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
-def _listed(value: Value | None) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def _entries(value: Value | None, problems: list[str]) -> dict[str, str]:
+def _entries(text: str) -> dict[str, str]:
     """Entries of the machine, of words such as ``network.latency=5us``."""
     found = {}
-    for word in _listed(value):
-        path, equals, entry = text_of(word).partition("=")
+    for word in shlex.split(text):
+        path, equals, entry = word.partition("=")
         if not path or not equals:
-            problems.append(f"set: {text_of(word)!r} is not of the form path=value")
+            raise ValueError(f"{word!r} is not of the form path=value")
         found[path] = entry
     return found

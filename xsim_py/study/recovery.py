@@ -392,9 +392,14 @@ def do(task: Task) -> Report:
     if result.ended != "finished":
         return Report({**_NOTHING, **facts}, None, None, None)
     try:
-        call, usual = find_call(result.trace, task.call)
+        # In a run with failures the first rank may be dead, and make fewer calls.
+        if task.call is not None and task.usual is not None:
+            call, usual, start_ps = task.call, task.usual, None
+        else:
+            call, usual = find_call(result.trace, task.call)
+            start_ps = first_start_ps(result.trace, *call)
         phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
     except ConfigError as error:
         return Report({**_NOTHING, **facts, "said": str(error)}, None, None, None)
     facts |= {"phases": phases, "call": f"{call[1]}{ordinal_suffix(call[1])} {call[0]}"}
-    return Report({**_NOTHING, **facts}, call, usual, first_start_ps(result.trace, *call))
+    return Report({**_NOTHING, **facts}, call, usual, start_ps)

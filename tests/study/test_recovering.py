@@ -1,0 +1,67 @@
+"""``compare-recovery`` as a command of studies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.errors import ConfigError, XsimError
+from xsim_py.study import load_study, plan_runs, run_study
+from xsim_py.study.recovering import METRICS, check, do
+
+STUDY: dict[str, Any] = {
+    "name": "both",
+    "command": "compare-recovery",
+    "options": {"ranks": 8, "failures": "{who}", "timeout": "1ms"},
+    "sweep": {"scheme": ["ftco", "ulfm"], "who": {"nobody": "none", "parent and child": "2s"}},
+}
+
+
+def test_a_study_has_a_row_for_each_scheme_and_failure_whose_phases_add_up(tmp_path: Path):
+    results = run_study(STUDY, out=tmp_path, jobs=1)
+    assert not results.failed
+    rows = [dict(zip(results.runs.columns, row, strict=True)) for row in results.runs.rows()]
+    assert [(row["scheme"], row["who"]) for row in rows] == [
+        (scheme, who) for scheme in ("ftco", "ulfm") for who in ("nobody", "parent and child")
+    ]
+    sums = ("total_s", "recovery_s", "active_s")
+    for row in rows:
+        parts = [row[name] for name in METRICS if name.endswith("_s") and name not in sums]
+        assert sum(parts) == pytest.approx(row["total_s"], abs=1e-12)
+        assert row["active_s"] == pytest.approx(row["total_s"] - row["detection_s"])
+    assert [row["detection_s"] > 1.9e-3 for row in rows] == [False, True, False, True]
+    assert results.runs.units["repair_s"] == "s"
+
+
+def test_every_option_is_part_of_the_fingerprint():
+    first = plan_runs(load_study(STUDY))[0].key
+    for change in ({"timeout": "2ms"}, {"after": "1us"}, {"args": "--steps 4"}, {"set": "network.gap=1us"}):
+        other = plan_runs(load_study({**STUDY, "options": {**STUDY["options"], **change}}))[0].key
+        assert other != first
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ranks": "0"}, "ranks: '0' is not a whole number of at least 1"),
+        ({"scheme": "prayer"}, "scheme: 'prayer' is none of ftco, ulfm, restart"),
+        ({"scheme": ["ftco", "ulfm"]}, "scheme: a list; sweep over its values"),
+        ({"timeout": "soon"}, "timeout: "),
+        ({"call": "Allreduce"}, "call: 'Allreduce' is not which call it is"),
+        ({"set": "network.latency"}, "set: 'network.latency' is not of the form path=value"),
+        ({"program": "nowhere.py"}, "program: there is no file nowhere.py"),
+        ({"failures": "64@before"}, "there is no rank 64 among 64"),
+        ({"machine": "gigee"}, "gigee"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_runs(given: dict[str, Any], said: str):
+    with pytest.raises(ConfigError, match=said):
+        check({"seed": 0, **given})
+
+
+def test_a_program_that_does_not_survive_is_an_error_of_its_run(tmp_path: Path):
+    program = tmp_path / "barrier.py"
+    program.write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
+    settings = check({"seed": 0, "program": str(program), "ranks": 4, "failures": "1", "scheme": "ulfm"})
+    with pytest.raises(XsimError, match="gige, 4 ranks, 1, ulfm: aborted"):
+        do(settings)
