@@ -78,6 +78,7 @@ class Kernel(simpy.Environment):
         self._times: list[int] = []  # a heap
         self.due: dict[int, list[Entry]] = {}
         self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
+        self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
         self._native_key = first_key(native_origin)
         self._native_pending = 0
         self.events = 0
@@ -94,6 +95,8 @@ class Kernel(simpy.Environment):
         if there is None:
             self.due[time_ps] = [(key, handler, argument)]
             heappush(self._times, time_ps)
+            if time_ps <= self._now:
+                self._belated = True
         else:
             there.append((key, handler, argument))
 
@@ -109,41 +112,45 @@ class Kernel(simpy.Environment):
         try:
             while times and times[0] < end_ps:
                 batch = self._next_batch()
-                now = self._now
                 while batch:
                     _, handler, argument = batch.pop()
-                    self.events += 1
                     handler(argument)
-                    if times and times[0] <= now:
+                    if self._belated:
                         self._join()
         finally:
             self._put_back()
 
     def _next_batch(self) -> list[Entry]:
-        """Advance to the earliest time; its events, in reverse order."""
+        """Advance to the earliest time; its events, in reverse order. They are counted here, all at once."""
         self._now = heappop(self._times)
         self._batch = batch = self.due.pop(self._now)
+        self.events += len(batch)
         if len(batch) > 1:
             batch.sort(key=_KEY, reverse=True)
         return batch
 
     def _join(self) -> None:
         """Something was posted for the time that it is: let it come in its turn. Or it is a `halt`."""
-        time_ps = heappop(self._times)
-        entries = self.due.pop(time_ps)
-        if time_ps < self._now:
-            raise Halted
-        for entry in entries:
-            insort(self._batch, entry, key=_descending)
+        self._belated = False
+        while self._times and self._times[0] <= self._now:
+            time_ps = heappop(self._times)
+            entries = self.due.pop(time_ps)
+            if time_ps < self._now:
+                raise Halted
+            self.events += len(entries)
+            for entry in entries:
+                insort(self._batch, entry, key=_descending)
 
     def _put_back(self) -> None:
         """Leave what is left of a batch for another call."""
         batch, self._batch = self._batch, []
+        self.events -= len(batch)
         for entry in batch:
             self.post(self.now_ps, *entry)
 
     def stop(self, _: object = None) -> None:
         """Forget everything that was still to come: the run ends at this event."""
+        self.events -= len(self._batch)
         self._times.clear()
         self.due.clear()
         self._batch.clear()
@@ -181,7 +188,6 @@ class Kernel(simpy.Environment):
             raise EmptySchedule
         _, handler, argument = self._next_batch().pop()
         self._put_back()
-        self.events += 1
         handler(argument)
 
 

@@ -120,7 +120,9 @@ class CollectiveChannel:
         message = receive(self.comm, source, self.tag, self.cid, "", note)
         if message.note is not note and message.note != note:
             self._mismatch(source, message.note)
-        return message.data
+        data = message.data
+        message.data = b""
+        return data
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
         """See `collectives.Channel`."""
@@ -129,9 +131,11 @@ class CollectiveChannel:
         message = receive(self.comm, source, self.tag, self.cid, "", note)
         if message.note is not note and message.note != note:
             self._mismatch(source, message.note)
+        data = message.data
+        message.data = b""
         if send is not None:
             wait(send)
-        return message.data
+        return data
 
     def isend(self, dest: int, data: bytes) -> Operation | None:
         """See `collectives.Channel`."""

@@ -92,7 +92,7 @@ class Part:
     exit_status: list[int | None]
     messages: list[int]
     sent_bytes: list[int]
-    waited_ps: list[float]
+    waited_ps: list[int]
     nodes: list[int]
     pairs: list[tuple[int, int, int, int]]
     collectives: dict[tuple[str, str], tuple[int, int, int, int]]
@@ -128,7 +128,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         exit_status=[rank.exit_status for rank in ranks],
         messages=fabric.tally.messages(),
         sent_bytes=fabric.tally.sent_bytes(),
-        waited_ps=fabric.tally.waited_ps.tolist(),
+        waited_ps=fabric.tally.waited_ps,
         nodes=[fabric.settings.machine.node_of[rank.number] for rank in ranks],
         pairs=fabric.tally.pairs(),
         collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},

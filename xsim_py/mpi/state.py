@@ -94,6 +94,8 @@ class Mailbox:
         What the rank knows of failures, made when it first learns of one.
     spare : Receive or None
         That of the last blocking receive, to be used again.
+    used : Message or None
+        What that receive took, to be sent again as another message.
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
@@ -115,6 +117,7 @@ class Mailbox:
         "ticket",
         "tickets",
         "unexpected",
+        "used",
         "wild",
         "world",
     )
@@ -124,6 +127,7 @@ class Mailbox:
         self.fabric = fabric
         self.lone: Receive | None = None
         self.spare: Receive | None = None
+        self.used: Message | None = None
         self.posted: dict[tuple[int, int], Any] = _NO_TABLE
         self.posted_any: dict[int, deque[Receive]] | None = None
         self.unexpected: dict[tuple[int, int], Any] = _NO_TABLE
@@ -187,15 +191,15 @@ class Mailbox:
 
     def post(self, operation: Receive) -> None:
         """Let a receive wait for its message."""
+        if self.lone is None and not self.posted and self.posted_any is None and operation.source != ANY_SOURCE:
+            self.lone = operation
+            return
         fabric = self.fabric
         fabric.serial = operation.serial = fabric.serial + 1
         if operation.source == ANY_SOURCE:
             if self.posted_any is None:
                 self.posted_any = {}
             self.posted_any.setdefault(operation.cid, deque()).append(operation)
-        elif self.lone is None and not self.posted and self.posted_any is None:
-            self.lone = operation
-            return
         else:
             if self.posted is _NO_TABLE:
                 self.posted = {}
@@ -209,6 +213,7 @@ class Mailbox:
         if lone is None:
             return
         self.lone = None
+        lone.serial = 0  # older than all others
         if self.posted is _NO_TABLE:
             self.posted = {}
         key = (lone.cid, lone.source)

@@ -32,13 +32,13 @@ class Tally:
     ----------
     log : list of int
         For each send its origin, its destination and its size in bytes; call `add_up` when it gets long.
-    waited_ps : array
-        How long each rank has waited for messages; floats, as a sum of integers could outgrow 64 bits.
+    waited_ps : list of int
+        How long each rank has waited for messages. Not an array: that makes a number of its own to read or write one.
     """
 
     def __init__(self, block: range, *, pairs: bool) -> None:
         self.log: list[int] = []
-        self.waited_ps = array("d", bytes(8 * len(block)))
+        self.waited_ps = [0] * len(block)
         self._block = block
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)

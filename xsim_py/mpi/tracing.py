@@ -77,6 +77,7 @@ class TracingFabric(Fabric):
         super().__init__(*args, **kwargs)
         self.trace = Recorder()
         self.inline_end = -1
+        self.shortcuts = False
         self._numbers: dict[Message, int] = {}  # of messages on their way
         self._arrivals: dict[Message, int] = {}  # of messages that have come and were not taken
         self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket

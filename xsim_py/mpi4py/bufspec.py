@@ -11,9 +11,10 @@ Hot path: a contiguous numpy array of an ordinary type. `packed` makes its bytes
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ __all__ = [
     "message",
     "packed",
     "receiver",
+    "room",
+    "store",
     "type_of",
     "usable",
     "vector_message",
@@ -45,6 +48,8 @@ _ndarray = np.ndarray
 _index = operator.index
 _blank = object.__new__
 
+_MOST_SIZES = 4096
+_FILL: dict[int, Callable[[Any, int, bytes], None]] = {}  # for messages of so many bytes
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 
 
@@ -137,7 +142,7 @@ class FlatMessage(Message):
         """Store what has arrived; returns the number of bytes. Longer is `ERR_TRUNCATE`."""
         n = len(data)
         if n == self.nbytes:
-            self.array.data.cast("B")[:] = data
+            store(self.array, data)
         elif n < self.nbytes:
             self.memory[:n] = data
         else:
@@ -197,6 +202,25 @@ def packed(buf: Any) -> bytes:
     if type(buf) is _ndarray and buf.dtype in _FAST and buf.flags.c_contiguous:
         return buf.tobytes()
     return message(buf, writable=False).pack()
+
+
+def room(buf: Any) -> int:
+    """The size of a receive buffer in bytes if it is of the simplest kind, which `store` can fill; else 0."""
+    if type(buf) is _ndarray and buf.flags.carray and buf.dtype in _FAST:
+        return buf.nbytes
+    return 0
+
+
+def store(array: NDArray[Any], data: bytes) -> None:
+    """Fill an array with as many bytes as it has: a third of what a view and an assignment to that take."""
+    size_bytes = len(data)
+    fill = _FILL.get(size_bytes)
+    if fill is None:
+        if len(_FILL) >= _MOST_SIZES:
+            array.data.cast("B")[:] = data
+            return
+        fill = _FILL[size_bytes] = cast(Any, struct.Struct(f"{size_bytes}s").pack_into)
+    fill(array, 0, data)
 
 
 def receiver(buf: Any) -> Message:

@@ -41,17 +41,18 @@ class CommHandle(Handle):
     def _comm(self) -> Communicator:
         """This rank's communicator; raises ERR_COMM for a null one, and for one that was freed by another name."""
         impl = self._impl
-        if type(impl) is Communicator and not impl.freed:
-            return impl
         if impl is WORLD:
             fiber = current.fiber
-            box = fiber.rank.mpi if fiber is not None else mailbox()
-            if box is None:
-                box = mailbox()
-            return box.world or world(box, box.fabric.settings.ranks)
+            if fiber is not None and (box := fiber.rank.mpi) is not None and (comm := box.world) is not None:
+                return comm  # type: ignore[no-any-return]
+        elif type(impl) is Communicator and not impl.freed:
+            return impl
         return self._special()
 
     def _special(self) -> Communicator:
+        if self._impl is WORLD:
+            box = mailbox()
+            return world(box, box.fabric.settings.ranks)
         if self._impl is SELF:
             return self_comm(mailbox())
         self._live()

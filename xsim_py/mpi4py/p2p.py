@@ -23,11 +23,10 @@ from xsim_py.process import current
 from . import rc
 from .attached import charge_buffer
 from .bufspec import Message as Target
-from .bufspec import packed, receiver
+from .bufspec import packed, receiver, room, store
 from .commhandle import CommHandle
 from .handle import Handle, Null
-from .memory import flat_view
-from .pickling import dump, load
+from .pickling import dump, load, loader
 from .request import Prequest, Request, Task
 from .status import Status
 
@@ -77,19 +76,23 @@ class PointToPoint(CommHandle):
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> None:
         comm = self._comm()
-        target = receiver(buf) if source != PROC_NULL else _NOWHERE
+        target = None
+        if not (size_bytes := room(buf)):
+            target = _target_of(buf, source)
+            size_bytes = target.nbytes
         if not (0 <= source < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
         message = receive(comm, source, tag, comm.cid, "Comm.Recv")
+        data = message.data
+        message.data = b""
         if status is not None:
-            status._set(message.source, message.tag, min(message.size_bytes, target.nbytes))
-        try:
-            target.unpack(message.data)
-        except errors.Exception as error:
-            if not comm.report(error):
-                raise
+            status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
+        if target is None and len(data) == size_bytes:
+            store(buf, data)
+        else:
+            _unpack(comm, target or receiver(buf), data)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
@@ -106,23 +109,29 @@ class PointToPoint(CommHandle):
     ) -> None:
         comm = self._comm()
         data = packed(sendbuf) if dest != PROC_NULL else b""
-        target = receiver(recvbuf) if source != PROC_NULL else _NOWHERE
+        target = None
+        if not (size_bytes := room(recvbuf)):
+            target = _target_of(recvbuf, source)
+            size_bytes = target.nbytes
         size = len(comm.remote)
-        if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag <= TAG_LIMIT and 0 <= recvtag <= TAG_LIMIT):
+        if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag | recvtag <= TAG_LIMIT):
+            target = _target_of(recvbuf, source)
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
         send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True)
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
+            comm.box.used = None  # for the message is looked at after this wait
             wait(send)
+        data = message.data
+        message.data = b""
         if status is not None:
-            status._set(message.source, message.tag, min(message.size_bytes, target.nbytes))
-        try:
-            target.unpack(message.data)
-        except errors.Exception as error:
-            if not comm.report(error):
-                raise
+            status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
+        if target is None and len(data) == size_bytes:
+            store(recvbuf, data)
+        else:
+            _unpack(comm, target or receiver(recvbuf), data)
 
     def Sendrecv_replace(
         self,
@@ -201,17 +210,19 @@ class PointToPoint(CommHandle):
                 status._set(PROC_NULL, ANY_TAG, 0)
             return None
         message = receive(comm, source, tag, comm.cid, "Comm.recv")
+        data = message.data
+        message.data = b""
         if status is not None:
             status._set(message.source, message.tag, message.size_bytes)
         try:
-            return _loader(buf, None)(message.data) if buf is not None else load(message.data)
+            return loader(buf, None)(data) if buf is not None else load(data)
         except errors.Exception as error:
             if not comm.report(error):
                 raise
             return None
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        return _irecv(self._comm(), _loader(buf, cast(int, rc.irecv_bufsz)), source, tag, "Comm.irecv")
+        return _irecv(self._comm(), loader(buf, cast(int, rc.irecv_bufsz)), source, tag, "Comm.irecv")
 
     def sendrecv(
         self,
@@ -225,7 +236,7 @@ class PointToPoint(CommHandle):
     ) -> Any:
         data = _dumps(sendobj, dest)
         return _sendrecv(
-            self._comm(), data, dest, sendtag, _loader(recvbuf, None), source, recvtag, status, "Comm.sendrecv", False
+            self._comm(), data, dest, sendtag, loader(recvbuf, None), source, recvtag, status, "Comm.sendrecv", False
         )
 
     # ------------------------------------------------------------------------------------------------ probes
@@ -314,20 +325,17 @@ def _target_of(buf: Any, source: int) -> Target:
     return _NOWHERE if source == PROC_NULL else receiver(buf)
 
 
+def _unpack(comm: Communicator, target: Target, data: bytes) -> None:
+    """Store what has arrived; an error goes to the communicator's handler."""
+    try:
+        target.unpack(data)
+    except errors.Exception as error:
+        if not comm.report(error):
+            raise
+
+
 def _dumps(obj: Any, dest: int) -> bytes:
     return b"" if dest == PROC_NULL else dump(obj)
-
-
-def _loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
-    """What unpickles a message: mpi4py receives it into `buf`, a buffer or its size, so a longer one is truncated."""
-    room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
-    return load if room is None else partial(_load_within, room)
-
-
-def _load_within(room_bytes: int, data: bytes) -> Any:
-    if len(data) > room_bytes:
-        errors.fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {room_bytes}")
-    return load(data)
 
 
 def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) -> bool:
@@ -404,6 +412,7 @@ def _exchange(
     if dest != PROC_NULL:
         send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check)
     message = receive(comm, source, recvtag, comm.cid, name)
+    comm.box.used = None  # the message is looked at later
     if send is not None:
         wait(send)
     return message

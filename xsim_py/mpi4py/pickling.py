@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pickle import HIGHEST_PROTOCOL
 from pickle import dumps as _dumps
 from pickle import loads as _loads
 from typing import Any
 
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
 from xsim_py.mpi.private import own
 from xsim_py.mpi4py.memory import buffer, flat_view
 
-__all__ = ["Pickle", "dump", "load", "pickle"]
+__all__ = ["Pickle", "dump", "load", "loader", "pickle"]
 
 _PROTOCOL = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", HIGHEST_PROTOCOL))
 _THRESHOLD = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", 1024**2 // 4))
@@ -128,3 +131,15 @@ def load(data: bytes) -> Any:
     if not data:
         return None
     return pickle.loads(buffer(data)) if _changed else _loads(data)
+
+
+def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
+    """What unpickles a message: mpi4py receives it into `buf`, a buffer or its size, so a longer one is truncated."""
+    room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
+    return load if room is None else partial(_load_within, room)
+
+
+def _load_within(room_bytes: int, data: bytes) -> Any:
+    if len(data) > room_bytes:
+        fail(c.ERR_TRUNCATE, f"{len(data)} bytes arrived, the receive buffer takes {room_bytes}")
+    return load(data)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from xsim_py.config import MachineSpec
 from xsim_py.network.contention import LinkContention
-from xsim_py.network.link import Link
+from xsim_py.network.link import Link, Times
 
 __all__ = ["Distances", "Network", "Places"]
 
@@ -48,6 +48,11 @@ class Network:
         The checked description.
     places
         Where the ranks are.
+
+    Attributes
+    ----------
+    uniform
+        The times of sizes asked before, where any two ranks are equally far apart, as `Link.cache`; else empty.
     """
 
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
@@ -57,6 +62,7 @@ class Network:
         self._least_hops = places.topology.least_hops
         self._across: dict[int, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention == "links"
+        self.uniform: dict[int, Times] = {}
         if spec.same_node is not None:
             self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
         else:  # no figures of its own: as between neighbours
@@ -66,6 +72,7 @@ class Network:
             # Hot path: one rank a node, and any two nodes cost the same.
             self._only = self._make(self._least_hops)
             self.link = self._uniform_link  # type: ignore[method-assign]
+            self.uniform = self._only.cache
 
     def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
         return self._same if src_rank == dst_rank else self._only

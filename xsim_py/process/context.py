@@ -67,6 +67,7 @@ def release(rank: Rank, *, dead: bool) -> None:
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.own = None
+    rank.bare = False
 
 
 def forget() -> None:

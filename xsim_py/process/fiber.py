@@ -14,6 +14,7 @@ ends.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,10 @@ class Until(Parked):
 
 UNTIL = Until()
 
-_running = current.__dict__  # hot path: a store here is half of one by ``current.fiber = ...``, and a message needs two
+# Hot path: a store here is half of one by ``current.fiber = ...``, and a message needs three.
+_running = current.__dict__
+_context: Any = context.__dict__
+_modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
 
 
@@ -82,8 +86,12 @@ class Fiber:
         """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber."""
         global _hub
         _hub = getcurrent()
-        self.greenlet = greenlet(body, _hub)
-        self._enter(self)
+        glet = self.greenlet = greenlet(_run, _hub)
+        if context.installed is not self.rank:
+            context.install(self.rank)
+        current.fiber = self
+        glet.switch(self, body)
+        current.fiber = None
 
     def park(self, reason: Any) -> None:
         """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
@@ -98,11 +106,16 @@ class Fiber:
 
     def resume(self) -> None:
         """Go on after `park`. Called by the simulator (an event handler), never by another fiber."""
-        # Hot path, hence not by `_enter`: once a message.
+        # Hot path: once a message.
         self.waiting = None
         rank = self.rank
-        if context.installed is not rank:
-            context.install(rank)
+        previous = context.installed
+        if previous is not rank:
+            if rank.bare and previous is not None and previous.bare:
+                _context["installed"] = rank  # what `install` does for two of these
+                _modules["__main__"] = rank.main
+            else:
+                context.install(rank)
         _running["fiber"] = self
         glet = self.greenlet
         if glet is None:  # a thread of the rank was refused to wait (see `park`), and what it waited for has come
@@ -110,21 +123,8 @@ class Fiber:
             return
         glet.switch()
         _running["fiber"] = None
-        if not glet:
-            self.greenlet = None
 
     interrupt = resume  # for who waits for one thing there is no difference
-
-    def _enter(self, *args: Any) -> None:
-        rank = self.rank
-        if context.installed is not rank:
-            context.install(rank)
-        current.fiber = self
-        glet = self.greenlet
-        glet.switch(*args)  # type: ignore[union-attr]
-        current.fiber = None
-        if glet.dead:  # type: ignore[union-attr]
-            self.greenlet = None
 
     def sync(self) -> None:
         """Wait until the kernel has reached this fiber's clock: all that can have arrived by now has arrived."""
@@ -168,6 +168,12 @@ class MortalFiber(Fiber):
         self._clock_ps = time_ps
         if time_ps >= self.death_ps and current.fiber is self:
             self.sync()
+
+
+def _run(fiber: Fiber, body: Callable[[Fiber], None]) -> None:
+    """What a greenlet runs, from its start to its end."""
+    body(fiber)
+    fiber.greenlet = None
 
 
 _resume = Fiber.resume

@@ -111,6 +111,7 @@ def _registered(module: ModuleType) -> Iterator[None]:
     name = module.__name__
     if rank.modules is None:
         rank.modules = {}
+        rank.bare = False
     before = rank.modules.get(name)
     rank.modules[name] = module
     try:

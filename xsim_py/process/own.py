@@ -75,6 +75,7 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
     _shared.setdefault(name, shared)
     if rank.own is None:
         rank.own = {}
+        rank.bare = False
     rank.own[name] = value
 
 

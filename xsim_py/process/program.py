@@ -104,6 +104,7 @@ class Program:
         if self.file is not None:
             main.__file__ = self.file
         rank.main = main
+        rank.bare = rank.modules is None and rank.own is None
         rank.argv, rank.path = self.argv, self.path
         sys.modules["__main__"] = main
         if self.spec is not None:

@@ -40,6 +40,8 @@ class Rank:
         Its time of death or of return from its program.
     main : module or None
         Its own ``__main__``.
+    bare : bool
+        Whether it has that and neither `modules` nor `own`.
     modules : dict or None
         Its own copies of the program's other modules.
     mpi : object or None
@@ -53,6 +55,7 @@ class Rank:
 
     __slots__ = (
         "argv",
+        "bare",
         "ended_ps",
         "exit_status",
         "extra",
@@ -77,6 +80,7 @@ class Rank:
         self.exit_status: int | None = None
         self.ended_ps: int | None = None
         self.main: ModuleType | None = None
+        self.bare = False
         self.argv: Any = None  # a list, or `own.Unseen`
         self.path: Any = None
         self.modules: dict[str, ModuleType] | None = None
