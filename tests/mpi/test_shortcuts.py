@@ -13,18 +13,21 @@ LARGE = 1 << 20  # by rendezvous
 
 def test_what_a_background_exchange_has_received_is_not_sent_on_as_something_else() -> None:
     def program() -> list[int]:
+        import time
+
         from mpi4py import MPI
 
         comm = MPI.COMM_WORLD
         me, other = comm.rank, 1 - comm.rank
-        mine, theirs, small = np.full(4, me + 10), np.zeros(4, int), np.zeros(1, int)
+        mine, theirs, next_one = np.full(4, me + 10), np.zeros(4, int), np.zeros(4, int)
         request = comm.Isendrecv(mine, other, 1, theirs, other, 1)
-        for step in range(20):
-            comm.Sendrecv(np.array([step + 100 * me]), other, 2, small, other, 2)
+        time.sleep(1)
+        comm.Send(np.full(4, me + 20), other, 2)
         request.Wait()
-        return [int(theirs[0]), int(small[0])]
+        comm.Recv(next_one, other, 2)
+        return [int(theirs[0]), int(next_one[0])]
 
-    assert simulate(program, ranks=2).values == [[11, 119], [10, 19]]
+    assert simulate(program, ranks=2).values == [[11, 21], [10, 20]]
 
 
 def test_a_message_is_the_callers_until_its_own_large_send_has_left() -> None:
