@@ -49,7 +49,7 @@ def test_they_are_points_around_the_line_that_they_belong_to(tmp_path: Path):
     assert [(line.label, line.points) for line in lines] == [
         ("first", False),
         ("second", False),
-        ("second: theirs", True),
+        ("theirs", True),
     ]
     assert (list(lines[2].x), list(lines[2].y), lines[2].colour) == ([1, 3], [30.0, 50.0], lines[1].colour)
     found.draw(tmp_path)

@@ -17,7 +17,7 @@ from xsim_py.ftco import compiled
 from xsim_py.ftco.model import Configuration, run_seed
 from xsim_py.ftco.steps import run_steps
 
-__all__ = ["about", "is_compiled", "is_worth_it", "measure"]
+__all__ = ["about", "is_compiled", "is_worth_it", "measure", "prepare"]
 
 _FEW_NODES: Final = 20_000  # of all runs together; these take the step model about a second
 
@@ -53,6 +53,11 @@ def measure(configuration: Configuration, seed: int, runs: range, *, plain: bool
         return compiled.run_many(configuration, seed, runs)
     rows = [astuple(run_steps(configuration, run_seed(seed, run))) for run in runs]
     return np.array(rows, np.int64)
+
+
+def prepare() -> None:
+    """Compile now what is not compiled yet, so that many processes need not do so at the same time."""
+    measure(Configuration(nodes=2, radix=2), 0, range(1))
 
 
 def about(configurations: Sequence[Configuration], runs: int) -> list[str]:

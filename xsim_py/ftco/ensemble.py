@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError, XsimError
-from xsim_py.ftco.backend import is_compiled, is_worth_it, measure
+from xsim_py.ftco.backend import is_compiled, is_worth_it, measure, prepare
 from xsim_py.ftco.model import Configuration
 from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.summary import Summary, summarise
@@ -143,6 +143,8 @@ def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArra
         for number, chunk in enumerate(chunks):
             yield number, do_chunk(chunk)
     else:
+        if any(is_compiled(chunk.configuration) and not chunk.plain for chunk in chunks):
+            prepare()
         # The longest ones first, so that no process is left with one when the others have ended.
         order = sorted(range(len(chunks)), key=lambda number: -_cost(chunks[number]))
         for place, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):

@@ -23,6 +23,7 @@ __all__ = ["Chart", "Line"]
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_TICKS = 9
+_HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.2}
 _MOST_INSIDE = 6  # entries of a legend that do not hide what it explains
 
 
@@ -87,12 +88,22 @@ class Chart:
         axes.set_xlabel(self.x_label, color=INK)
         axes.set_ylabel(self.y_label, color=INK)
         axes.set_title(self.title, color=INK, fontsize=12, fontweight="bold")
-        if len(self.lines) > _MOST_INSIDE:
-            figure.legend(frameon=False, fontsize=9, loc="outside right upper")
-        elif len(self.lines) > 1:
-            axes.legend(frameon=False, fontsize=9)
+        keys = self._keys(axes)
+        if len(keys) > _MOST_INSIDE:
+            figure.legend(handles=keys, frameon=False, fontsize=9, loc="outside right upper")
+        elif len(keys) > 1:
+            axes.legend(handles=keys, frameon=False, fontsize=9)
         tidy(axes, grid="both")
         figure.savefig(path)
+
+    def _keys(self, axes: Axes) -> list[Any]:
+        """What the legend explains: each line, and once what hollow points are."""
+        from matplotlib.lines import Line2D
+
+        lines, _ = axes.get_legend_handles_labels()
+        names = dict.fromkeys(line.label for line in self.lines if line.points)
+        look = {"color": INK, "marker": "o", "linestyle": "none", **_HOLLOW}
+        return [*lines, *(Line2D([], [], label=name, **look) for name in names)]
 
     def _draw_line(self, axes: Axes, line: Line) -> None:
         marker = MARKERS[line.colour % len(MARKERS)]
@@ -100,13 +111,7 @@ class Chart:
         places = self._places()
         x = [places.index(x) for x in line.x] if self._named() else line.x
         if line.points:
-            look: dict[str, Any] = {
-                "marker": marker,
-                "markersize": 11,
-                "markerfacecolor": "none",
-                "markeredgewidth": 1.2,
-            }
-            axes.plot(x, line.y, label=line.label, color=colour, linestyle="none", **look)
+            axes.plot(x, line.y, color=colour, marker=marker, linestyle="none", **_HOLLOW)
             return
         axes.errorbar(
             x,

@@ -218,9 +218,8 @@ class StudyResults:
             return
         found = [(row[x], value * scale) for row in rows if (value := self._published.of(row, y)) is not None]
         if found:
-            label = f"{line.label}: {self.spec.published.label}" if line.label else self.spec.published.label
             xs, ys = zip(*found, strict=True)
-            yield Line(label, xs, ys, (), line.colour, line.dashes, points=True)
+            yield Line(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
         """Factor and unit for columns that share an axis: those of the largest."""
