@@ -3,11 +3,13 @@
 import io
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
 
 from xsim_py import ftco, simulate
+from xsim_py.mpi.ftco import driver
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "gige": {"topology": {"type": "switch"}, "network": {"latency": "20us", "bandwidth": "1Gbps"}},
@@ -65,7 +67,10 @@ class Scenario:
     late: dict[int, float] = field(default_factory=dict)
     network: str = "gige"
     settings: dict[str, Any] = field(default_factory=dict)
+    detector: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    meetings: int = 64
+    """After how many operations that tell nobody that all are through there is one that does."""
 
     @property
     def living(self) -> list[int]:
@@ -96,16 +101,24 @@ def scenarios(draw: Any, most: int = 64) -> Scenario:
         late=draw(st.dictionaries(members, st.floats(0, 1500), max_size=3)),
         network=draw(st.sampled_from(sorted(NETWORKS))),
         settings=settings,
+        detector=draw(st.sampled_from([{}, {"type": "heartbeat", "period": "300us", "timeout": "1ms"}])),
         seed=draw(st.integers(0, 3)),
+        meetings=draw(st.sampled_from([64, 2, 3])),
     )
 
 
 def run(scenario: Scenario, *, shards: int = 1, **options: Any) -> Any:
     """Simulate it."""
+    with patch.object(driver, "_OPERATIONS_BETWEEN_MEETINGS", scenario.meetings):
+        return _simulated(scenario, shards, options)
+
+
+def _simulated(scenario: Scenario, shards: int, options: dict[str, Any]) -> Any:
     return simulate(
         play,
         ranks=scenario.ranks,
-        machine=NETWORKS[scenario.network] | {"mpi": {"collectives": "ftco", "ftco": scenario.settings}},
+        machine=NETWORKS[scenario.network]
+        | {"mpi": {"collectives": "ftco", "ftco": scenario.settings, "detector": scenario.detector}},
         args=[scenario.steps, scenario.late],
         failures=[f"rank={rank}@{time:.6f}us" for rank, time in scenario.deaths.items()],
         seed=scenario.seed,
