@@ -92,7 +92,7 @@ class Chart:
         if len(keys) > _MOST_INSIDE:
             figure.legend(handles=keys, frameon=False, fontsize=9, loc="outside right upper")
         elif len(keys) > 1:
-            axes.legend(handles=keys, frameon=False, fontsize=9)
+            axes.legend(handles=keys, framealpha=0.85, edgecolor="none", fontsize=9)
         tidy(axes, grid="both")
         figure.savefig(path)
 
