@@ -25,6 +25,7 @@ from .bufspec import Message, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
 from .errhandler import Errhandler
+from .exporting import exporting
 from .group import Group
 from .handle import Handle, Null
 from .info import INFO_NULL, Info
@@ -70,6 +71,7 @@ class _Face:
         return self.cls._make(self.window)
 
 
+@exporting
 class Win(Handle):
     """Remote memory access context."""
 
