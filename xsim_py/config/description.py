@@ -270,7 +270,7 @@ class FtcoSpec:
         "radix",
         WordOr("auto", Integer(2, _MOST)),
         "How many children a node gets in a round (one less in a k-nomial tree), and how many roots there are; auto: "
-        "what is fastest on this network.",
+        "what is fastest on this network for messages of that length.",
         shown="auto",
     )
     roots: str = option(

@@ -25,9 +25,10 @@ def shapes(network: dict[str, Any], **settings: Any) -> Shapes:
 LOGP = {"latency": "10us", "send_overhead": "1us", "recv_overhead": "2us"}
 
 
-def test_costs_are_those_of_the_network_with_the_time_on_the_wire() -> None:
+def test_costs_are_those_of_the_network_with_the_time_on_the_wire_as_overhead() -> None:
     assert shapes(LOGP).costs(1000) == (10 * US, 2 * US)
-    assert shapes(LOGP | {"bandwidth": "1GB/s"}).costs(1000) == (11 * US, 2 * US)
+    assert shapes(LOGP | {"bandwidth": "1GB/s"}).costs(1000) == (10 * US, 2 * US)
+    assert shapes(LOGP | {"bandwidth": "1GB/s"}).costs(5000) == (10 * US, 5 * US)
     assert shapes(LOGP | {"gap": "5us"}).costs(8) == (10 * US, 5 * US)
     assert shapes({"latency": "16us"}).costs(8) == (16 * US, 1 * US)
 
@@ -44,15 +45,25 @@ def test_the_radix_is_the_best_for_the_operation_or_what_was_asked_for() -> None
     ]
 
 
+def test_trees_for_long_messages_are_narrow() -> None:
+    slow = shapes(LOGP | {"bandwidth": "1GB/s"})
+    radices = [slow.tree(64, "allreduce", size).radix for size in (0, 8, 10_000, 1_000_000)]
+    assert radices == sorted(radices, reverse=True)
+    assert radices[0] > 5 > radices[-1]
+    assert shapes(LOGP | {"bandwidth": "1GB/s"}, radix=7).tree(64, "allreduce", 1_000_000).radix == 7
+
+
 def test_time_limits_are_those_of_the_paper_or_fixed() -> None:
-    limits = shapes(LOGP, radix=2, tree="kary", roots="single").limits(7, "allreduce", 0)
-    assert limits.timeout(1, 1) == 20 * US + 4 * 3 * 2 * US
-    assert shapes(LOGP, timeout="2s").limits(7, "allreduce", 0).timeout(1, 3) == 2 * 10**12
+    chosen = shapes(LOGP, radix=2, tree="kary", roots="single")
+    assert chosen.limits(chosen.tree(7, "allreduce"), 0).timeout(1, 1) == 20 * US + 4 * 3 * 2 * US
+    chosen = shapes(LOGP, timeout="2s")
+    assert chosen.limits(chosen.tree(7, "allreduce"), 0).timeout(1, 3) == 2 * 10**12
 
 
 def test_longer_messages_have_longer_limits() -> None:
     slow = shapes(LOGP | {"bandwidth": "1MB/s"}, radix=2)
-    at_most = [slow.limits(16, "allreduce", size).timeout(1, 1) for size in (0, 1000, 100_000)]
+    shape = slow.tree(16, "allreduce")
+    at_most = [slow.limits(shape, size).timeout(1, 1) for size in (0, 1000, 100_000)]
     assert at_most == sorted(set(at_most))
     assert at_most[2] > 2 * (100_000 + 10) * US
 

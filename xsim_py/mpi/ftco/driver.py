@@ -38,7 +38,7 @@ from xsim_py.process.life import announce, stop_job
 
 from .node import ACK, Packet, Send
 from .paper import ALLREDUCE, PaperNode, Result
-from .payload import Folded, packet_bytes, payload_bytes
+from .payload import Folded, folding, packet_bytes, payload_bytes
 from .shapes import Service, Shapes
 
 if TYPE_CHECKING:
@@ -162,15 +162,16 @@ class Ftco:
                 return  # it is over for everybody
             if post.packet.kind == ACK:
                 return
-            session = self._open(rank, post.key, self._members(cid & ~1, post.members), post.operation, post.root)
+            members = self._members(cid & ~1, post.members)
+            session = self._open(rank, post.key, members, post.operation, post.root, post.note)
         session.heard(post, message.origin)
 
     def _members(self, cid: int, ranks: Any) -> Context:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
 
-    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int) -> Session:
+    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> Session:
         state = recovery_of(rank.mpi)
-        session = state.sessions[key] = Session(self, rank, key, members, operation, root)
+        session = state.sessions[key] = Session(self, rank, key, members, operation, root, note)
         return session
 
     # ----------------------------------------------------------------------------------- what algorithms call
@@ -204,7 +205,6 @@ class Ftco:
             raise revoked_error(comm)
         session = self._entering(comm, ch, operation, root)
         low = 0 if rank.private("fibers", set) - {fiber} else ch.tag
-        session.note = ch.note
         session.call = call = Call(comm, ch.note, session)
         session.enter(contribute(low), combine)
         wait(call)
@@ -221,9 +221,9 @@ class Ftco:
         while (known := state.sessions.get((comm.cid | 1, ch.tag, step))) is not None and known.node.entered:
             step += 1
         session: Session = known or self._open(
-            comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root
+            comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root, ch.note
         )
-        if session.note not in (None, ch.note):
+        if session.note != ch.note:
             stop_job(3, session.mismatch(ch.note, "another one"), ch)
         return session
 
@@ -237,15 +237,22 @@ class Ftco:
 
     def _meet(self, comm: Communicator, ch: Any, complete: bool) -> None:
         """Find out by the way that everybody is done with everything so far."""
-        from .payload import folding
-
         rank = comm.box.rank
         key = (comm.cid | 1, ch.tag, _MEETING)
         session = recovery_of(comm.box).sessions.get(key)
         if session is None:
-            session = self._open(rank, key, comm.context, ALLREDUCE, 0)
-        session.note = ch.note
+            session = self._open(rank, key, comm.context, ALLREDUCE, 0, ch.note)
         session.enter(Folded(ch.tag if complete else 0, b""), folding(_second))
+
+
+def _expected_bytes(note: Any, size: int) -> int:
+    """How long a call's longest messages are, by what all members know of it; 0 where that is nothing."""
+    if note.size_bytes is None:
+        return 0
+    name = note.name.lower()
+    blocks = size if ("gather" in name or "scatter" in name) and "reduce" not in name else 1
+    expected: int = note.size_bytes * blocks
+    return expected
 
 
 def _second(_: bytes, other: bytes) -> bytes:
@@ -261,6 +268,8 @@ class Session:
         Who takes part.
     root : int
         The place among them of node 0; the others follow in their order.
+    note : Note
+        The call that it belongs to, the same for all members.
     node : PaperNode
         What it knows and does.
     call : Call or None
@@ -285,14 +294,16 @@ class Session:
         "root",
     )
 
-    def __init__(self, ftco: Ftco, rank: Rank, key: Key, members: Context, operation: str, root: int) -> None:
+    def __init__(
+        self, ftco: Ftco, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any
+    ) -> None:
         self.ftco = ftco
         self.rank = rank
         self.key = key
         self.members = members
         self.operation = operation
         self.root = root
-        self.note: Any = None
+        self.note = note
         self.call: Call | None = None
         self.result = Result(None, frozenset())
         self._due_ps = -1  # when it acts next
@@ -300,7 +311,8 @@ class Session:
         self._revoked = False
         size = len(members.ranks)
         shapes = ftco.shapes
-        tree = shapes.tree(size, operation)
+        expected_bytes = 0 if key[2] >= _MEETING else _expected_bytes(note, size)
+        tree = shapes.tree(size, operation, expected_bytes)
         me = self._node_of(rank.number)
         slot_ps = shapes.costs(0).overhead_ps
         seed = hash((ftco.fabric.settings.seed, *key))
@@ -308,7 +320,7 @@ class Session:
         self.node = _Node(
             me,
             tree,
-            shapes.limits(size, operation, 0),
+            shapes.limits(tree, expected_bytes),
             operation=operation,
             combine=None,  # type: ignore[arg-type]
             service=service,
@@ -344,7 +356,7 @@ class Session:
         now_ps = self.rank.shard.kernel.now_ps
         node = self.node
         node._combine = combine
-        node.limits = self.ftco.shapes.limits(len(self.members.ranks), self.operation, payload_bytes(contribution))
+        node.limits = self.ftco.shapes.limits(node.tree, payload_bytes(contribution))
         node.start = now_ps
         node.enter(now_ps, contribution)
         self._wake(now_ps)
@@ -358,12 +370,8 @@ class Session:
 
     def _matches(self, post: Post, origin: int) -> bool:
         """Whether another member does the same; if it does not, that is the end of the job."""
-        if self.note is None:
-            self.note = post.note
-        if (self.note is post.note or self.note == post.note) and (post.operation, post.root) == (
-            self.operation,
-            self.root,
-        ):
+        note = self.note
+        if (note is post.note or note == post.note) and post.operation == self.operation and post.root == self.root:
             return True
         message = self.mismatch(self.note, f"rank {origin}", post.note)
         announce(self.rank, self.rank.shard.kernel.now_ps, 3, message)

@@ -38,32 +38,43 @@ class Shapes:
     def __init__(self, spec: Any, link: Any) -> None:
         self.spec = spec
         self._link = link
-        self.tree = lru_cache(maxsize=64)(self._tree)
-        self.timing = lru_cache(maxsize=32)(self._timing)
+        self._trees = lru_cache(maxsize=64)(self._tree)
+        self._timings = lru_cache(maxsize=64)(self._timing)
 
     def costs(self, size_bytes: int) -> Costs:
-        """What a message costs between two ranks that are far apart; its time on the wire is part of the latency."""
-        send_ps, wire_ps, busy_ps, latency_ps, receive_ps, _ = self._link.times(size_bytes)
-        least_ps = max((latency_ps + wire_ps) // _LEAST_PART, 1)
-        return Costs(latency_ps + wire_ps, max(send_ps, receive_ps, busy_ps, least_ps))
+        """What a message costs between two ranks that are far apart; its way through the interface is overhead."""
+        send_ps, _, busy_ps, latency_ps, receive_ps, _ = self._link.times(size_bytes)
+        return Costs(latency_ps, max(send_ps, receive_ps, busy_ps, latency_ps // _LEAST_PART, 1))
 
-    def _tree(self, size: int, operation: str) -> Tree:
-        """The tree of a communicator of `size` ranks; only where all get a value can several roots be of use."""
+    def tree(self, size: int, operation: str, size_bytes: int = 0) -> Tree:
+        """The tree of a communicator of `size` ranks for messages of about `size_bytes`.
+
+        Only where all get a value can several roots be of use. The longer the messages, the narrower is the best tree:
+        a rank sends one after the other.
+        """
+        return self._trees(size, operation, _rounded(size_bytes) if self.spec.radix is None else 0)
+
+    def _tree(self, size: int, operation: str, size_bytes: int) -> Tree:
         spec = self.spec
         roots = spec.roots if operation == ALLREDUCE else "single"
         radix = spec.radix
         if radix is None:
-            radix = best_radix(size, spec.tree, roots, *self.costs(HEADER_BYTES), operation)
+            radix = best_radix(size, spec.tree, roots, *self.costs(HEADER_BYTES + size_bytes), operation)
         return tree(size, spec.tree, radix=max(2, min(radix, size)), roots=roots)
 
-    def _timing(self, size: int, operation: str, size_bytes: int) -> Timing:
-        costs = self.costs(size_bytes)
-        shape = self.tree(size, operation)
-        return Timing(shape, latency=costs.latency_ps, overhead=costs.overhead_ps, timeout=self.spec.timeout_ps)
-
-    def limits(self, size: int, operation: str, size_bytes: int) -> Timing:
+    def limits(self, shape: Any, size_bytes: int) -> Timing:
         """Time limits for messages of about `size_bytes`."""
-        return self.timing(size, operation, HEADER_BYTES + (1 << max(size_bytes - 1, 0).bit_length()))
+        return self._timings(shape, _rounded(size_bytes))
+
+    def _timing(self, shape: Tree, size_bytes: int) -> Timing:
+        latency_ps, overhead_ps = self.costs(HEADER_BYTES + size_bytes)
+        wire_ps = self._link.times(HEADER_BYTES + size_bytes)[1]
+        return Timing(shape, latency=latency_ps + wire_ps, overhead=overhead_ps, timeout=self.spec.timeout_ps)
+
+
+def _rounded(size_bytes: int) -> int:
+    """The next power of two, so that there are few different ones."""
+    return 1 << (size_bytes - 1).bit_length() if size_bytes > 1 else 0
 
 
 class Service:
