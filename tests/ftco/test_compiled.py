@@ -97,7 +97,6 @@ CASES = [
 ]
 
 
-@pytest.mark.skipif(not compiled.COMPILED, reason="needs numba")
 @pytest.mark.parametrize("configuration", CASES)
 def test_compiled_it_does_the_same(configuration: Configuration) -> None:
     for run in range(10):
@@ -133,7 +132,6 @@ FAULT_FREE = [
 ]
 
 
-@pytest.mark.skipif(not compiled.COMPILED, reason="needs numba")
 @pytest.mark.parametrize(("nodes", "radix", "latency", "messages", "spread", "queue"), FAULT_FREE)
 def test_published_figures_without_faults(
     nodes: int, radix: int, latency: int, messages: int, spread: int, queue: int
