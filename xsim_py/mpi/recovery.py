@@ -43,7 +43,7 @@ class Recovery:
     sessions : dict
         Agreements and FTCO's operations, by communicator, number on it, and round or step.
     early : dict
-        Packets of those that this rank has not entered yet.
+        Packets of agreements that this rank has not entered yet.
     entered : dict
         The number of the last agreement that this rank has entered, by communicator; of FTCO, by its collective
         context, the number below which everybody is done.
