@@ -121,15 +121,15 @@ def test_the_best_tree_without_faults_has_several_roots_and_no_tree_beats_the_bo
     latency = {
         (shape, roots): by(results, "latency_steps", shape=shape, roots=roots)
         for shape in ("k-nomial", "k-ary")
-        for roots in ("one", "several")
+        for roots in ("one root", "several roots")
     }
     assert latency == {
-        ("k-ary", "one"): [124, 138],
-        ("k-nomial", "one"): [120, 132],
-        ("k-ary", "several"): [101, 116],
-        ("k-nomial", "several"): [99, 114],
+        ("k-ary", "one root"): [124, 138],
+        ("k-nomial", "one root"): [120, 132],
+        ("k-ary", "several roots"): [101, 116],
+        ("k-nomial", "several roots"): [99, 114],
     }
-    assert by(results, "bound_steps", shape="k-nomial", roots="several") == [90, 100]
+    assert by(results, "bound_steps", shape="k-nomial", roots="several roots") == [90, 100]
     shown = results.shown()
     assert shown["latency_steps"] == shown["published latency_steps"]
     assert shown["bound_steps"] == shown["published bound_steps"]
