@@ -65,6 +65,20 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
 
 
 @jit
+def _start_again(s: State, node: int, other: int) -> None:
+    """Put a node back to the point from which a death is made up for."""
+    if other > node or node < s.numbers[at.ROOTS]:
+        s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
+        s.nodes[node, at.PLACE] = 0
+    elif s.nodes[node, at.PHASE] > at.SEND_ADOPTED_FATHERS:
+        s.nodes[node, at.PHASE] = max(at.SEND_ADOPTED_FATHERS, s.numbers[at.FIRST_PHASE])
+        s.nodes[node, at.PLACE] = 0
+    if s.nodes[node, at.IDLE]:
+        s.nodes[node, at.IDLE] = 0
+        s.numbers[at.BUSY] += 1
+
+
+@jit
 def _bury(s: State, node: int, other: int) -> None:
     """Let a node know that another is dead, which it did not; whoever was behind that one takes its place."""
     place = find(s, node, other)
@@ -88,17 +102,10 @@ def _bury(s: State, node: int, other: int) -> None:
     if other > node or node < roots:
         for child in range(first + fathers, first + fathers + s.nodes[other, at.CHILDREN]):
             _adopt(s, node, s.contacts[child, at.WHO], distance, at.ADOPTED_CHILD)
-        s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
-        s.nodes[node, at.PLACE] = 0
     else:
         for father in range(first, first + fathers):
             _adopt(s, node, s.contacts[father, at.WHO], distance, at.ADOPTED_FATHER)
-        if s.nodes[node, at.PHASE] >= at.SEND_ADOPTED_FATHERS:
-            s.nodes[node, at.PHASE] = max(at.SEND_ADOPTED_FATHERS, s.numbers[at.FIRST_PHASE])
-            s.nodes[node, at.PLACE] = 0
-    if s.nodes[node, at.IDLE]:
-        s.nodes[node, at.IDLE] = 0
-        s.numbers[at.BUSY] += 1
+    _start_again(s, node, other)
 
 
 @jit
@@ -119,8 +126,11 @@ def _bury_down_to(s: State, node: int, last: int) -> None:
 
 @jit
 def hear_of_death(s: State, node: int, other: int) -> None:
-    """Carry out a death notice."""
-    if other > node:
+    """Carry out a death notice; a second one for the same node puts the receiver back once more."""
+    contact = find(s, node, other)
+    if contact >= 0 and s.contacts[contact, at.GONE]:
+        _start_again(s, node, other)
+    elif other > node:
         _bury_down_to(s, node, other)
     else:
         _bury(s, node, other)

@@ -13,6 +13,10 @@ What the description of that simulator leaves open is decided here as its figure
 
 * A time limit that has run out for a living node goes on counting as running until something comes from there, so a
   question is never repeated before the first has been answered.
+* Whom nothing was sent to yet, and who has been heard, counts as asked in step 0.
+* There is a death notice for each message that was not answered, and the second one for the same node puts its receiver
+  back once more. This is what makes the death of a root expensive: the others have sent it DATA and a KEEPALIVE, and
+  when the second notice comes they begin once more to send the result down, to all children from the first one on.
 * Deaths that a node learns of in a step come before what it does in that step.
 * A node that finds itself finished does nothing else in that step.
 """
@@ -272,7 +276,9 @@ class ReferenceNode(Node):
 
     def died(self, other: int, now: int) -> None:
         """See `Node.died`."""
-        if other not in self.dead:
+        if other in self.dead:
+            self._start_again(other)
+        else:
             self._bury([*self._between(other), other] if self._is_below(other) else [other])
 
     def _is_below(self, other: int) -> bool:
@@ -305,7 +311,11 @@ class ReferenceNode(Node):
                 if behind not in self.contacts and behind != self.me:
                     self.contacts[behind] = Contact(gone.distance + 1)
                     adopted.append(behind)
-            if below:
-                self._point, self._place = self._span[0], 0
-            elif self._point >= _UP_AGAIN:
-                self._point, self._place = max(_UP_AGAIN, self._span[0]), 0
+            self._start_again(other)
+
+    def _start_again(self, dead: int) -> None:
+        """Go back to the point from which a death is made up for."""
+        if self._is_below(dead):
+            self._point, self._place = self._span[0], 0
+        elif self._point > _UP_AGAIN:
+            self._point, self._place = max(_UP_AGAIN, self._span[0]), 0
