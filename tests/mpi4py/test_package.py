@@ -76,8 +76,11 @@ def test_an_unknown_option_is_a_mistake(new_process):
         _ = package.rc.thread
 
 
-def test_there_is_no_profiler():
+def test_there_is_no_profiler(tmp_path):
+    (tmp_path / "libmpe.so").touch()
     with pytest.warns(UserWarning, match="mpe"):
+        package.profile("mpe", path=tmp_path)
+    with pytest.raises(ValueError, match="not found"):
         package.profile("mpe")
 
 

@@ -1,7 +1,8 @@
 """Attributes that a program attaches to communicators, datatypes and windows (MPI 4.1, chapter 7.7).
 
 Keys belong to one process and one kind of object. Callbacks run newest attribute first, as in MPICH; a copy keeps that
-order. A callback that raises anything but an MPI error makes the call fail with ERR_OTHER, as in mpi4py.
+order. What a callback raises is printed and makes the call fail, as in mpi4py: with the code of an MPI error, else with
+ERR_OTHER.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import operator
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from xsim_py.mpi import constants as c
@@ -143,10 +145,8 @@ def delete_all(owner: Any, attributes: Attributes | None) -> None:
     """
     while attributes:
         _, (keyval, value) = attributes.popitem()
-        try:
+        with suppress(errors.Exception):
             _call_delete(owner, keyval, value)
-        except errors.Exception:
-            traceback.print_exc()
 
 
 def _call_delete(owner: Any, keyval: Keyval, value: Any) -> None:
@@ -158,6 +158,8 @@ def _call(function: Any, owner: Any, number: int, value: Any) -> Any:
     try:
         return function(owner, number, value)
     except errors.Exception:
+        traceback.print_exc()
         raise
     except Exception as problem:
+        traceback.print_exc()
         raise errors.error(c.ERR_OTHER, f"an attribute callback raised {problem!r}") from problem

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
@@ -426,6 +427,10 @@ def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any
 
 def record(comm: Communicator, name: str, size_bytes: int, spent_ps: int) -> None:
     """Enter a call into the table of collectives: what this rank contributed, and how long it took."""
+    if comm.locks is not None:
+        method = name.rpartition(".")[2]
+        if method.islower():
+            comm.locks.setdefault(method, Lock())
     calls = comm.fabric.calls
     key = (comm.label(), name)
     row = calls.get(key)

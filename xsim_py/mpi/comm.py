@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.process import current
@@ -132,6 +133,8 @@ class Communicator:
         Of its last operation by FTCO, the ranks whose contributions are not in the result.
     replacement : object
         What the program wants in their place: a value, or a function of the rank; None: nothing.
+    locks : dict or None
+        One for each lower-case collective that has been called; None unless the program has asked for them.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -153,6 +156,7 @@ class Communicator:
         "groups_made",
         "info",
         "local",
+        "locks",
         "me",
         "missing",
         "name",
@@ -187,6 +191,7 @@ class Communicator:
         self.topology: Any = None
         self.buffer: Any = None
         self.freed = False
+        self.locks: dict[Any, Lock] | None = None
         self.missing: frozenset[int] = _NOBODY
         self.replacement: Any = None
         self.preference: Mapping[str, str] = _NOTHING

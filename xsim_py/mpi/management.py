@@ -8,7 +8,7 @@ successes: where a member has failed, a call may succeed at some ranks only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from . import constants as c
@@ -176,7 +176,7 @@ def _compact(members: Sequence[int]) -> Sequence[int]:
     return members if isinstance(members, range) else tuple(members)
 
 
-def create_from_members(comm: Communicator, members: Sequence[int], tag: int) -> Communicator | None:
+def create_from_members(comm: Communicator, members: Sequence[int], tag: Hashable) -> Communicator | None:
     """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`."""
     if comm.box.rank.number not in members:
         return None
@@ -239,9 +239,17 @@ def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], na
 
 
 def create_intercomm(
-    comm: Communicator, local_leader: int, peer: Communicator | None, remote_leader: int, tag: int
+    comm: Communicator,
+    local_leader: int,
+    peer: Communicator | None,
+    remote_leader: int,
+    tag: int,
+    peer_cid: int | None = None,
 ) -> Communicator:
-    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own."""
+    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own.
+
+    With `peer_cid` they do so in that context, where no message of the program can be.
+    """
     name = "Intracomm.Create_intercomm"
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False)
@@ -249,8 +257,9 @@ def create_intercomm(
     if comm.me == local_leader:
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, check=False)
-        theirs = receive(peer, remote_leader, tag, peer.cid, name).data
+        cid = peer.cid if peer_cid is None else peer_cid
+        send = start_send(peer, remote_leader, tag, mine, cid, STANDARD_MODE, name, check=False)
+        theirs = receive(peer, remote_leader, tag, cid, name).data
         if send is not None:
             wait(send)
     theirs = broadcast(ch, theirs, local_leader)

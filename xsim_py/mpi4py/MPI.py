@@ -19,6 +19,7 @@ from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
 from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
+from xsim_py.mpi4py.interop import capsules as _capsules
 from xsim_py.mpi4py.memory import (
     BOTTOM,
     BUFFER_AUTOMATIC,
@@ -38,7 +39,12 @@ from xsim_py.mpi4py.status import Status
 from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
 from xsim_py.mpi4py.win import WIN_NULL, Win
 
-__pyx_capi__: dict[str, object] = {}  # what the real one offers to compiled code; there is nothing to offer here
+__pyx_capi__: dict[str, object] = _capsules(
+    {
+        **{cls.__name__: cls for cls in (Status, Datatype, Request, Message, Op, Group, Info, Errhandler)},
+        **{cls.__name__: cls for cls in (Session, Comm, Win, File)},
+    }
+)
 _typedict = _datatype.TYPE_DICT
 _typedict_c = _datatype.TYPE_DICT_C
 _typedict_f = _datatype.TYPE_DICT_F
@@ -48,4 +54,4 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-del annotations, _constants, _datatype, _functions, _op
+del annotations, _capsules, _constants, _datatype, _functions, _op

@@ -5,8 +5,10 @@ Its public names are those of mpi4py 4.1.2, whose documentation says what they d
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from xsim_py.mpi.private import own
@@ -18,6 +20,11 @@ __credits__ = "mpi4py, whose interface this is; MPI Forum"
 __all__ = ["MPI"]
 
 Option = bool | int | str | None
+_Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+# The modules that are plain Python over MPI (bench, util, ...) are mpi4py's own, where that is installed.
+_real = PathFinder.find_spec("mpi4py")
+__path__ = [*__path__, *((_real and _real.submodule_search_locations) or ())]
 
 _DEFAULTS: dict[str, Option] = {
     "initialize": True,
@@ -77,6 +84,11 @@ def get_config() -> dict[str, str]:
     return {}
 
 
-def profile(name: str, *, path: str | Sequence[str] | None = None) -> None:
+def profile(name: str, *, path: _Path | Iterable[_Path] | None = None) -> None:
     """Profiling libraries hook into a real MPI; here there is none to hook into."""
-    warnings.warn(f"profiler {name!r} not found: a simulated MPI takes none", stacklevel=2)
+    folders = [] if path is None else [path] if isinstance(path, str | bytes | os.PathLike) else list(path)
+    plain = os.fspath(name)
+    places = [Path(os.fsdecode(folder), form) for folder in folders for form in (f"lib{plain}.so", plain)]
+    if not any(place.is_file() for place in [*places, Path(plain)]):
+        raise ValueError(f"profiler {name!r} not found")
+    warnings.warn(f"profiler {name!r} is not used: a simulated MPI takes none", stacklevel=2)

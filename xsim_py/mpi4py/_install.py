@@ -10,7 +10,7 @@ from xsim_py.mpi import private
 from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
-from . import MPI
+from . import MPI, rc
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -33,6 +33,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = sys.modules[__package__]
     sys.modules["mpi4py.MPI"] = MPI
+    sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     patches.set(private, "_lookup", _own)
     patches.set(life, "unfinalized", _unfinalized)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
+from xsim_py.mpi.comm import Communicator, derive_cid
+from xsim_py.mpi.errors import fail
 from xsim_py.mpi.group import Members
 
 from .collective import Collectives, Scans
 from .commhandle import SELF, WORLD
+from .errhandler import Errhandler
 from .group import Group
 from .handle import Null
+from .info import INFO_NULL, Info
 from .management import Management
 from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
@@ -22,6 +26,9 @@ from .topologies import Topologies
 from .ulfm import FaultTolerance
 
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intracomm"]
+
+
+C = TypeVar("C", bound="Comm")
 
 
 @fill
@@ -44,6 +51,15 @@ class Comm(
     def __new__(cls, comm: Comm | None = None) -> Comm:
         return cls._copy(comm)
 
+    @classmethod
+    def fromhandle(cls, handle: int) -> Comm:
+        found: Comm = super().fromhandle(handle)
+        if type(found).__module__ != "mpi4py.MPI" or not found:
+            return found  # null, or of a class of the program's own
+        kind = Topologies._class_of(found.Get_topology()) or found._plain()
+        made: Comm = kind._make(found._impl)
+        return made
+
     def _plain(self) -> type[Any]:
         return Intercomm if self._comm().is_inter else Intracomm
 
@@ -61,7 +77,20 @@ class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies):
     __slots__ = ()
 
     def __new__(cls, comm: Comm | None = None) -> Intracomm:
+        if comm is not None and isinstance(comm, Comm) and comm and comm.is_inter:
+            raise TypeError("expecting an intracommunicator")
         return cls._copy(comm)
+
+    @classmethod
+    def Create_from_group(
+        cls,
+        group: Group,
+        stringtag: str = "org.mpi4py",
+        info: Info = INFO_NULL,
+        errhandler: Errhandler | None = None,
+    ) -> Intracomm:
+        made: Intracomm = cls._make(_from_group(group, stringtag))
+        return _prepared(made, info, errhandler)
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
@@ -87,7 +116,30 @@ class Intercomm(Comm):
     __slots__ = ()
 
     def __new__(cls, comm: Comm | None = None) -> Intercomm:
+        if comm is not None and isinstance(comm, Comm) and comm and comm.is_intra:
+            raise TypeError("expecting an intercommunicator")
         return cls._copy(comm)
+
+    @classmethod
+    def Create_from_groups(
+        cls,
+        local_group: Group,
+        local_leader: int,
+        remote_group: Group,
+        remote_leader: int,
+        stringtag: str = "org.mpi4py",
+        info: Info = INFO_NULL,
+        errhandler: Errhandler | None = None,
+    ) -> Intercomm:
+        for group, leader in ((local_group, local_leader), (remote_group, remote_leader)):
+            if not 0 <= leader < group.Get_size():
+                fail(c.ERR_RANK, f"leader {leader} is not in 0..{group.Get_size() - 1}")
+        local = _from_group(local_group, stringtag)
+        whole = COMM_WORLD._comm()
+        place = whole.context.index(remote_group._members.ranks[remote_leader])
+        cid = derive_cid(whole.cid, "groups", str(stringtag))
+        made: Intercomm = cls._make(manage.create_intercomm(local, local_leader, whole, place, 0, cid))
+        return _prepared(made, info, errhandler)
 
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
@@ -112,6 +164,22 @@ class Intercomm(Comm):
         if not comm.is_inter:
             comm.fail(c.ERR_COMM, "not an intercommunicator")
         return comm
+
+
+def _from_group(group: Group, stringtag: str) -> Communicator:
+    """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
+    whole = COMM_WORLD._comm()
+    made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)))
+    return made if made is not None else fail(c.ERR_GROUP, "this process is not a member of the group")
+
+
+def _prepared(comm: C, info: Info, errhandler: Errhandler | None) -> C:
+    """Give a communicator that has no parent its hints and its error handler."""
+    if info:
+        comm.Set_info(info)
+    if errhandler is not None:
+        comm.Set_errhandler(errhandler)
+    return comm
 
 
 COMM_NULL: Comm = Comm._constant("COMM_NULL", Comm._null, 0x100)

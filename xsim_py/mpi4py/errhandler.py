@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
-from xsim_py.mpi4py.handle import Handle, Null
+from xsim_py.mpi4py.handle import Handle, Null, UserFunctions
 
 __all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
 
@@ -28,13 +28,16 @@ class Errhandler(Handle):
         """Make the handler of a user's function: the body of every ``Create_errhandler``."""
         if not callable(function):
             raise TypeError(f"an error handler is a function, not {type(function).__name__}")
-        return cls._make(handlers.ErrorHandler(f"{kind} error handler", function, kind))
+        handler = handlers.ErrorHandler(f"{kind} error handler", function, kind)
+        return cls._make(UserFunctions.of(f"{kind} error handler").hold(handler))
 
     def free(self) -> None:
-        self._forget()
+        if self:
+            self.Free()
 
     def Free(self) -> None:
-        self._live()
+        handler: handlers.ErrorHandler = self._live()
+        UserFunctions.of(f"{handler.kind} error handler").drop(handler)
         self._forget()
 
 

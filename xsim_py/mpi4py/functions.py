@@ -21,12 +21,13 @@ from xsim_py.process.compute import declare
 from . import attached, rc
 from .comm import Comm, Intercomm, Intracomm
 from .commhandle import mailbox
-from .datatype import _datatype_create, _datatype_decode
+from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
 from .info import INFO_NULL, Info
+from .interop import _addressof, _handleof, _sizeof
 from .management import _room
-from .memory import BottomType, buffer, exported
+from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
 from .missing import stub
 from .request import Request, Task
 
@@ -184,11 +185,31 @@ def Get_abi_version() -> tuple[int, int]:
 
 
 def Get_abi_info() -> Info:
-    return Info.Create()
+    return Info.Create({f"mpi_{name}_size": str(_size_of(name)) for name in ("aint", "count", "offset")})
 
 
 def Get_abi_fortran_info() -> Info:
-    return Info.Create()
+    info = Info.Create({f"mpi_{name}_size": str(_size_of(name)) for name in _FORTRAN_TYPES})
+    for kind, sizes in _FORTRAN_SIZES.items():
+        for size in sizes:
+            info.Set(f"mpi_{kind}{size}_supported", "true" if _size_of(f"{kind}{size}") else "false")
+    return info
+
+
+_FORTRAN_TYPES = ("logical", "integer", "real", "double_precision")
+_FORTRAN_SIZES: dict[str, tuple[int | str, ...]] = {
+    "logical": (1, 2, 4, 8, 16),
+    "integer": (1, 2, 4, 8, 16),
+    "real": (2, 4, 8, 16),
+    "complex": (4, 8, 16, 32),
+    "double_complex": ("",),
+}
+
+
+def _size_of(name: str) -> int:
+    """The size of a predefined datatype in bytes; 0 where this machine has none of that name."""
+    datatype = INSTANCES[name.upper()]
+    return datatype.Get_size() if datatype else 0
 
 
 def Get_hw_resource_info() -> Info:
@@ -216,7 +237,11 @@ def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
 
 
 def Get_address(location: Any) -> int:
-    return _addressof(location)
+    if location is None:
+        return 0
+    if isinstance(location, BottomType | InPlaceType | BufferAutomaticType):
+        return int(location)
+    return int(np.asarray(exported(location)).__array_interface__["data"][0])
 
 
 def Aint_add(base: int, disp: int) -> int:
@@ -263,7 +288,9 @@ def _set_abort_status(status: int) -> None:
 
 def _comm_lock_table(comm: Any) -> dict[Hashable, Lock]:
     state = comm._comm()
-    table: dict[Hashable, Lock] = own(f"locks of {state.cid}", dict)
+    if state.locks is None:
+        state.locks = {}
+    table: dict[Hashable, Lock] = state.locks
     return table
 
 
@@ -306,21 +333,3 @@ def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
 def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
     twin = _twin(comm)
     return twin.comm, twin.next_tag(), twin.local, twin.low_group
-
-
-def _sizeof(arg: Any) -> int:
-    return 8 if hasattr(arg, "_impl") else int(memoryview(exported(arg)).nbytes)
-
-
-def _addressof(arg: Any) -> int:
-    if arg is None or isinstance(arg, BottomType):
-        return 0
-    if hasattr(arg, "_impl"):
-        return id(arg)
-    view = memoryview(exported(arg))
-    return int(np.frombuffer(view.cast("B"), np.uint8).ctypes.data) if view.nbytes else 0
-
-
-def _handleof(arg: Any) -> int:
-    handle: int = arg.handle
-    return handle

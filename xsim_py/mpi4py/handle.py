@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
 
 from xsim_py.mpi import handles
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.private import own
 
-__all__ = ["Handle", "Null", "int_list"]
+__all__ = ["Handle", "Null", "UserFunctions", "int_list"]
 
 
 class Null:
@@ -84,7 +86,7 @@ class Handle:
         fail(self._error, f"{type(self).__name__} is null")
 
     def _name(self) -> str | None:
-        return next((name for name, constant in self._constants.items() if constant is self), None)
+        return _names(len(self._constants)).get(id(self))
 
     def _forget(self) -> None:
         """Turn to null; the predefined handles stay what they are."""
@@ -112,6 +114,9 @@ class Handle:
             return name
         if self._impl is self._null:
             return (type(self), ())
+        for constant in self._constants.values():
+            if constant._impl is self._impl and isinstance(self, _family(type(constant))):
+                return (type(self), (constant,))
         raise ValueError(f"cannot serialize 'mpi4py.MPI.{type(self).__name__}' instance")
 
     @classmethod
@@ -140,9 +145,49 @@ class Handle:
         return cls.fromhandle(arg)
 
 
+@lru_cache(maxsize=1)
+def _names(count: int) -> dict[int, str]:
+    """The names of the constants, which stay for ever, by their addresses; `count` is how many there are by now."""
+    return {id(constant): name for name, constant in reversed(Handle._constants.items())}
+
+
 def _family(cls: type[Handle]) -> type[Handle]:
     """The class that set `_null`."""
     return next(base for base in reversed(cls.__mro__) if "_null" in vars(base))
+
+
+class UserFunctions:
+    """The Python functions that one process has given to MPI as one kind of callback: so many, as in mpi4py.
+
+    Parameters
+    ----------
+    kind : str
+        Of which kind they are, for the error.
+    """
+
+    __slots__ = ("held", "kind")
+
+    LIMIT = 32
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.held: set[Any] = set()
+
+    @classmethod
+    def of(cls, kind: str) -> UserFunctions:
+        """Those of the running process."""
+        return own(f"user-defined {kind}s", lambda: cls(kind))
+
+    def hold(self, item: Any) -> Any:
+        """Take one more; RuntimeError where there are too many."""
+        if len(self.held) >= self.LIMIT:
+            raise RuntimeError(f"cannot create too many user-defined {self.kind}s")
+        self.held.add(item)
+        return item
+
+    def drop(self, item: Any) -> None:
+        """One has been freed."""
+        self.held.discard(item)
 
 
 def int_list(values: Sequence[int]) -> list[int]:

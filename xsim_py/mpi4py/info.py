@@ -30,7 +30,7 @@ class Info(Handle):
         return cls._copy(info)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        if self._name() is not None or not self:
+        if self._name() is not None or not self or isinstance(self._impl, _ReadOnly):
             return super().__reduce__()
         return (_rebuild, (type(self), self.items()))
 

@@ -79,7 +79,9 @@ class Management(CommHandle):
         raise NotImplementedError
 
     def free(self) -> None:
-        if self and not self._is_predefined():
+        if self._is_predefined():
+            self._forget()
+        elif self:
             self.Free()
 
     # ------------------------------------------------------------------------------------------- what it is

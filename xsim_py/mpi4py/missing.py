@@ -46,8 +46,6 @@ MISSING: dict[str, dict[str, str]] = {
         "Session.Set_errhandler": "MPI_Session_set_errhandler",
         "Session.Call_errhandler": "MPI_Session_call_errhandler",
         "Group.Create_from_session_pset": "MPI_Group_from_session_pset",
-        "Intracomm.Create_from_group": "MPI_Comm_create_from_group",
-        "Intercomm.Create_from_groups": "MPI_Intercomm_create_from_groups",
     },
     "files": {
         "File.Open": "MPI_File_open",

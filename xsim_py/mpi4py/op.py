@@ -11,7 +11,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.op import OP_NULL, PREDEFINED, Operation, make_fold
 from xsim_py.mpi4py.bufspec import check_same, message
 from xsim_py.mpi4py.datatype import Datatype
-from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.handle import Handle, UserFunctions
 from xsim_py.mpi4py.memory import buffer
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ UserFunction = Callable[[Any, Any, Any], Any]
 class Op(Handle):
     """Reduction operation."""
 
-    __slots__ = ()
+    __slots__ = ("_by_number",)
 
     _null = OP_NULL  # type: ignore[assignment]
     _error = c.ERR_OP
 
     _impl: Operation
+    _by_number: bool
 
     def __new__(cls, op: Op | None = None) -> Self:
         return cls._copy(op)
@@ -49,7 +50,15 @@ class Op(Handle):
         operation = self._impl
         if self.is_predefined:
             return (type(self), (INSTANCES[operation.name or "OP_NULL"],))
+        if hasattr(self, "_by_number"):  # a real mpi4py does not know the function of a mere handle
+            raise ValueError("cannot serialize a user-defined reduction operation that comes from a handle")
         return (type(self).Create, (operation.python.function, operation.commutative))  # type: ignore[attr-defined]
+
+    @classmethod
+    def fromhandle(cls, handle: int) -> Self:
+        found: Self = super().fromhandle(handle)
+        found._by_number = True
+        return found
 
     def free(self) -> None:
         if self.is_predefined:
@@ -61,12 +70,13 @@ class Op(Handle):
     def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Self:
         function.__call__  # type: ignore[operator] # noqa: B018  # what is not callable is refused by this
         operation = Operation(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
-        return cls._make(operation)
+        return cls._make(UserFunctions.of("reduction operation").hold(operation))
 
     def Free(self) -> None:
         operation = self._live()
         if operation.name:
             fail(c.ERR_OP, f"{operation.name} is predefined and cannot be freed")
+        UserFunctions.of("reduction operation").drop(operation)
         self._forget()
 
     def Is_commutative(self) -> bool:

@@ -6,6 +6,7 @@ made and again when the message is taken, so two ranks never share an object.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -205,6 +206,8 @@ class PointToPoint(CommHandle):
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         comm = self._comm()
+        if buf is not None:
+            warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
         if not _valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
@@ -595,5 +598,5 @@ class Message(Handle):
 
 
 _NO_PROC = Null("MESSAGE_NO_PROC")
-MESSAGE_NULL: Message = Message()
-MESSAGE_NO_PROC: Message = Message._make(_NO_PROC)
+MESSAGE_NULL: Message = Message._constant("MESSAGE_NULL", Message._null, 0x128)
+MESSAGE_NO_PROC: Message = Message._constant("MESSAGE_NO_PROC", _NO_PROC, 0x129)

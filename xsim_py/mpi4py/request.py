@@ -137,16 +137,22 @@ class Request(Handle):
     # ------------------------------------------------------------------------------------------ one request
 
     def wait(self, status: Status | None = None) -> Any:
+        return self._wait(status)
+
+    def _wait(self, status: Status | None) -> Any:
         task = self._task()
         if task.active and task.operation is not None:
             complete(task.operation)
         return self._completed(status)
 
     def Wait(self, status: Status | None = None) -> bool:
-        self.wait(status)
+        self._wait(status)
         return True
 
     def test(self, status: Status | None = None) -> tuple[bool, Any | None]:
+        return self._test(status)
+
+    def _test(self, status: Status | None) -> tuple[bool, Any | None]:
         task = self._task()
         _look()
         if not task.is_done():
@@ -157,7 +163,7 @@ class Request(Handle):
         return True, self._completed(status)
 
     def Test(self, status: Status | None = None) -> bool:
-        return self.test(status)[0]
+        return self._test(status)[0]
 
     def Get_status(self, status: Status | None = None) -> bool:
         task = self._task()
@@ -181,8 +187,8 @@ class Request(Handle):
                 fiber = current.fiber
                 assert fiber is not None
                 operation.time_ps = fiber.clock_ps
-        elif isinstance(operation, GeneralizedOperation) and operation.cancel_fn is not None:
-            operation.cancel_fn(operation.done, *operation.args, **operation.kwargs)
+        elif isinstance(operation, GeneralizedOperation):
+            operation.cancel()
 
     def cancel(self) -> None:
         self.Cancel()
@@ -193,15 +199,15 @@ class Request(Handle):
         if isinstance(operation, Receive) and not operation.done and task.finish is not None:
             finish = task.finish
             operation.detached = lambda message: finish(message.data)
-        if isinstance(operation, GeneralizedOperation) and operation.done and operation.free_fn is not None:
-            operation.free_fn(*operation.args, **operation.kwargs)
         self._impl = self._null
+        if isinstance(operation, GeneralizedOperation) and operation.done:
+            operation.release()
 
     # --------------------------------------------------------------------------------------- several requests
 
     @classmethod
     def Waitany(cls, requests: Sequence[Request], status: Status | None = None) -> int:
-        return cls.waitany(requests, status)[0]
+        return Request.waitany(requests, status)[0]
 
     @classmethod
     def waitany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, Any]:
@@ -211,11 +217,11 @@ class Request(Handle):
             return c.UNDEFINED, None
         _wait_for_one([requests[index]._task() for index in active])
         index = _earliest(requests, active)
-        return index, requests[index].wait(status)
+        return index, requests[index]._wait(status)
 
     @classmethod
     def Testany(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
-        index, flag, _ = cls.testany(requests, status)
+        index, flag, _ = Request.testany(requests, status)
         return index, flag
 
     @classmethod
@@ -229,7 +235,7 @@ class Request(Handle):
         if index < 0:
             _not_yet([requests[index]._task() for index in active])
             return c.UNDEFINED, False, None
-        return index, True, requests[index].wait(status)
+        return index, True, requests[index]._wait(status)
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Request], status: Status | None = None) -> tuple[int, bool]:
@@ -251,7 +257,7 @@ class Request(Handle):
 
     @classmethod
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        cls.waitall(requests, statuses)
+        Request.waitall(requests, statuses)
         return True
 
     @classmethod
@@ -262,7 +268,7 @@ class Request(Handle):
 
     @classmethod
     def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        return cls.testall(requests, statuses)[0]
+        return Request.testall(requests, statuses)[0]
 
     @classmethod
     def testall(
@@ -274,7 +280,7 @@ class Request(Handle):
             _room(statuses, len(requests))
             _not_yet(tasks)
             return False, None
-        return True, cls.waitall(requests, statuses)
+        return True, Request.waitall(requests, statuses)
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
@@ -294,7 +300,7 @@ class Request(Handle):
 
     @classmethod
     def Waitsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        return cls.waitsome(requests, statuses)[0]
+        return Request.waitsome(requests, statuses)[0]
 
     @classmethod
     def waitsome(
@@ -308,7 +314,7 @@ class Request(Handle):
 
     @classmethod
     def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
-        return cls.testsome(requests, statuses)[0]
+        return Request.testsome(requests, statuses)[0]
 
     @classmethod
     def testsome(
@@ -367,7 +373,7 @@ def _some(requests: Sequence[Request], active: list[int], statuses: list[Status]
     return done, _collect(requests, done, _room(statuses, len(done)))
 
 
-def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: list[Status] | None) -> list[Any]:
+def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
     """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
     results = []
     failures: dict[int, errors.Exception] = {}
@@ -385,11 +391,15 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: list
     return results
 
 
-def _room(statuses: list[Status] | None, count: int) -> list[Status] | None:
-    """The list of statuses, lengthened as mpi4py does where it is too short."""
-    if statuses is not None:
-        statuses.extend(Status() for _ in range(count - len(statuses)))
-    return statuses
+def _room(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
+    """The statuses, with room for all: a list is lengthened as mpi4py does, any other sequence stays as it is."""
+    if statuses is None or len(statuses) >= count:
+        return statuses
+    more = [Status() for _ in range(count - len(statuses))]
+    if isinstance(statuses, list):
+        statuses.extend(more)
+        return statuses
+    return [*statuses, *more]
 
 
 def _peek(task: Task, status: Status | None) -> None:
@@ -402,8 +412,7 @@ def _peek(task: Task, status: Status | None) -> None:
         status._set(message.source, message.tag, message.size_bytes)
     elif task.active and isinstance(operation, GeneralizedOperation):
         empty(status)
-        if operation.query_fn is not None:
-            operation.query_fn(status, *operation.args, **operation.kwargs)
+        operation.ask(status)
     else:
         empty(status)
         if isinstance(operation, Receive) and operation.cancelled:
@@ -527,4 +536,4 @@ class Grequest(Request):
         operation.done = True
 
 
-REQUEST_NULL: Request = Request()
+REQUEST_NULL: Request = Request._constant("REQUEST_NULL", Request._null, 0x180)

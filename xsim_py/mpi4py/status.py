@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copyreg
+import ctypes
 import operator
 from array import array
+from functools import lru_cache
 from typing import Any, Self
 
 from xsim_py.mpi import constants as c
@@ -15,6 +17,7 @@ from xsim_py.mpi4py.datatype import INSTANCES, Datatype, core_of
 __all__ = ["Status"]
 
 BYTE = INSTANCES["BYTE"]
+_INTEGERS = 8
 
 
 class Status:
@@ -24,7 +27,7 @@ class Status:
     """
 
     __module__ = "mpi4py.MPI"
-    __slots__ = ("__weakref__", "cancelled", "count", "error", "source", "tag")
+    __slots__ = ("__weakref__", "_memory", "cancelled", "count", "error", "source", "tag")
     __hash__ = None  # type: ignore[assignment]
 
     source: int
@@ -32,6 +35,7 @@ class Status:
     error: int
     count: int
     cancelled: bool
+    _memory: array[int]
 
     def __new__(cls, status: Status | None = None) -> Self:
         self = object.__new__(cls)
@@ -129,12 +133,31 @@ class Status:
         self.cancelled = bool(flag)
 
     def tomemory(self) -> memoryview:
-        return memoryview(array("i", self.py2f()))
+        """The fields in memory; what is written there is in the status."""
+        if not isinstance(self, _InMemory):
+            self._memory = array("i", self.py2f())
+            self.__class__ = _in_memory(type(self))  # type: ignore[arg-type]
+        return memoryview(self._memory)
+
+    def _address(self) -> int:
+        """Where the fields are in memory, as they are now."""
+        fields = array("i", self.py2f())
+        if hasattr(self, "_memory"):
+            self._memory[:] = fields
+        else:
+            self._memory = fields
+        return self._memory.buffer_info()[0]
+
+    @classmethod
+    def _at(cls, address: int) -> Self:
+        """The status whose fields are at an address."""
+        return cls.f2py(list((ctypes.c_int * _INTEGERS).from_address(address)))
 
     def py2f(self) -> list[int]:
         """The fields as Fortran integers: source, tag, error, then the bytes' low and high half, and cancelled."""
         low, high = self.count & 0x7FFFFFFF, self.count >> 31
-        return [self.source, self.tag, self.error, low, high, int(self.cancelled), 0, 0]
+        fields = [self.source, self.tag, self.error, low, high, int(self.cancelled)]
+        return fields + [0] * (_INTEGERS - len(fields))
 
     @classmethod
     def f2py(cls, arg: list[int]) -> Self:
@@ -143,6 +166,31 @@ class Status:
         self.count = high << 31 | low
         self.cancelled = bool(cancelled)
         return self
+
+
+class _InMemory:
+    """Of a status that a program has seen as memory: its fields are there."""
+
+    __slots__ = ()
+
+
+def _field(place: int) -> property:
+    def read(self: Any) -> int:
+        value: int = self._memory[place]
+        return value
+
+    def write(self: Any, value: int) -> None:
+        self._memory[place] = operator.index(value)
+
+    return property(read, write)
+
+
+@lru_cache
+def _in_memory(cls: type[Any]) -> type[Any]:
+    """The class of such a status, which looks as its own class does."""
+    fields = {"source": _field(0), "tag": _field(1), "error": _field(2)}
+    reduce = {"__reduce__": lambda self: (copyreg.__newobj__, (cls,), self.__getstate__())}  # type: ignore[attr-defined]
+    return type(cls.__name__, (cls, _InMemory), {"__slots__": (), "__module__": cls.__module__, **fields, **reduce})
 
 
 def _live(datatype: Datatype) -> Type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -152,6 +153,7 @@ def empty(status: Status | None) -> None:
     """Fill a status as MPI does where there is nothing to say."""
     if status is not None:
         status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
+        status.error = c.SUCCESS
 
 
 class GeneralizedOperation(Operation):
@@ -177,8 +179,34 @@ class GeneralizedOperation(Operation):
         if status is None:
             status = Status()
         empty(status)
-        if self.query_fn is not None:
-            self.query_fn(status, *self.args, **self.kwargs)
-        if self.free_fn is not None:
-            self.free_fn(*self.args, **self.kwargs)
+        try:
+            self.ask(status)
+        finally:
+            self.release()
         return self.result
+
+    def ask(self, status: Status) -> None:
+        """Let the program fill a status."""
+        if self.query_fn is not None:
+            self._call(self.query_fn, status)
+
+    def release(self) -> None:
+        """Let the program free what it has."""
+        if self.free_fn is not None:
+            self._call(self.free_fn)
+
+    def cancel(self) -> None:
+        """Tell the program that the operation is not wanted any more."""
+        if self.cancel_fn is not None:
+            self._call(self.cancel_fn, self.done)
+
+    def _call(self, function: Any, *first: Any) -> None:
+        """Call one of the program's functions: what it raises is printed, and becomes an MPI error, as in mpi4py."""
+        try:
+            function(*first, *self.args, **self.kwargs)
+        except errors.Exception:
+            traceback.print_exc()
+            raise
+        except Exception as problem:
+            traceback.print_exc()
+            raise errors.error(c.ERR_OTHER, f"a generalized request's function raised {problem!r}") from problem

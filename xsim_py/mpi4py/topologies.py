@@ -56,6 +56,13 @@ class Topologies(CommHandle):
 
         def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any: ...
 
+    @staticmethod
+    def _class_of(topology: int) -> type[Any] | None:
+        """The class for communicators with a topology of that kind; None where there is none."""
+        from .topocomm import Cartcomm, Distgraphcomm, Graphcomm
+
+        return {c.CART: Cartcomm, c.GRAPH: Graphcomm, c.DIST_GRAPH: Distgraphcomm}.get(topology)
+
     def Create_cart(
         self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
     ) -> Cartcomm:

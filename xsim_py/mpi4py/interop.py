@@ -1,0 +1,89 @@
+"""What other libraries of a process ask of mpi4py: the sizes and addresses of handles, and capsules for C programs.
+
+A handle here is a name for an object of the floor below, and in memory it is its number. What reads that memory finds
+the number; what writes there changes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from xsim_py.mpi.private import own
+
+from .handle import Handle
+from .status import Status
+
+__all__ = ["_addressof", "_handleof", "_sizeof", "capsules"]
+
+
+def _is_a(arg: Any, cls: type[object]) -> bool:
+    """Whether something is an instance of a class, or one of its subclasses."""
+    return isinstance(arg, cls) or (isinstance(arg, type) and issubclass(arg, cls))
+
+
+def _sizeof(arg: Any) -> int:
+    if _is_a(arg, Status):
+        return Status().tomemory().nbytes
+    if _is_a(arg, Handle):
+        return ctypes.sizeof(ctypes.c_uint64)
+    raise _refusal(arg)
+
+
+def _addressof(arg: Any) -> int:
+    if isinstance(arg, Status):
+        return arg._address()
+    if isinstance(arg, Handle):
+        return ctypes.addressof(_cell(arg.handle))
+    raise _refusal(arg)
+
+
+def _handleof(arg: Any) -> int:
+    if isinstance(arg, Status):
+        return arg._address()
+    if isinstance(arg, Handle):
+        return arg.handle
+    raise _refusal(arg)
+
+
+def _refusal(arg: object) -> TypeError:
+    return TypeError(f"expecting an MPI object, got {type(arg).__name__}")
+
+
+def _cell(number: int) -> ctypes.c_uint64:
+    """Where the number of a handle is in memory; one place for all handles that are equal."""
+    cells: dict[int, ctypes.c_uint64] = own("cells of handles", dict)
+    return cells.setdefault(number, ctypes.c_uint64(number))
+
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_KEPT: list[Any] = []
+
+
+def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signature: str) -> Any:
+    """A capsule of a C function that calls a Python function."""
+    called, name = ctypes.PYFUNCTYPE(result, argument)(function), signature.encode()
+    _KEPT.extend((called, name))  # the capsule has but their addresses
+    return _new_capsule(ctypes.cast(called, ctypes.c_void_p), name, None)
+
+
+def capsules(classes: dict[str, Any]) -> dict[str, Any]:
+    """The functions by which C programs turn handles to Python objects and back, as Cython exports them.
+
+    Parameters
+    ----------
+    classes : dict
+        The classes of MPI objects by their MPI names.
+    """
+    found = {}
+    for name, cls in classes.items():
+        is_status = cls is Status
+        argument = ctypes.c_void_p if is_status else ctypes.c_uint64
+        make = Status._at if is_status else cls.fromhandle
+        pointer = " *" if is_status else ""
+        found[f"PyMPI{name}_New"] = _capsule(make, ctypes.py_object, argument, f"PyObject *(MPI_{name}{pointer})")
+        found[f"PyMPI{name}_Get"] = _capsule(_addressof, ctypes.c_void_p, ctypes.py_object, f"MPI_{name} *(PyObject *)")
+    return found
