@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
@@ -16,11 +17,12 @@ __all__ = ["decode", "encode", "size"]
 _NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than on the machine
 
 _LONG_DOUBLES = {"g": 16, "G": 32}
+_EXTENDED = np.finfo(np.longdouble).nmant == 63  # the 80 bits of x86, with their leading one
 
 
 def _external(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.char in _LONG_DOUBLES:
-        raise NotImplementedError("MPI_Pack_external: long double")
+        return np.dtype(f"V{_LONG_DOUBLES[dtype.char]}")
     return np.dtype(_NARROW.get(dtype.char, dtype.newbyteorder(">")))
 
 
@@ -28,7 +30,7 @@ def size(datarep: str, datatype: Type) -> int:
     """Bytes of one element in the representation."""
     if datarep != "external32":
         fail(c.ERR_UNSUPPORTED_DATAREP, f"{datarep!r}: there is only 'external32'")
-    return sum(n * (_LONG_DOUBLES.get(dtype.char) or _external(dtype).itemsize) for dtype, n in datatype.runs())
+    return sum(n * _external(dtype).itemsize for dtype, n in datatype.runs())
 
 
 def encode(datarep: str, datatype: Type, native: bytes) -> bytes:
@@ -49,7 +51,11 @@ def _convert(datatype: Type, data: bytes, old_size: int, new_size: int, *, outwa
     old = np.frombuffer(data, np.uint8).reshape(-1, old_size)
     new = np.empty((len(old), new_size), np.uint8)
     for here, there, source, target in _columns(datatype, outwards):
-        values = np.ascontiguousarray(old[:, here]).view(source)
+        part = np.ascontiguousarray(old[:, here])
+        if source.kind == "V" or target.kind == "V":
+            new[:, there] = (_to_quadruple if outwards else _from_quadruple)(part)
+            continue
+        values = part.view(source)
         if source.char == "U":  # a wide character is a number as far as numbers go
             values = values.view("u4")
         new[:, there] = values.astype(target.str.replace("U1", "u4")).view(np.uint8)
@@ -64,3 +70,39 @@ def _columns(datatype: Type, outwards: bool) -> Iterator[tuple[slice, slice, np.
         old_end, new_end = old_at + n * source.itemsize, new_at + n * target.itemsize
         yield slice(old_at, old_end), slice(new_at, new_end), source, target
         old_at, new_at = old_end, new_end
+
+
+def _to_quadruple(native: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Rows of long doubles in the format binary128 of IEEE 754, whose bytes begin with the sign."""
+    if not _EXTENDED:
+        return _swapped(native)
+    words = native.reshape(-1).view("<u8").reshape(-1, 2)
+    fraction, above = words[:, 0] & np.uint64(_FRACTION), words[:, 1] & np.uint64(0xFFFF)
+    made = np.empty(words.shape, ">u8")
+    made[:, 0] = above << np.uint64(48) | fraction >> np.uint64(15)
+    made[:, 1] = fraction << np.uint64(49)
+    return made.view(np.uint8).reshape(native.shape)
+
+
+def _from_quadruple(external: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The reverse; what does not fit is cut off, so what came from a long double comes back as it was."""
+    if not _EXTENDED:
+        return _swapped(external)
+    words = external.reshape(-1).view(">u8").reshape(-1, 2).astype(np.uint64)
+    above = words[:, 0] >> np.uint64(48)
+    fraction = (words[:, 0] << np.uint64(15) | words[:, 1] >> np.uint64(49)) & np.uint64(_FRACTION)
+    leading = ((above & np.uint64(0x7FFF)) != 0).astype(np.uint64) << np.uint64(63)
+    made = np.empty(words.shape, "<u8")
+    made[:, 0] = leading | fraction
+    made[:, 1] = above
+    return made.view(np.uint8).reshape(external.shape)
+
+
+def _swapped(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Where a long double has that format already, but its bytes begin at the other end."""
+    if np.dtype(np.longdouble).itemsize != 16 or np.finfo(np.longdouble).nmant != 112:
+        raise NotImplementedError("MPI_Pack_external: the long double of this machine")
+    return rows.reshape(-1, 16)[:, ::-1].reshape(rows.shape) if np.little_endian else rows
+
+
+_FRACTION = (1 << 63) - 1
