@@ -254,7 +254,10 @@ class StepModel:
             self._record.append(Action(now, node, "take", kind, source))
         if kind != ACK and self._fails[node]:
             unread = self._unread[node]
-            place = next(place for place, message in enumerate(unread) if message[:2] == (source, kind))
+            places = range(len(unread))
+            if self._rules.traversal == "reference":  # where what came last is read first
+                places = places[::-1]
+            place = next(place for place in places if unread[place][:2] == (source, kind))
             self._unanswered[node][source] = unread.pop(place)[2]
 
     def _send(self, node: int, action: Send, now: int) -> None:

@@ -72,7 +72,7 @@ class Model:
         rows[:, at.PHASE] = _PHASES[self._configuration.operation][0]
         rows[:, at.RINGS] = at.NEVER
         rows[:, at.FINISH] = -1
-        rows[:, [at.HEAD, at.HEAD_KEEPALIVE, at.HEAD_ACK, at.NOTICES]] = -1
+        rows[:, [at.LATEST, at.LATEST_KEEPALIVE, at.LATEST_ACK, at.NOTICES]] = -1
         rows[:, at.SPANS] = 1
         rows[:, at.LOW] = rows[:, at.SPOT]
         rows[:, at.HIGH] = rows[:, at.SPOT] + 1

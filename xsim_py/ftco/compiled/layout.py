@@ -95,20 +95,17 @@ NODE_COLUMNS = (
     IDLE,  # whether it has nothing left to do
     QUEUED,  # messages in the queue
     LONGEST,  # the most that ever were
-    HEAD,  # first message of each of three kinds, or -1
-    HEAD_KEEPALIVE,
-    HEAD_ACK,
+    LATEST,  # last message of each of three kinds that has come, or -1
+    LATEST_KEEPALIVE,
+    LATEST_ACK,
     NOTICES,  # first death notice, or -1
-    TAIL,  # last message of each of three kinds
-    TAIL_KEEPALIVE,
-    TAIL_ACK,
     DEGREE,  # number of neighbours in the tree
     SPANS,  # number of spans that the set consists of
     LOW,  # the span, if it is one
     HIGH,
     HEAP,  # where they are, if they are more
     HEAP_ROOM,
-) = range(34)
+) = range(31)
 NODE_WIDTH = len(NODE_COLUMNS)
 
 CONTACT_COLUMNS = (

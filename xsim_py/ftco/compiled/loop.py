@@ -57,12 +57,12 @@ def _die(s: State, node: int) -> None:
         s.numbers[at.OTHERS] -= 1
         s.numbers[at.BUSY] -= 1 - s.nodes[node, at.IDLE]
     for kind in range(at.ACK + 1):
-        event = s.nodes[node, at.HEAD + kind]
+        event = s.nodes[node, at.LATEST + kind]
         while event >= 0:
             following = s.events[event, at.NEXT]
             _give_notice(s, event)
             event = following
-        s.nodes[node, at.HEAD + kind] = -1
+        s.nodes[node, at.LATEST + kind] = -1
 
 
 @jit
@@ -73,12 +73,8 @@ def _arrive(s: State, event: int) -> None:
         _give_notice(s, event)
         return
     kind = s.events[event, at.KIND]
-    s.events[event, at.NEXT] = -1
-    if s.nodes[node, at.HEAD + kind] < 0:
-        s.nodes[node, at.HEAD + kind] = event
-    else:
-        s.events[s.nodes[node, at.TAIL + kind], at.NEXT] = event
-    s.nodes[node, at.TAIL + kind] = event
+    s.events[event, at.NEXT] = s.nodes[node, at.LATEST + kind]
+    s.nodes[node, at.LATEST + kind] = event
     s.nodes[node, at.QUEUED] += 1
     s.nodes[node, at.LONGEST] = max(s.nodes[node, at.LONGEST], s.nodes[node, at.QUEUED])
     if not s.nodes[node, at.IDLE]:

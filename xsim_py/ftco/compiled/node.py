@@ -69,20 +69,18 @@ def _send(s: State, node: int, place: int, kind: int) -> None:
 
 @jit
 def _take(s: State, node: int, kind: int, distance: int) -> int:
-    """Take the first message of a kind from a distance (0: any) out of the queue; returns the contact's row or -1."""
+    """Take the latest message of a kind from a distance (0: any) out of the queue; returns the contact's row or -1."""
     before = -1
-    event = s.nodes[node, at.HEAD + kind]
+    event = s.nodes[node, at.LATEST + kind]
     while event >= 0 and distance > 0 and s.events[event, at.HOW_FAR] != distance:
         before = event
         event = s.events[event, at.NEXT]
     if event < 0:
         return -1
     if before < 0:
-        s.nodes[node, at.HEAD + kind] = s.events[event, at.NEXT]
+        s.nodes[node, at.LATEST + kind] = s.events[event, at.NEXT]
     else:
         s.events[before, at.NEXT] = s.events[event, at.NEXT]
-    if s.events[event, at.NEXT] < 0:
-        s.nodes[node, at.TAIL + kind] = before
     s.nodes[node, at.QUEUED] -= 1
     other = s.events[event, at.SOURCE]
     _record(s, node, 1, kind, other)
@@ -240,7 +238,7 @@ def _draw_distance(s: State, node: int) -> int:
 @jit
 def _serve(s: State, node: int, distance: int) -> bool:
     """Do the first thing that is to be done with contacts at a distance (0: any)."""
-    if s.nodes[node, at.HEAD] >= 0 and _take(s, node, at.DATA, distance) != -1:
+    if s.nodes[node, at.LATEST] >= 0 and _take(s, node, at.DATA, distance) != -1:
         return True
     sends_first = s.numbers[at.ORDER] == 0
     if not sends_first:

@@ -70,7 +70,7 @@ def _start_again(s: State, node: int, other: int) -> None:
     if other > node or node < s.numbers[at.ROOTS]:
         s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
         s.nodes[node, at.PLACE] = 0
-    elif s.nodes[node, at.PHASE] > at.SEND_ADOPTED_FATHERS:
+    elif s.nodes[node, at.PHASE] >= at.SEND_ADOPTED_FATHERS:
         s.nodes[node, at.PHASE] = max(at.SEND_ADOPTED_FATHERS, s.numbers[at.FIRST_PHASE])
         s.nodes[node, at.PLACE] = 0
     if s.nodes[node, at.IDLE]:

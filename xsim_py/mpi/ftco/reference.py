@@ -17,6 +17,7 @@ What the description of that simulator leaves open is decided here as its figure
 * There is a death notice for each message that was not answered, and the second one for the same node puts its receiver
   back once more. This is what makes the death of a root expensive: the others have sent it DATA and a KEEPALIVE, and
   when the second notice comes they begin once more to send the result down, to all children from the first one on.
+* Of two messages of a kind and distance the one that came last is taken first.
 * Deaths that a node learns of in a step come before what it does in that step.
 * A node that finds itself finished does nothing else in that step.
 """
@@ -213,6 +214,12 @@ class ReferenceNode(Node):
                     return done
         return None
 
+    def deliver(self, packet: Packet, now: int) -> None:
+        """See `Node.deliver`; what came last is taken first."""
+        super().deliver(packet, now)
+        queue = self._queues[packet.kind]
+        queue.insert(0, queue.pop())
+
     def _act_early(self, now: int) -> Send | Take | None:
         """A node that has not begun: it takes a KEEPALIVE and answers in the same step, and will answer once more."""
         taken = self._take_keepalive(ANY, now)
@@ -317,5 +324,5 @@ class ReferenceNode(Node):
         """Go back to the point from which a death is made up for."""
         if self._is_below(dead):
             self._point, self._place = self._span[0], 0
-        elif self._point > _UP_AGAIN:
+        elif self._point >= _UP_AGAIN:
             self._point, self._place = max(_UP_AGAIN, self._span[0]), 0
