@@ -53,8 +53,10 @@ def test_further_sizes_with_the_best_radix():
 # Penalty per node drawn, in steps and in messages per node, and the number of runs.
 PENALTY = {
     (1024, 1): (27.69, 2.28, 10000),
+    (1024, 10): (6.55, 0.420, 10000),
     (1024, 100): (3.83, 0.211, 10000),
     (4096, 1): (16.60, 0.234, 3000),
+    (4096, 10): (3.61, 0.173, 3000),
 }
 
 
@@ -70,6 +72,7 @@ def test_the_penalty_of_inactive_nodes(nodes: int, inactive: int):
 FAILURES = {
     (1024, 1): (110.3, 10000),
     (1024, 10): (177.4, 10000),
+    (1024, 100): (538.6, 10000),
     (8192, 10): (193.7, 1000),
 }
 
@@ -80,6 +83,12 @@ def test_the_latency_with_failures_at_run_time(nodes: int, failures: int):
     (found,) = run_ensemble([multi(nodes, failures=failures)], runs=runs, seed=2)
     expected, expected_runs = FAILURES[nodes, failures]
     assert is_near(found["latency_steps"], runs, expected, expected_runs, 0.1)
+
+
+def test_combinations_of_inactive_and_failing_nodes():
+    made = [multi(1024, inactive=inactive, failures=failures) for inactive, failures in ((1, 1), (10, 10))]
+    for found, expected in zip(run_ensemble(made, runs=200, seed=3), (138, 225), strict=True):
+        assert is_near(found["latency_steps"], 200, expected, 500, 1)
 
 
 def test_the_rules_tell_themselves_apart():
