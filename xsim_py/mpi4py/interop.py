@@ -54,7 +54,9 @@ def _refusal(arg: object) -> TypeError:
 def _cell(number: int) -> ctypes.c_uint64:
     """Where the number of a handle is in memory; one place for all handles that are equal."""
     cells: dict[int, ctypes.c_uint64] = own("cells of handles", dict)
-    return cells.setdefault(number, ctypes.c_uint64(number))
+    cell = cells.setdefault(number, ctypes.c_uint64())
+    cell.value = number  # whatever has been written there meanwhile
+    return cell
 
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New

@@ -527,11 +527,9 @@ class Message(Handle):
 
     @classmethod
     def _of(cls, comm: Communicator, envelope: Any) -> Message:
-        if not envelope:
-            made: Message = cls._make(_NO_PROC)
-            return made
-        made = cls._make(envelope)
-        made._communicator = comm
+        made: Message = cls._make(envelope or _NO_PROC)
+        if envelope:
+            made._communicator = comm
         return made
 
     def free(self) -> None:

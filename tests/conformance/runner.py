@@ -1,0 +1,64 @@
+"""Runs the suite and says the outcome of each test in a line of its own; goes into the folder of the suite.
+
+Each rank runs this, under a simulation or a real MPI. The lines are short, so that those of different processes do not
+mix.
+"""
+
+# ruff: noqa: N802  the names are unittest's
+
+import sys
+import unittest
+
+import main
+
+SAID = {"addSuccess": "passed", "addSkip": "skipped", "addExpectedFailure": "passed", "addUnexpectedSuccess": "failed"}
+
+
+class Result(unittest.TextTestResult):
+    """The usual result, which also tells."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.failed_ids = set()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if test.id() in self.failed_ids:
+            self.tell(test, "failed")
+
+    def tell(self, test, outcome):
+        sys.stdout.write(f"outcome {outcome} {test.id()}\n")
+        sys.stdout.flush()
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.failed_ids.add(test.id())
+        if not isinstance(test, unittest.TestCase):  # what prepares a module or a class
+            self.tell(test, "failed")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.failed_ids.add(test.id())
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.failed_ids.add(test.id())
+
+
+def telling(method, outcome):
+    def add(self, test, *details):
+        getattr(super(Result, self), method)(test, *details)
+        if test.id() not in self.failed_ids:
+            self.tell(test, outcome)
+
+    return add
+
+
+for method, outcome in SAID.items():
+    setattr(Result, method, telling(method, outcome))
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main.main(module=None, testRunner=unittest.TextTestRunner(resultclass=Result))

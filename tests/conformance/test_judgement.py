@@ -1,0 +1,39 @@
+"""What the outcomes of mpi4py's own tests mean."""
+
+from tests.conformance.judgement import KNOWN, Known, broken, counts, known_failures, outcomes_of
+
+OUTPUT = """\
+[0] outcome passed test_a.A.one
+[1] outcome passed test_a.A.one
+[0] outcome passed test_a.A.two
+[1] outcome failed test_a.A.two
+[0] something else
+outcome skipped test_a.A.three
+"""
+
+
+def test_a_test_is_as_good_as_at_its_worst_rank():
+    found = outcomes_of(OUTPUT)
+    assert found == {"test_a.A.one": "passed", "test_a.A.two": "failed", "test_a.A.three": "skipped"}
+    assert counts(found) == "3/1/1/1"
+
+
+def test_what_passes_under_any_real_mpi_has_to_pass():
+    ours = outcomes_of(OUTPUT)
+    real = [
+        {"test_a.A.two": "passed", "test_a.A.three": "skipped"},
+        {"test_a.A.three": "passed", "test_a.A.four": "passed"},
+    ]
+    assert broken(ours, real, []) == ["test_a.A.four", "test_a.A.three", "test_a.A.two"]
+    assert broken(ours, real, [Known("test_a.A.t*", "")]) == ["test_a.A.four"]
+
+
+def test_without_a_real_mpi_what_fails_is_broken():
+    assert broken(outcomes_of(OUTPUT), [], []) == ["test_a.A.two"]
+
+
+def test_every_known_failure_has_a_reason():
+    entries = known_failures(KNOWN)
+    assert entries
+    assert all(entry.test.startswith("test_") and len(entry.reason) > 20 for entry in entries)
+    assert len({entry.test for entry in entries}) == len(entries)
