@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _blank = object.__new__
+_time = attrgetter("time_ps")
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -249,10 +251,6 @@ def _park(fiber: Fiber, pending: list[Operation]) -> None:
     fiber.park(everyone)
 
 
-def _time(operation: Operation) -> int:
-    return operation.time_ps
-
-
 def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: bool = False) -> CollectiveChannel:
     """The channel of the next collective on `comm`.
 
@@ -268,6 +266,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     if local is not None:
         return CollectiveChannel(comm, tag, note, check=check, local=local)
     made = _blank(CollectiveChannel)  # hot path: what is above, in half the time
+    context = comm.context
     made.comm = comm
     made.cid = comm.cid | 1
     made.tag = tag
@@ -275,8 +274,8 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     made.check = check
     made.local = None
     made.rank = comm.me
-    made.remote_size = len(comm.remote)
-    made.size = len(comm.context.ranks)
+    made.remote_size = context.remote_size
+    made.size = context.size
     return made
 
 

@@ -48,14 +48,18 @@ class Context:
         The members, as ranks in the whole run; of the local group where this is one side of an intercommunicator.
     remote : sequence of int
         Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
+    size, remote_size : int
+        How many these are.
     """
 
-    __slots__ = ("__weakref__", "_index", "_remote_ranks", "cid", "ranks", "remote")
+    __slots__ = ("__weakref__", "_index", "_remote_ranks", "cid", "ranks", "remote", "remote_size", "size")
 
     def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None) -> None:
         self.cid = cid
         self.ranks = ranks
         self.remote = ranks if remote is None else remote
+        self.size = len(ranks)
+        self.remote_size = len(self.remote)
         self._index: dict[int, int] | None = None
         self._remote_ranks: frozenset[int] | None = None
 

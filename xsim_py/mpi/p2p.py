@@ -443,15 +443,24 @@ def _start_with_answer(fiber: Fiber, send: Send, cid: int, start_ps: int, crc: i
 
 def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
     """Post a receive in the running fiber."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber: Any = current.fiber
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
     fabric = comm.fabric
     if fabric.troubled:
         fabric.detector.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
-    operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
+    operation: Receive = _blank(Receive)  # hot path: what its `__init__` does, in half the time
+    operation.done = operation.cancelled = False
+    operation.time_ps = operation.overhead_ps = operation.serial = 0
+    operation.waiter = operation.error = operation.message = operation.detached = None
+    operation.comm = comm
+    operation.cid = cid
+    operation.source = source
+    operation.tag = tag
+    operation.post_ps = fiber.clock_ps
+    operation.name = name
+    operation.note = note
     message = box.take(cid, source, tag) if box.unexpected else None
     if message is None:
         box.post(operation)

@@ -38,6 +38,9 @@ _DEFAULTS: dict[str, Option] = {
 }
 
 
+_changed = False  # whether any process has set one: most do not, and each that looks would get a table of its own
+
+
 def _options() -> dict[str, Option]:
     """Return what the current process has set."""
     return own("rc", dict[str, Option])
@@ -52,11 +55,13 @@ class Rc:
     def __getattr__(self, name: str) -> Option:
         if name not in _DEFAULTS:
             raise AttributeError(f"object has no attribute {name!r}")
-        return _options().get(name, _DEFAULTS[name])
+        return _options().get(name, _DEFAULTS[name]) if _changed else _DEFAULTS[name]
 
     def __setattr__(self, name: str, value: Option) -> None:
+        global _changed
         if name not in _DEFAULTS:
             raise TypeError(f"object has no attribute {name!r}")
+        _changed = True
         _options()[name] = value
 
     def __call__(self, **kwargs: Option) -> None:

@@ -10,7 +10,7 @@ from xsim_py.mpi import private
 from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
-from . import MPI, rc
+from . import MPI, functions, rc
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -65,8 +65,6 @@ def _own(name: str, make: Any) -> Any:
 
 def _unfinalized(rank: Rank) -> bool:
     """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless ``mpi4py.rc.finalize`` is false."""
-    from . import functions, rc
-
     return rc.finalize is False and rank.mpi is not None and functions.Is_initialized() and not functions.Is_finalized()
 
 

@@ -78,8 +78,7 @@ _COUNT = struct.Struct("<q")
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Call a plan and do what it says, now."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     try:
         size_bytes, body = plan(comm, name, *args)

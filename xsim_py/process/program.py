@@ -20,6 +20,8 @@ from .rank import Rank
 
 __all__ = ["Program"]
 
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+
 
 class Program:
     """What every rank runs.
@@ -106,7 +108,7 @@ class Program:
         rank.main = main
         rank.bare = rank.modules is None and rank.own is None
         rank.argv, rank.path = self.argv, self.path
-        sys.modules["__main__"] = main
+        _modules["__main__"] = main
         if self.spec is not None:
             main.__package__ = self.spec.parent
             if self.spec.parent:
