@@ -488,6 +488,7 @@ class _Run:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops one that is on its way, which could end the process
             signal.signal(signal.SIGALRM, before[0])
             signal.signal(signal.SIGINT, before[1])
 
