@@ -309,8 +309,7 @@ class PointToPoint(CommHandle):
 def _persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
     task.start = start
     task.active = False
-    made: Prequest = Prequest._make(task)
-    return made
+    return Prequest._make(task)
 
 
 # --------------------------------------------------------------------------------- what the methods have in common
@@ -386,8 +385,7 @@ def _isend(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name
             send = refused(comm, comm.remote[dest])
         if send is None:
             send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
-    made: Request = Request._make(Task(send, None, comm))
-    return made
+    return Request._make(Task(send, None, comm))
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
@@ -395,8 +393,7 @@ def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: i
         task = Task(_begin_receive(comm, source, tag, name), finish, comm)
     else:
         task = Task(None, null_source=True)
-    made: Request = Request._make(task)
-    return made
+    return Request._make(task)
 
 
 def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Operation:
