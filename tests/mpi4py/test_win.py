@@ -65,5 +65,25 @@ def test_null_is_one_of_a_kind():
         memoryview(MPI.COMM_NULL)
 
 
+def test_arguments_of_another_kind_are_refused(tmp_path):
+    program = """
+        def refused(function, *args, **kwargs):
+            try:
+                function(*args, **kwargs)
+            except TypeError as error:
+                print(error)
+        refused(MPI.Win.Allocate, 8, comm=MPI.COMM_NULL)
+        win = MPI.Win.Allocate(8)
+        win.Fence()
+        refused(win.Accumulate, bytearray(8), 0, op=max)
+        refused(win.Put, bytearray(8), "0")
+        refused(MPI.Win.Create, 3)
+    """
+    first, second, *others = launch(tmp_path, program).lines
+    assert first == "Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.Comm)"
+    assert second.startswith("Argument 'op' has incorrect type")
+    assert len(others) == 2
+
+
 def test_the_calls_of_windows_are_calls_of_a_program():
     assert {"Put", "Fence", "Lock_all", "Rget_accumulate"} <= known_calls()

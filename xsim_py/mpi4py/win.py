@@ -15,6 +15,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.op import Operation as Reduction
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
@@ -120,8 +121,8 @@ class Win(Handle):
     def Allocate_shared(
         cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = _COMM_SELF
     ) -> Self:
-        inner = comm._comm()
-        window = make.create_shared(inner, "Win.Allocate_shared", _size(comm, size), operator.index(disp_unit))
+        size = _size(comm, size)
+        window = make.create_shared(_intra(comm), "Win.Allocate_shared", size, operator.index(disp_unit))
         return cls._hinted(window, info)
 
     @classmethod
@@ -133,7 +134,7 @@ class Win(Handle):
     def _created(
         cls, name: str, flavor: int, view: memoryview, unit: int, info: Info, comm: Intracomm, origin: Any
     ) -> Self:
-        return cls._hinted(make.create(comm._comm(), name, flavor, view, operator.index(unit), origin), info)
+        return cls._hinted(make.create(_intra(comm), name, flavor, view, operator.index(unit), origin), info)
 
     @classmethod
     def _hinted(cls, window: Window, info: Info) -> Self:
@@ -317,7 +318,7 @@ class Win(Handle):
         where = _where(source, target)
         if target_rank != c.PROC_NULL:
             with _Reporting(window.comm):
-                operate.accumulate(window, source.pack(), target_rank, where, op._impl, "Win.Accumulate")
+                operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), "Win.Accumulate")
 
     def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
         self._fetch(origin, result, target_rank, target, op, "Win.Get_accumulate")
@@ -331,7 +332,7 @@ class Win(Handle):
             return None
         with _Reporting(window.comm):
             data = source.pack()
-            return operate.fetch(window, data, into.unpack, into.nbytes, target_rank, where, op._impl, call)
+            return operate.fetch(window, data, into.unpack, into.nbytes, target_rank, where, _reduction(op), call)
         return None
 
     def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = _SUM) -> None:
@@ -346,7 +347,7 @@ class Win(Handle):
             if not source.datatype.is_predefined:
                 errors.fail(c.ERR_TYPE, "Win.Fetch_and_op takes predefined datatypes only")
             operate.fetch(
-                window, source.pack(), into.unpack, into.nbytes, target_rank, where, op._impl, "Win.Fetch_and_op"
+                window, source.pack(), into.unpack, into.nbytes, target_rank, where, _reduction(op), "Win.Fetch_and_op"
             )
 
     def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
@@ -394,7 +395,7 @@ class Win(Handle):
         if target_rank != c.PROC_NULL:
             with _Reporting(window.comm):
                 data = source.pack()
-                left_ps = operate.accumulate(window, data, target_rank, where, op._impl, "Win.Raccumulate")
+                left_ps = operate.accumulate(window, data, target_rank, where, _reduction(op), "Win.Raccumulate")
                 operation = operate.when_left(window, left_ps, "Win.Raccumulate")
         return _request(window, operation)
 
@@ -486,10 +487,23 @@ class Win(Handle):
             order.sync(window)
 
 
+def _intra(comm: Intracomm) -> Communicator:
+    if not isinstance(comm, Intracomm):
+        kind = type(comm).__name__
+        raise TypeError(f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})")
+    return comm._comm()
+
+
+def _reduction(op: Op) -> Reduction:
+    if not isinstance(op, Op):
+        raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
+    return op._impl
+
+
 def _size(comm: Intracomm, size: int) -> int:
     size = operator.index(size)
     if size < 0:
-        comm._comm().fail(c.ERR_SIZE, f"a window of {size} bytes")
+        _intra(comm).fail(c.ERR_SIZE, f"a window of {size} bytes")
     return size
 
 
