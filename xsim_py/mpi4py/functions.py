@@ -241,6 +241,8 @@ def Get_address(location: Any) -> int:
         return 0
     if isinstance(location, BottomType | InPlaceType | BufferAutomaticType):
         return int(location)
+    if isinstance(location, buffer):
+        return location.address
     return int(np.asarray(exported(location)).__array_interface__["data"][0])
 
 
