@@ -296,20 +296,14 @@ class PointToPoint(CommHandle):
             operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True)._impl.operation
             return operation
 
-        return _persistent(Task(None, None, comm), start)
+        return Prequest._prepare(Task(None, None, comm), start)
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
         target = _target_of(buf, source)
         real = _valid_source(comm, source, tag, waits=False)
         task = Task(None, target.unpack, comm, null_source=not real)
-        return _persistent(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
-
-
-def _persistent(task: Task, start: Callable[[], Operation | None]) -> Prequest:
-    task.start = start
-    task.active = False
-    return Prequest._make(task)
+        return Prequest._prepare(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
 
 # --------------------------------------------------------------------------------- what the methods have in common

@@ -47,17 +47,12 @@ class Partitioned(CommHandle):
         if peer != c.PROC_NULL and not 0 <= peer < len(comm.remote):
             comm.fail(c.ERR_RANK, f"rank {peer} is not in 0..{len(comm.remote) - 1}")
         task = PartitionedTask(None, None, comm, null_source=peer == c.PROC_NULL and not sends)
+        task.partitions = partitions
         if peer == c.PROC_NULL:
-            task.partitions = partitions
-            task.start = lambda: None
-        else:
-            buffer = message(buf, writable=not sends, blocks=partitions)
-            stream = Stream(comm, peer, tag, buffer, partitions, sends=sends)
-            task.partitions = partitions
-            task.start = lambda: _begin(task, stream, sends)
-        task.active = False
-        made: Prequest = Prequest._make(task)
-        return made
+            return Prequest._prepare(task, lambda: None)
+        buffer = message(buf, writable=not sends, blocks=partitions)
+        stream = Stream(comm, peer, tag, buffer, partitions, sends=sends)
+        return Prequest._prepare(task, lambda: _begin(task, stream, sends))
 
 
 def _begin(task: PartitionedTask, stream: Stream, sends: bool) -> Operation:

@@ -44,11 +44,7 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
             _set_numbers(comm, now)
         return None if planned is None else begin(name, partial(timed, comm, name, *planned))
 
-    task = Task(None, None, comm)
-    task.start = start
-    task.active = False
-    made: Prequest = Prequest._make(task)
-    return made
+    return Prequest._prepare(Task(None, None, comm), start)
 
 
 def _numbers(comm: Communicator) -> tuple[int, int]:

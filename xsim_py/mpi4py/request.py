@@ -445,6 +445,14 @@ class Prequest(Request):
     def __new__(cls, request: Request | None = None) -> Prequest:
         return _narrow(cls, Prequest, request)
 
+    @classmethod
+    def _prepare(cls, task: Task, start: Callable[[], Operation | None]) -> Prequest:
+        """The request of something that is begun by ``start()``, once or more often."""
+        task.start = start
+        task.active = False
+        made: Prequest = cls._make(task)
+        return made
+
     def Start(self) -> None:
         task: Task = self._live()
         if task.start is None or task.active:
