@@ -138,7 +138,11 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
 
     def toreadonly(self) -> buffer:
         base = self._base
-        return buffer((base if isinstance(base, memoryview) else memoryview(self)).toreadonly())
+        if base is None or isinstance(base, buffer):
+            return buffer(memoryview(self).toreadonly())
+        whole = flat_view(base, writable=False)  # so that the copy is of the same object, too
+        start = self.address - int(np.asarray(whole).__array_interface__["data"][0])
+        return buffer(whole[start : start + len(self)].toreadonly())
 
     def release(self) -> None:
         self.__setstate__((1, (0,), _BYTE, False, b""))  # type: ignore[arg-type]
