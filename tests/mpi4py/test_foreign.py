@@ -7,7 +7,7 @@ import pytest
 
 from tests.mpi4py.ranks import values_of
 from xsim_py.mpi4py.foreign import foreign
-from xsim_py.mpi4py.memory import flat_view
+from xsim_py.mpi4py.memory import buffer, flat_view
 
 
 class ByDlpack:
@@ -68,6 +68,14 @@ def test_memory_that_the_processor_cannot_read_is_refused():
 def test_what_the_interface_does_not_say_well_is_refused(changes, error):
     with pytest.raises(error):
         foreign(ByAddress(np.zeros(3), **changes))
+
+
+def test_what_is_a_device_s_can_be_sent_but_not_looked_at():
+    shown = buffer.frombuffer(ByAddress(np.arange(3)))
+    for look in (shown.tobytes, lambda: shown.cast("l"), lambda: shown[0], lambda: shown.__setitem__(0, 1)):
+        with pytest.raises(BufferError, match="not CPU-accessible"):
+            look()
+    assert buffer.frombuffer(ByDlpack(np.arange(3))).cast("l").tolist() == [0, 1, 2]
 
 
 def test_a_message_goes_from_one_to_the_other():

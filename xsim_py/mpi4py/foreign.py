@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["at_address", "foreign", "is_foreign"]
+__all__ = ["at_address", "foreign", "is_device_memory", "is_foreign"]
 
 _READ_ONLY = 1
 _CPU_DEVICES = frozenset({0, 1, 3, 11, 13})  # none, CPU, and the kinds of host memory that CUDA and ROCm pin or manage
+_CUDA = 2
 _FLOAT = 2
 _CODES = {0: "bhil", 1: "BHIL", 2: "efdg", 5: "FDG", 6: "?"}  # DLPack's integer, unsigned, float, complex and bool
 _KINDS = {"b": "?", "i": "bhil", "u": "BHIL", "f": "efdg", "c": "FDG"}
@@ -127,7 +128,7 @@ def _dlpack(obj: Any) -> memoryview:
     address = (tensor.data or 0) + tensor.offset_bytes
     if device not in _CPU_DEVICES:
         _check_readable(address, size_bytes, "dlpack")
-    return _view(address, size_bytes, _tensor_dtype(element), readonly, capsule)
+    return _view(address, size_bytes, _tensor_dtype(element), readonly, capsule, device)
 
 
 def _dimensions(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
@@ -200,7 +201,9 @@ def _cuda_array(obj: Any) -> memoryview:
         warnings.warn(f"{what}: ignoring 'descr' key", RuntimeWarning, stacklevel=2)
     address = 0 if address is None and count == 0 else operator.index(address)
     _check_readable(address, count * itemsize, what)
-    return _view(address, count * itemsize, _dtype_of(_KINDS.get(code[1], ""), 8 * itemsize), bool(readonly), obj)
+    return _view(
+        address, count * itemsize, _dtype_of(_KINDS.get(code[1], ""), 8 * itemsize), bool(readonly), obj, _CUDA
+    )
 
 
 def _check_type(value: Any, wanted: type[object]) -> None:
@@ -223,9 +226,16 @@ def _check_readable(address: int, size_bytes: int, what: str) -> None:
         os.close(memory)
 
 
-def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any) -> memoryview:
-    """See memory as an array that keeps its owner."""
+def is_device_memory(owner: Any) -> bool:
+    """Whether a buffer shows memory that belongs to a device, so that only messages should touch it."""
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.obj if isinstance(owner, memoryview) else owner.base
+    return isinstance(owner, ctypes.Array) and getattr(owner, "device", 0) not in _CPU_DEVICES
+
+
+def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any, device: int) -> memoryview:
+    """See memory as an array that keeps its owner, and knows on which kind of device it is."""
     memory = (ctypes.c_ubyte * size_bytes).from_address(address)
-    memory.owner = owner  # type: ignore[attr-defined]
+    memory.owner, memory.device = owner, device  # type: ignore[attr-defined]
     view = np.frombuffer(memoryview(memory), dtype) if size_bytes else np.empty(0, dtype)
     return view.data.toreadonly() if readonly else view.data

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .foreign import at_address, foreign, is_foreign
+from .foreign import at_address, foreign, is_device_memory, is_foreign
 
 __all__ = [
     "BOTTOM",
@@ -129,11 +129,17 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     def format(self) -> str:
         return "B"
 
+    def _check_accessible(self) -> None:
+        if is_device_memory(self._base):
+            raise BufferError("buffer is not CPU-accessible")
+
     def cast(self, format: str, shape: Any = ...) -> memoryview:
+        self._check_accessible()
         view = memoryview(self)
         return view.cast(format) if shape is ... else view.cast(format, shape)  # type: ignore[call-overload,no-any-return]
 
     def tobytes(self, order: str | None = None) -> bytes:
+        self._check_accessible()
         return super().tobytes()
 
     def toreadonly(self) -> buffer:
@@ -154,6 +160,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         raise NotImplementedError("a buffer does not change its length")
 
     def __getitem__(self, item: Any) -> Any:
+        self._check_accessible()
         if isinstance(item, slice):
             if item.step not in (None, 1):
                 raise IndexError("slice with step not supported")
@@ -161,6 +168,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         return int(super().__getitem__(_index(item, len(self))))
 
     def __setitem__(self, item: Any, value: Any) -> None:
+        self._check_accessible()
         if self.readonly:
             raise TypeError("buffer is read-only")
         if not isinstance(item, slice):
