@@ -226,10 +226,13 @@ def _check_readable(address: int, size_bytes: int, what: str) -> None:
         os.close(memory)
 
 
+_base_of = np.ndarray.__getattribute__  # `buffer` hides what it inherits
+
+
 def is_device_memory(owner: Any) -> bool:
     """Whether a buffer shows memory that belongs to a device, so that only messages should touch it."""
     while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.obj if isinstance(owner, memoryview) else owner.base
+        owner = owner.obj if isinstance(owner, memoryview) else _base_of(owner, "base")
     return isinstance(owner, ctypes.Array) and getattr(owner, "device", 0) not in _CPU_DEVICES
 
 
