@@ -71,6 +71,13 @@ def test_rules_by_name_and_changed() -> None:
     assert len(str(error.value).splitlines()) == 3
 
 
+def test_rules_that_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="keepalive=all goes with traversal=reference only"):
+        parse_rules("paper,keepalive=all")
+    with pytest.raises(ConfigError, match="eta=reset goes with traversal=reference only"):
+        parse_rules("paper,eta=reset")
+
+
 def test_the_window_of_the_reference() -> None:
     ends = {nodes: Configuration(nodes=nodes).failure_window for nodes in (1024, 8192, 16384, 65536)}
     assert ends == {1024: (0, 40), 8192: (0, 40), 16384: (0, 50), 65536: (0, 50)}

@@ -94,12 +94,19 @@ class Rules:
     traversal: str = _one_of("reference", "paper")
 
     def problems(self) -> list[str]:
-        """What is not a choice, a line each."""
-        return [
+        """What is not a choice, or not together with others, a line each."""
+        problems = [
             f"rules: {each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
             for each in fields(self)
             if getattr(self, each.name) not in each.metadata["choices"]
         ]
+        if self.traversal == "paper":
+            problems += [
+                f"rules: {name}={choice} goes with traversal=reference only"
+                for name, choice in (("keepalive", "all"), ("eta", "reset"))
+                if getattr(self, name) == choice
+            ]
+        return problems
 
 
 RULES = {
