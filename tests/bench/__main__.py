@@ -107,6 +107,8 @@ def main() -> int:
     print(f"start of `xsim run -n 1`: {start_s:.3f} s beyond Python's and numpy's own")
     if start_s > START_UP_AT_MOST_S:
         failures.append(f"start-up takes more than {START_UP_AT_MOST_S} s")
+    if subprocess.run([sys.executable, "-m", "tests.bench.formal"], check=False).returncode:
+        failures.append("the formal model of FTCO is not as it must be")
     if record:
         EXPECTED.write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")
     print(*failures, sep="\n")

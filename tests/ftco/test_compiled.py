@@ -147,3 +147,29 @@ def test_other_traversals_are_refused() -> None:
     assert not compiled.supports(configuration)
     with pytest.raises(ConfigError, match="traversal=paper"):
         compiled.run(configuration, 1)
+
+
+# What is run, the mean latency that is published or was found with the authors' simulator, and in how many runs; ours.
+PUBLISHED = [
+    (Configuration(nodes=1024, radix=11, inactive=1), 126.69, 10000, 400),
+    (Configuration(nodes=1024, radix=11, inactive=10), 164.5, 10000, 300),
+    (Configuration(nodes=1024, radix=11, inactive=100), 482.0, 10000, 60),
+    (Configuration(nodes=2048, radix=12, inactive=1), 144.38, 3000, 200),
+    (Configuration(nodes=2048, radix=12, inactive=10), 187.0, 3000, 150),
+    (Configuration(nodes=4096, radix=9, inactive=10), 161.1, 3000, 80),
+    (Configuration(nodes=1024, radix=11, failures=1), 110.3, 10000, 400),
+    (Configuration(nodes=1024, radix=11, failures=10), 177.4, 10000, 200),
+    (Configuration(nodes=4096, radix=9, failures=10), 178.7, 3000, 80),
+]
+
+
+@pytest.mark.skipif(not compiled.COMPILED, reason="needs numba")
+@pytest.mark.parametrize(("configuration", "published_steps", "their_runs", "runs"), PUBLISHED)
+def test_published_means_with_faults(
+    configuration: Configuration, published_steps: float, their_runs: int, runs: int
+) -> None:
+    """Margolin and Barak, figures 8 to 10, within three standard errors of both."""
+    rows = compiled.run_many(configuration, 1, range(runs))
+    latencies = rows[rows[:, compiled.COLUMNS.index("hung")] == 0, compiled.COLUMNS.index("latency_steps")]
+    error = latencies.std() * np.sqrt(1 / len(latencies) + 1 / their_runs)
+    assert abs(latencies.mean() - published_steps) <= 3 * error
