@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from xsim_py.errors import ConfigError
 from xsim_py.ftco import compiled
+from xsim_py.ftco.compiled import jit
 from xsim_py.ftco.model import RULES, Configuration, run_seed
 from xsim_py.ftco.steps import Action, run_steps
 
@@ -140,6 +141,16 @@ def test_published_figures_without_faults(
     outcome = compiled.run(Configuration(nodes=nodes, radix=radix), 1)
     found = (outcome.latency_steps, outcome.messages, outcome.output_spread, outcome.longest_queue)
     assert found == (latency, messages, spread, queue)
+
+
+def test_it_runs_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def njit(*, cache: bool = False, **_options: bool) -> Any:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: ("compiled", function)
+
+    monkeypatch.setattr(jit, "_njit", njit)
+    assert jit.jit_cached(len) == ("compiled", len)
 
 
 def test_other_traversals_are_refused() -> None:

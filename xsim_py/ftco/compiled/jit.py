@@ -57,7 +57,10 @@ def jit_cached(function: _Function) -> _Function:
     """
     if _njit is None:
         return function
-    compiled: _Function = _njit(_nrt=False, cache=True)(function)
+    try:
+        compiled: _Function = _njit(_nrt=False, cache=True)(function)
+    except RuntimeError:  # there is no folder to keep it in
+        compiled = _njit(_nrt=False)(function)
     return compiled
 
 
