@@ -65,7 +65,7 @@ def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
     if not is_worth_it(configurations, runs):
         return []
     if not compiled.COMPILED and any(map(compiled.supports, configurations)):
-        return ["runs are not compiled and take a hundred times as long: pip install 'xsim-py[fast]'"]
+        return ["runs are not compiled and take fifty times as long: pip install 'xsim-py[fast]'"]
     if not all(map(is_compiled, configurations)):
         return ["runs with the paper's traversal are not compiled, and take much longer than the others"]
     return []
