@@ -107,7 +107,7 @@ def test_a_trace_as_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path
     ("words", "said"),
     [
         (("--nodes", "8", "--tree", "knomial:1"), "--tree: 1 is less than 2"),
-        (("--nodes", "8", "--inactive", "8"), "--failures: 8 faults of 8 nodes; one at least must live"),
+        (("--nodes", "8", "--inactive", "8"), "--inactive: 8 faults of 8 nodes; one at least must live"),
         (("--nodes", "8", "--L", "7", "--o", "2"), "--L: 7 is not a positive multiple of o = 2"),
         (("--nodes", "8", "--tree", "knomial:9"), "--tree: a tree with 9 roots does not fit 8 nodes"),
         (("--nodes", "8", "--timeout", "0"), "--timeout: 0 steps are not positive"),

@@ -70,7 +70,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "tree: 1 is less than 2",
         "L: 7 is not a positive multiple of o = 2",
         "timeout: 0 steps are not positive",
-        "failures: 10 faults of 10 nodes; one at least must live",
+        "inactive: 10 faults of 10 nodes; one at least must live",
         "tree: a tree with 20 roots does not fit 10 nodes",
     ]  # fmt: skip
 

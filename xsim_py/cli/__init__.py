@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough, as `head` does; Python would complain again while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        if type(interrupt) is KeyboardInterrupt:  # others have been reported
+            print("xsim: interrupted", file=sys.stderr)
         return 130
 
 

@@ -6,6 +6,8 @@ does which run, nor in what pieces: a summary is the same for any number of proc
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -139,16 +141,34 @@ def _collect(
 
 
 def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArray[np.int64] | Crash]]:
+    if any(is_compiled(chunk.configuration) and not chunk.plain for chunk in chunks):
+        _prepare()
     if min(jobs, len(chunks)) == 1:
         for number, chunk in enumerate(chunks):
             yield number, do_chunk(chunk)
     else:
-        if any(is_compiled(chunk.configuration) and not chunk.plain for chunk in chunks):
-            prepare()
         # The longest ones first, so that no process is left with one when the others have ended.
         order = sorted(range(len(chunks)), key=lambda number: -_cost(chunks[number]))
         for place, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):
             yield order[place], result
+
+
+def _prepare() -> None:
+    """Compile what is not compiled yet.
+
+    An interrupt that strikes in a callback of the compiler is printed there and dropped, so it is remembered here.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        prepare()
+        return
+    struck: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: struck.append(number))
+    try:
+        prepare()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if struck:
+        raise KeyboardInterrupt
 
 
 def _cost(chunk: _Chunk) -> int:

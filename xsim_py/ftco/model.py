@@ -217,7 +217,8 @@ class Configuration:
             problems.append(f"failures: {self.failures} is negative")
         faults = max(0, self.inactive) + max(0, self.failures)
         if 1 <= self.nodes <= faults:
-            problems.append(f"failures: {faults} faults of {self.nodes} nodes; one at least must live")
+            asked = "failures" if self.failures else "inactive"
+            problems.append(f"{asked}: {faults} faults of {self.nodes} nodes; one at least must live")
         if self.operation not in OPERATIONS:
             problems.append(f"operation: {self.operation!r} is not one of {', '.join(OPERATIONS)}")
         if problems:

@@ -155,7 +155,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
                     try:
                         planned[Case(name, ranks, code, scheme)] = victims_of(code, shape, ranks)
                     except ValueError as error:
-                        problems[f"--failures {error} (with {ranks} ranks)"] = None
+                        problems[f"--failures {error} (with {ranks} rank{'s' * (ranks > 1)})"] = None
     if problems:
         raise ConfigError("\n".join(problems))
     order = {code: place for place, code in enumerate(experiment.failures)}
