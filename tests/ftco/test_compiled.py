@@ -174,7 +174,6 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.skipif(not compiled.COMPILED, reason="needs numba")
 @pytest.mark.parametrize(("configuration", "published_steps", "their_runs", "runs"), PUBLISHED)
 def test_published_means_with_faults(
     configuration: Configuration, published_steps: float, their_runs: int, runs: int
