@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from xsim_py.errors import ConfigError
+from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps
 
@@ -31,20 +32,7 @@ OPTIONS: Final = (
 """As on the command line of ``xsim ftco``, with an underscore for a dash."""
 
 METRICS: Final[dict[str, str]] = {
-    "latency_steps": "steps",
-    "latency_s": "s",
-    "work": "",
-    "work_truncated": "",
-    "penalty_steps_per_fault": "steps",
-    "penalty_work_per_fault": "",
-    "input_spread": "steps",
-    "output_spread": "steps",
-    "max_queue": "",
-    "messages": "",
-    "data": "",
-    "keepalives": "",
-    "acks": "",
-    "dead": "",
+    **UNITS,
     "longest_queue": "",
     "hung": "",
     "bound_steps": "steps",
