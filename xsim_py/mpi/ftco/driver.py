@@ -122,11 +122,6 @@ class _Node(PaperNode):
             if contact is None or contact.asked < _MOST_QUESTIONS or other in self.dying:
                 yield other, since
 
-    def patience(self, other: int) -> int:
-        """The time between two questions to a node, by now."""
-        contact = self.contact(other)
-        return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.asked
-
 
 class Ftco:
     """What the ranks of a shard share: shapes of trees, and who takes in messages.

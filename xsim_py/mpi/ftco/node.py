@@ -285,13 +285,17 @@ class Node:
         """After how many ticks without an answer another node counts as dead."""
         return self.limits.timeout(other, self.contact(other).distance)
 
+    def patience(self, other: int) -> int:
+        """The ticks between two questions to another node, by now."""
+        contact = self.contact(other)
+        return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.asked
+
     def _due(self, contact: Contact, other: int, since: int) -> int:
         """From when on a suspect is to be asked whether it is alive."""
         if contact.until >= 0:
             since = max(since, contact.until + 1)
         if contact.heard and contact.sent >= 0:
-            patience = max(self.timeout(other), self.limits.timeout(self.me, contact.distance))
-            since = max(since, contact.sent + (patience << contact.asked) + 1)
+            since = max(since, contact.sent + self.patience(other) + 1)
         return since
 
     def _has_work(self, now: int) -> bool:

@@ -259,8 +259,7 @@ class ReferenceNode(Node):
         if contact.until >= 0:
             since = max(since, contact.until + 1)
         if contact.heard:
-            patience = max(self.timeout(other), self.limits.timeout(self.me, contact.distance))
-            since = max(since, max(contact.sent, self.start) + patience + 1)
+            since = max(since, max(contact.sent, self.start) + self.patience(other) + 1)
         return since
 
     # --------------------------------------------------------------------------------------- messages and deaths
