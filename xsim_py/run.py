@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py import __version__
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import MAX_ORIGINS, Transport, make_transport
+from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
@@ -248,21 +248,32 @@ class _Run:
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network, self.machine)
 
-    def lookahead_ps(self, *, background: bool) -> int:
-        """How far each shard may run ahead; without a limit where there is one shard only.
+    def lookahead(self, *, background: bool) -> Lookahead:
+        """How soon each shard can reach each other one; without a limit where there is one shard only.
 
-        Background processes may go on for ever: only between windows does anybody see that the ranks have ended.
+        Background processes may go on for ever: only between windows does anybody see that the ranks have ended. What
+        shards do in common (`Shard.share`) comes back to the one that began it as soon as to the others, and they are
+        all told of a failure at the same time.
         """
-        if self.transport.size == 1:
-            return _WITH_BACKGROUND_PS if background else _UNBOUNDED_PS
+        shards = self.transport.size
+        if shards == 1:
+            return ((_WITH_BACKGROUND_PS if background else _UNBOUNDED_PS,),)
         if self.ranks == 1:
-            return 1
-        lookahead = min(self.network.min_latency_ps(self.blocks), self.launcher_ps)
-        if lookahead <= 0:
+            return [[1] * shards] * shards
+        direct = [[min(ps, self.launcher_ps) for ps in row] for row in self.network.latencies_ps(self.blocks)]
+        least = min(self.network.min_latency_ps(self.blocks), self.launcher_ps)
+        if least <= 0:
             raise self.spec.error(
-                "network.latency", f"a latency of 0 leaves {self.transport.size} shards no lookahead; use one shard"
+                "network.latency", f"a latency of 0 leaves {shards} shards no lookahead; use one shard"
             )
-        return lookahead if self.spec.storage is None else min(lookahead, self.spec.storage.latency_ps)
+        if self.spec.storage is not None:
+            least = min(least, self.spec.storage.latency_ps)
+        return [[least] * shards] * shards if self.have_common else by_way_of_others(direct)
+
+    @property
+    def have_common(self) -> bool:
+        """Whether some of what happens has to happen in all shards in one order."""
+        return self.spec.storage is not None or self.network.contention() is not None
 
     def _complete_spec(self) -> MachineSpec:
         """The description with what the call adds to it."""
@@ -290,7 +301,7 @@ class _Run:
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
         """Run to the end, whatever that is."""
-        lookahead_ps = self.lookahead_ps(background=bool(background))
+        lookahead = self.lookahead(background=bool(background))
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
@@ -302,7 +313,7 @@ class _Run:
                 self._make_shards(background, start_ps)
                 with Patches() as calls:
                     timed, sites = self._schedule(calls, start_ps, struck)
-                    parts = self._attempt(lookahead_ps, timed)
+                    parts = self._attempt(lookahead, timed)
                 start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
@@ -322,14 +333,14 @@ class _Run:
         self.scheduled += [(site.rank, site.cause) for site in schedule.sites]
         return schedule.timed, schedule.sites
 
-    def _attempt(self, lookahead_ps: int, timed: tuple[Failure, ...]) -> list[Part]:
+    def _attempt(self, lookahead: Lookahead, timed: tuple[Failure, ...]) -> list[Part]:
         """Run the job from one start to its end."""
         body = life.body(self.program)
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 doom(fabric, timed)
                 shard.start(body)
-            self.transport.run(self.shards, lookahead_ps)
+            self.transport.run(self.shards, lookahead)
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             if self.files is not None:
                 self.files.stop()
@@ -410,6 +421,7 @@ class _Run:
                 control=self.control,
                 output=output,
                 abort_delay_ps=self.launcher_ps,
+                have_common=self.have_common,
                 fault_tolerant=self.fault_tolerant,
                 start_ps=start_ps,
             )

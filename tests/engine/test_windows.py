@@ -1,5 +1,6 @@
 """Windows: any number of shards gives the same events, none before its time."""
 
+import itertools
 import json
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tests.cases import ROOT
 from tests.engine.toy import LOOKAHEAD_PS, Arrival, Rule, ToyShard, blocks_of
 from tests.real_mpi import MPIEXEC, mpiexec
-from xsim_py.engine import Loopback
+from xsim_py.engine import INFINITY_PS, Loopback, by_way_of_others
 
 RANKS = 5
 tables = st.dictionaries(
@@ -24,12 +25,29 @@ def rule_of(table: dict[tuple[int, int], list[tuple[int, int]]]) -> Rule:
 
 
 def run(rule: Rule, shards: int, *, lookahead_ps: int = LOOKAHEAD_PS, stop_at: int | None = None) -> list[ToyShard]:
+    """All windows end together: each shard's own events count as if they came back to it at once."""
     blocks = blocks_of(RANKS, shards)
     made = [ToyShard(number, blocks, rule, limit=6) for number in range(shards)]
     for shard in made:
         shard.stop_at = stop_at
         shard.begin()
-    Loopback(shards).run(made, lookahead_ps)
+    Loopback(shards).run(made, [[lookahead_ps] * shards] * shards)
+    return made
+
+
+def latency_ps(a: int, b: int) -> int:
+    """Neighbours are near each other, others far."""
+    return 0 if a == b else 3 if abs(a - b) == 1 else 17
+
+
+def run_by_distance(rule: Rule, shards: int) -> list[ToyShard]:
+    """Each shard looks ahead as far as the latencies to each other one allow."""
+    blocks = blocks_of(RANKS, shards)
+    made = [ToyShard(number, blocks, rule, limit=6, latency_ps=latency_ps) for number in range(shards)]
+    for shard in made:
+        shard.begin()
+    direct = [[min((latency_ps(i, j) for i in a for j in b), default=17) for b in blocks] for a in blocks]
+    Loopback(shards).run(made, by_way_of_others(direct))
     return made
 
 
@@ -45,6 +63,38 @@ def test_every_number_of_shards_gives_the_events_of_one(table: dict[tuple[int, i
     for shards in (2, 3, 7):
         assert arrivals(run(rule, shards)) == expected
     assert arrivals(run(rule, 3, lookahead_ps=1)) == expected
+
+
+@given(tables)
+def test_shards_may_be_near_and_far_from_each_other(table: dict[tuple[int, int], list[tuple[int, int]]]):
+    expected = arrivals(run_by_distance(rule_of(table), 1))
+    for shards in (2, 3, 5, 7):
+        made = run_by_distance(rule_of(table), shards)  # a shard refuses what comes too late
+        assert arrivals(made) == expected
+
+
+def test_who_is_far_from_all_others_looks_further_ahead():
+    """Rank 0 of 2 counts by itself while rank 1 has nothing to do before time 100."""
+    rule = rule_of({(0, count): [(0, 5)] for count in range(5)} | {(1, 0): [(1, 100)]})
+    alone, together = run_by_distance(rule, 5), run(rule, 5, lookahead_ps=3)
+    assert arrivals(alone) == arrivals(together)
+    assert len(alone[0].horizons) < len(together[0].horizons)
+
+
+@given(
+    st.integers(1, 5).flatmap(
+        lambda n: st.lists(st.lists(st.integers(1, 50), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
+def test_ways_by_way_of_others_are_the_shortest(direct: list[list[int]]):
+    shards = range(len(direct))
+    found = by_way_of_others(direct)
+    for i, j in itertools.product(shards, repeat=2):
+        between = [path for n in range(len(direct)) for path in itertools.permutations(set(shards) - {i, j}, n)]
+        lengths = [
+            sum(direct[a][b] for a, b in itertools.pairwise((i, *path, j))) for path in between if path or i != j
+        ]
+        assert found[i][j] == min(lengths, default=INFINITY_PS)
 
 
 @given(tables)
@@ -93,7 +143,7 @@ from xsim_py.engine import make_transport
 transport = make_transport(1)
 shard = ToyShard(transport.local[0], blocks_of(RANKS, transport.size), ring, limit=6)
 shard.begin()
-transport.run([shard], LOOKAHEAD_PS)
+transport.run([shard], [[LOOKAHEAD_PS] * transport.size] * transport.size)
 parts = transport.gather([arrivals([shard])])
 joined = transport.broadcast(parts and [{k: v for part in parts for k, v in part.items()}, transport.size])
 if parts: print(json.dumps(joined))

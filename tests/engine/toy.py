@@ -12,23 +12,28 @@ from xsim_py.engine import Kernel, first_key
 
 LOOKAHEAD_PS = 10
 Rule = Callable[[int, int], list[tuple[int, int]]]
+Latency = Callable[[int, int], int]
 Arrival = tuple[int, int, int]  # time, sender, its count of messages
 
 
 class ToyShard:
     """A block of ranks; see `engine.windows.Shard`."""
 
-    def __init__(self, number: int, blocks: list[range], rule: Rule, *, limit: int) -> None:
+    def __init__(
+        self, number: int, blocks: list[range], rule: Rule, *, limit: int, latency_ps: Latency | None = None
+    ) -> None:
         self.number = number
         self.blocks = blocks
         self.rule = rule
         self.limit = limit
+        self.latency_ps = latency_ps or (lambda a, b: 0 if a == b else LOOKAHEAD_PS)
         self.kernel = Kernel(native_origin=blocks[-1].stop + number)
         self.arrivals: dict[int, list[Arrival]] = {rank: [] for rank in blocks[number]}
         self.sent = dict.fromkeys(blocks[number], 0)
         self.outbox: list[list[Any]] = [[] for _ in blocks]
         self.horizons: list[int] = []
         self.stop_at: int | None = None
+        self.end_ps = 0
 
     def begin(self) -> None:
         for rank in self.blocks[self.number]:
@@ -38,7 +43,7 @@ class ToyShard:
         for dest, extra in self.rule(rank, count):
             self.sent[rank] += 1
             number = next(i for i, block in enumerate(self.blocks) if dest in block)
-            time_ps = self.kernel.now_ps + extra + (LOOKAHEAD_PS if dest != rank else 0)
+            time_ps = self.kernel.now_ps + extra + self.latency_ps(rank, dest)
             entry = (time_ps, first_key(rank) + self.sent[rank], [dest, rank, self.sent[rank]])
             if number == self.number:
                 self.kernel.post(*entry[:2], self.arrive, entry[2])
@@ -67,7 +72,7 @@ class ToyShard:
 
     def receive(self, batch: Any) -> None:
         for time_ps, key, message in batch:
-            assert time_ps >= self.kernel.now_ps, "a message from the past"
+            assert time_ps >= self.end_ps, "a message from the past"
             self.kernel.post(time_ps, key, self.arrive, message)
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:

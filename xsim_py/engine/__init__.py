@@ -2,7 +2,7 @@
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel, first_key
 from .transport import launched_by_mpiexec, make_transport
-from .windows import Loopback, Shard, Transport
+from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
 
 __all__ = [
     "INFINITY_PS",
@@ -10,9 +10,11 @@ __all__ = [
     "MAX_ORIGINS",
     "Halted",
     "Kernel",
+    "Lookahead",
     "Loopback",
     "Shard",
     "Transport",
+    "by_way_of_others",
     "first_key",
     "launched_by_mpiexec",
     "make_transport",

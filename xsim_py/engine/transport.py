@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import time
 import traceback
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from .kernel import INFINITY_PS
-from .windows import Loopback, Shard, Transport
+from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
 
 __all__ = ["Mpi", "launched_by_mpiexec", "make_transport"]
 
@@ -60,26 +62,40 @@ class Mpi:
             time.sleep(_FORWARDING_S)
             self._comm.Abort(70)
 
-    def run(self, shards: list[Shard], lookahead_ps: int) -> None:
+    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""
         shard = shards[0]
         self._exchange(shard)
-        horizon = min(self._comm.allgather(shard.next_ps()))
         stop = False
-        while horizon < INFINITY_PS and not stop:
-            end = horizon + lookahead_ps
+        while True:
+            # The earliest event anywhere is known only now: it may be a message, or what `window_done` made of one.
+            nexts, stop = self._agree(shard.next_ps(), stop)
+            horizon = min(nexts)
+            if horizon >= INFINITY_PS or stop:
+                return
+            end = window_end_ps(self.local[0], nexts, lookahead)
             shard.run_window(end)
             self._exchange(shard)
-            # The earliest event anywhere is known only now: it may be a message, or what `window_done` makes of one.
-            done = shard.window_done(horizon, end)
-            summary = self._comm.allgather((shard.next_ps(), done))
-            horizon = min(entry[0] for entry in summary)
-            stop = any(entry[1] for entry in summary)
+            stop = shard.window_done(horizon, end)
+
+    def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
+        """Wait for the other shards; the time of each one's earliest event, and whether any of them asks to stop."""
+        high, low = divmod(next_ps, 1 << 62)
+        table = array("q", bytes(24 * self.size))
+        self._comm.Allgather(array("q", (high, low, stop)), table)
+        return [(high << 62) + low for high, low in zip(table[::3], table[1::3], strict=True)], any(table[2::3])
 
     def _exchange(self, shard: Shard) -> None:
-        for batch in self._comm.alltoall(shard.take_outbox()):
-            if batch is not None:
-                shard.receive(batch)
+        """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
+        parcels = [b"" if batch is None else pickle.dumps(batch, -1) for batch in shard.take_outbox()]
+        coming = array("q", bytes(8 * self.size))
+        self._comm.Alltoall(array("q", map(len, parcels)), coming)
+        received = {source: bytearray(size) for source, size in enumerate(coming) if size}
+        requests = [self._comm.Irecv(buffer, source) for source, buffer in received.items()]
+        requests += [self._comm.Isend(parcel, dest) for dest, parcel in enumerate(parcels) if parcel]
+        self._mpi.Request.Waitall(requests)
+        for buffer in received.values():
+            shard.receive(pickle.loads(buffer))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

@@ -1,9 +1,12 @@
 """Conservative synchronisation of shards, in windows.
 
-Prior art: YAWNS and bounded lag (Nicol 1993; reference: the survey of Ferscha and Tripathi). All shards agree on the
-earliest event anywhere, the *horizon*; nothing that one shard does from the horizon on can reach another shard before
-``horizon + lookahead``, because the network needs at least that long between ranks of different shards. So every shard
-may run all events before that time, and then the messages that cross shards are exchanged in one batch.
+Prior art: YAWNS and bounded lag (Nicol 1993; reference: the survey of Ferscha and Tripathi). All shards tell each other
+the time of their earliest event. What shard i does from then on can reach shard j only ``lookahead[i][j]`` later,
+because the network needs at least that long between their ranks, directly or by way of other shards. So shard j may run
+all events before the earliest of these times, and then the messages that cross shards are exchanged, one batch a peer.
+
+Each shard has an end of its own: one whose neighbours have nothing to do for a while runs on, up to the time at which
+an answer to its own first message could come back. Time without events anywhere takes no window at all.
 
 One shard has an infinite lookahead and therefore a single window: the serial run is not a special case.
 """
@@ -11,12 +14,46 @@ One shard has an infinite lookahead and therefore a single window: the serial ru
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
-__all__ = ["Loopback", "Shard", "Transport"]
+__all__ = ["Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+
+Lookahead: TypeAlias = Sequence[Sequence[int]]
+"""``lookahead[i][j]``: how much later than an event of shard i its first effect on shard j can be, in picoseconds.
+
+On the diagonal: how soon what a shard does can come back to it through others.
+"""
+
+
+def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
+    """The least time between any two shards if messages may be passed on, from the least time between two directly.
+
+    Parameters
+    ----------
+    direct_ps
+        A square table; its diagonal is not looked at.
+
+    Returns
+    -------
+    list of list of int
+        The shortest ways (Floyd and Warshall); on the diagonal, the shortest way out and back.
+    """
+    size = len(direct_ps)
+    ways = [[INFINITY_PS if i == j else direct_ps[i][j] for j in range(size)] for i in range(size)]
+    for via in range(size):
+        for row in ways:
+            for j in range(size):
+                row[j] = min(row[j], row[via] + ways[via][j])
+    return ways
+
+
+def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) -> int:
+    """Up to which time a shard may run, given the times of all shards' earliest events."""
+    return min(next_ps + row[number] for next_ps, row in zip(nexts_ps, lookahead, strict=True))
 
 
 class Shard(Protocol):
@@ -41,7 +78,7 @@ class Shard(Protocol):
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         """Told once a window, after the exchange; True asks every shard to stop (wall limit, Ctrl-C).
 
-        The window was from `horizon_ps` up to `end_ps`.
+        The window was up to `end_ps`; at its beginning no shard had an event before `horizon_ps`.
         """
         ...
 
@@ -58,7 +95,7 @@ class Transport(Protocol):
         """Within this an exception in one process ends all of them."""
         ...
 
-    def run(self, shards: list[Any], lookahead_ps: int) -> None:
+    def run(self, shards: list[Any], lookahead: Lookahead) -> None:
         """Run the shards of this process to the end of the whole simulation.
 
         Their outboxes may hold something already: what the ranks have sent before their first wait.
@@ -85,15 +122,15 @@ class Loopback:
         """See `Transport.together`."""
         return nullcontext()
 
-    def run(self, shards: list[Shard], lookahead_ps: int) -> None:
+    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""
         self._exchange(shards)
-        while (horizon := min(shard.next_ps() for shard in shards)) < INFINITY_PS:
-            end = horizon + lookahead_ps
-            for shard in shards:
+        while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS:
+            ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
+            for shard, end in zip(shards, ends, strict=True):
                 shard.run_window(end)
             self._exchange(shards)
-            stops = [shard.window_done(horizon, end) for shard in shards]
+            stops = [shard.window_done(horizon, end) for shard, end in zip(shards, ends, strict=True)]
             if any(stops):
                 return
 

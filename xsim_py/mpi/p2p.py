@@ -157,7 +157,8 @@ class Fabric:
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
         self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
         self.deliver = self._deliver  # one bound method for all messages
-        shard.handlers.update(message=self.deliver, cts=self._clear_to_send, data=self._data, ack=self._acknowledged)
+        shard.take_row = self._arrive
+        shard.handlers.update(cts=self._clear_to_send, ack=self._acknowledged)
         shard.handlers["shared"] = self._enter
 
     def open(self, rank: Rank) -> Mailbox:
@@ -184,7 +185,14 @@ class Fabric:
         if shard.first <= message.to < shard.end:
             self.kernel.post(arrival, key, self.deliver, message)
         else:
-            shard.post_to(message.to, arrival, key, "message", message)
+            m = message
+            row = (m.cid, m.source, m.tag, m.data, m.size_bytes, m.kind, m.overhead_ps, m.to, m.origin, m.ticket)
+            shard.post_row(m.to, arrival, key, *row, m.check, m.note)
+
+    def _arrive(self, row: tuple[Any, ...]) -> None:
+        """A message from another shard has come, as `launch` has sent it."""
+        arrival, _, cid, source, tag, data, size, kind, *rest = row
+        self.deliver(Message(cid, source, tag, data, size, kind, arrival, *rest))
 
     def _enter(self, entry: tuple[int, tuple[int, int, int], Message | None]) -> None:
         """A message enters a network whose links are shared; every shard follows every message."""
@@ -328,9 +336,6 @@ class Fabric:
         if send is not None:
             send.time_ps = self.kernel.now_ps
             send.complete()
-
-    def _data(self, message: Message) -> None:
-        self._rendezvous_data(self.shard.rank(message.to).mpi, message)
 
     def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
         operation = box.tickets.pop((message.origin, message.ticket), None)

@@ -121,9 +121,22 @@ class Network:
         if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
             latencies.append(self._same.latency_ps)
         if parts > 1 and nodes > 1:
-            hops = 1 if self._shares_links else self._least_hops
-            latencies.append((self._across.get(hops) or self._make(hops)).latency_ps)
+            latencies.append(self._nearest_ps())
         return min(latencies)
+
+    def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
+        """The smallest latency between any two of these blocks, picoseconds; their least is `min_latency_ps`.
+
+        Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
+        """
+        same_ps = self._same.latency_ps
+        across_ps = self._nearest_ps() if self._across_costs is not None else same_ps
+        nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
+        return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
+
+    def _nearest_ps(self) -> int:
+        hops = 1 if self._shares_links else self._least_hops
+        return (self._across.get(hops) or self._make(hops)).latency_ps
 
     def max_latency_ps(self, diameter: int) -> int:
         """The longest latency between any two nodes, `diameter` hops apart, or within one."""

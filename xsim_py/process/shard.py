@@ -1,24 +1,31 @@
 """One shard: a block of virtual ranks, their event queue, and what leaves for other shards.
 
 It speaks the window protocol of `engine.windows`. It does not know what a message is: a parcel for another shard is
-``(time_ps, key, handler name, argument)``, and the floors above register the handlers.
+``(time_ps, key, handler name, argument)``, and the floors above register the handlers. What there is much of goes as
+rows of `ROW` values, which lie one after another in one list a peer: an object each, or even a tuple, takes several
+times as long to pickle.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 from greenlet import getcurrent
 
 from xsim_py.engine import LATE, Halted, Kernel
+from xsim_py.errors import InternalError
 
 from . import context, current
 from .output import Output
 from .rank import Rank
 
-__all__ = ["Control", "Shard"]
+__all__ = ["ROW", "Control", "Shard"]
+
+ROW = 12
+"""How many values a row has, besides its time and its key."""
 
 _SHARED = "shared"
 _TOLD = "told to all"
@@ -71,6 +78,8 @@ class Shard:
         How long the launcher's signal takes to end the other ranks; at least the lookahead.
     fault_tolerant : bool
         Whether the job goes on where a process fails, as under ``mpirun --with-ft ulfm``.
+    have_common : bool
+        Whether anything happens in all shards in one order (`share`, `tell_all`): their windows end together then.
     start_ps : int
         When the ranks begin.
 
@@ -78,6 +87,8 @@ class Shard:
     ----------
     on_failure : callable
         Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
+    take_row : callable
+        Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
@@ -91,6 +102,7 @@ class Shard:
         output: Output,
         abort_delay_ps: int,
         fault_tolerant: bool = False,
+        have_common: bool = False,
         start_ps: int = 0,
     ) -> None:
         self.number = number
@@ -105,7 +117,9 @@ class Shard:
         self.output = output
         self.abort_delay_ps = abort_delay_ps
         self.fault_tolerant = fault_tolerant
+        self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
+        self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
@@ -115,6 +129,8 @@ class Shard:
         self.common = self.kernel if self.alone else Kernel(native_origin=total, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
+        self._rows: list[list[Any]] = [[] for _ in blocks]
+        self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
         """Whether a rank lives in this shard."""
@@ -131,6 +147,13 @@ class Shard:
         else:
             self._outbox[self._owner(number)].append((time_ps, key, handler, argument))
 
+    def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
+        """Have ``take_row((time_ps, key, *values))`` called at that time in the other shard where rank `number` lives.
+
+        There must be `ROW` values, all picklable.
+        """
+        self._rows[self._owner(number)] += (time_ps, key, *values)
+
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """The same event in every shard; `time_ps` must be at least a lookahead away."""
         for number, outbox in enumerate(self._outbox):
@@ -146,6 +169,7 @@ class Shard:
         times of a window are made after the window: what they post to ranks must be at least a lookahead away. The
         payload is there only in the shard of rank `to`.
         """
+        assert self.have_common
         owner = self._owner(to)
         for number, outbox in enumerate(self._outbox):
             entry = (key, argument, payload if number == owner else None)
@@ -156,6 +180,7 @@ class Shard:
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
+        assert self.have_common
         for number, outbox in enumerate(self._outbox):
             if number == self.number:
                 self.post_common(time_ps, key, self.handlers[handler], argument)
@@ -178,29 +203,43 @@ class Shard:
     def run_window(self, end_ps: int) -> None:
         """See `engine.windows.Shard`."""
         if not self.control.stop_reason:
+            self._reached_ps = end_ps
             self._until_halted(self.kernel.run_window, end_ps)
 
     def take_outbox(self) -> list[Any]:
         """See `engine.windows.Shard`."""
-        batches: list[Any] = [batch or None for batch in self._outbox]
+        batches: list[Any] = [each if any(each) else None for each in zip(self._outbox, self._rows, repeat(None))]
         self._outbox = [[] for _ in batches]
+        self._rows = [[] for _ in batches]
         lines = self.output.take() if self.number != 0 else None
         if lines:
-            batches[0] = ((batches[0] or []), lines)
+            batches[0] = *(batches[0] or ([], []))[:2], lines
         return batches
 
     def receive(self, batch: Any) -> None:
         """See `engine.windows.Shard`."""
-        if isinstance(batch, tuple):
-            batch, lines = batch
+        parcels, rows, lines = batch
+        if lines is not None:
             self.output.add(lines)
-        for time_ps, key, handler, argument in batch:
+        for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
                 self.post_common(time_ps, key, self.handlers[handler], argument)
             elif handler == _TOLD:
                 self.post_common(time_ps, key, self.handlers[argument[0]], argument[1])
-            elif not self.kernel.stopped:
-                self.kernel.post(time_ps, key, self.handlers[handler], argument)
+            else:
+                self._post_late(time_ps, key, self.handlers[handler], argument)
+        values = iter(rows)
+        for row in zip(*[values] * (ROW + 2), strict=True):
+            self._post_late(row[0], row[1], self.take_row, row)
+
+    def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+        """Post what has come from another shard."""
+        if time_ps < self._reached_ps:
+            raise InternalError(
+                f"shard {self.number} has reached {self._reached_ps} ps, and is sent what is for {time_ps} ps"
+            )
+        if not self.kernel.stopped:
+            self.kernel.post(time_ps, key, handler, argument)
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         """See `engine.windows.Shard`."""
@@ -255,6 +294,10 @@ class Shard:
             rank.fiber.abandon()
             rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
         self.ranks.clear()
+
+
+def _nobody_takes(row: tuple[Any, ...]) -> None:
+    raise InternalError(f"nobody takes {row}")
 
 
 def _nobody_cares(rank: Rank, cause: str, survivable: bool) -> None:
