@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
+from xsim_py.process.profile import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.trace import Trace
 from xsim_py.units import PS_PER_S, format_time
@@ -99,6 +100,7 @@ def assemble(
             _learned_table(attempts),
             _starts_table(attempts),
             *_storage_table(parts),
+            *_profile_table(parts),
         ],
         report=report,
         warnings=[*_warnings(parts, ended, compute), *_never_came(missed, ended)],
@@ -441,6 +443,14 @@ def _storage_table(parts: Sequence[Part]) -> list[Table]:
         "time_s": [row[3] / PS_PER_S for row in rows],
     }
     return [Table("storage", columns, units={"read": "B", "written": "B", "time_s": "s"})]
+
+
+def _profile_table(parts: Sequence[Part]) -> list[Table]:
+    """Where the wall time of each shard went, if somebody has asked."""
+    rows = [
+        (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
+    ]
+    return [_table("profile", ("shard", "part", "wall_s"), rows)] if rows else []
 
 
 def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:

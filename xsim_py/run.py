@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -37,6 +37,7 @@ from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
+from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 
@@ -67,6 +68,7 @@ def simulate(
     compute: str | None = None,
     label: bool = False,
     trace: bool = False,
+    profile: bool = False,
     failures: Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
@@ -103,6 +105,8 @@ def simulate(
         Put ``[rank]`` in front of each printed line.
     trace : bool
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
+    profile : bool
+        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
     failures : sequence of str, optional
         Processes that die, besides those that the machine's section ``failures`` names: ``"rank=5@1.2ms"``,
         ``"rank=3 before its 2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.
@@ -136,6 +140,7 @@ def simulate(
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
     run.traced = trace
+    run.profile = Profile(run.transport.local[0]) if profile else None
     run.expect(failures, ft=ft, restart=restart)
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
@@ -208,6 +213,7 @@ class _Run:
         self.sinks: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
+        self.profile: Profile | None = None
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
@@ -306,7 +312,8 @@ class _Run:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
-        with Patches() as patches, self._watched(wall_limit_s, progress), _patient_collector(self.ranks):
+        profiled = self.profile.sampling() if self.profile is not None else nullcontext()
+        with Patches() as patches, profiled, self._watched(wall_limit_s, progress), _patient_collector(self.ranks):
             self._isolate(patches)
             while start is not None:
                 start_ps, struck = start
@@ -342,6 +349,9 @@ class _Run:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            if self.profile is not None:
+                for part, shard in zip(parts, self.shards, strict=True):
+                    part.profile = self.profile.of(shard.number)
             if self.files is not None:
                 self.files.stop()
                 for part, shard in zip(parts, self.shards, strict=True):

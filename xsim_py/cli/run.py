@@ -69,6 +69,7 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="draw which rank was in which call when (.png, .svg, .pdf); with - as text to standard output",
         ),
+        add("--profile", action="store_true", help="say where the wall time went, for each shard"),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
 
@@ -87,6 +88,7 @@ def run(args: Namespace) -> int:
             machine=args.machine,
             label=args.label,
             trace=args.trace is not None or args.timeline is not None,
+            profile=args.profile,
             stdout=line.above(sys.stderr if args.json == "-" else sys.stdout),
             stderr=line.above(sys.stderr),
             progress=line.callback,
@@ -126,6 +128,8 @@ class _Reporter:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
             print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
+        if self._args.profile:
+            print_profile(result)
         try:
             self._write(result)
         except BrokenPipeError:
@@ -161,6 +165,16 @@ def print_failures(result: Result) -> None:
         print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=sys.stderr)
     if len(result.failures) > _MOST_FAILURES:
         print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=sys.stderr)
+
+
+def print_profile(result: Result) -> None:
+    """Print one line a shard: what of its wall time went into what."""
+    table = result.tables["profile"]
+    for shard in range(result.shards):
+        parts = {p: s for n, p, s in zip(table["shard"], table["part"], table["wall_s"], strict=True) if n == shard}
+        whole = sum(parts.values()) or 1.0
+        shares = ", ".join(f"{part} {seconds / whole:.0%}" for part, seconds in parts.items())
+        print(f"xsim: profile of shard {shard}: {shares} of {sum(parts.values()):.3g} s", file=sys.stderr)
 
 
 def print_findings(result: Result) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,8 +17,10 @@ from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
 
 __all__ = ["Mpi", "launched_by_mpiexec", "make_transport"]
 
-# What the launchers put into the environment of each process: MPICH's Hydra, PMIx (Open MPI 5), older Open MPI, Slurm.
+# What the launchers put into the environment of each process: MPICH's Hydra and Slurm's PMI-2, Open MPI, Intel MPI.
+# Slurm's PMIx says the rank only, and Slurm itself how many tasks there are; in a job script that is there by itself.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+_PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 
 # A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
 _FORWARDING_S = 0.2
@@ -26,7 +28,8 @@ _FORWARDING_S = 0.2
 
 def launched_by_mpiexec() -> bool:
     """Whether this process is one of several that a real ``mpiexec`` started."""
-    for name in _SIZE_VARIABLES:
+    names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
+    for name in names:
         value = os.environ.get(name, "")
         if value.isdigit():
             return int(value) > 1
@@ -82,20 +85,25 @@ class Mpi:
         """Wait for the other shards; the time of each one's earliest event, and whether any of them asks to stop."""
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
-        self._comm.Allgather(array("q", (high, low, stop)), table)
+        self._wait_for_peers(self._comm.Allgather, array("q", (high, low, stop)), table)
         return [(high << 62) + low for high, low in zip(table[::3], table[1::3], strict=True)], any(table[2::3])
 
     def _exchange(self, shard: Shard) -> None:
         """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
         parcels = [b"" if batch is None else pickle.dumps(batch, -1) for batch in shard.take_outbox()]
         coming = array("q", bytes(8 * self.size))
-        self._comm.Alltoall(array("q", map(len, parcels)), coming)
+        self._wait_for_peers(self._comm.Alltoall, array("q", map(len, parcels)), coming)
         received = {source: bytearray(size) for source, size in enumerate(coming) if size}
         requests = [self._comm.Irecv(buffer, source) for source, buffer in received.items()]
         requests += [self._comm.Isend(parcel, dest) for dest, parcel in enumerate(parcels) if parcel]
         self._mpi.Request.Waitall(requests)
         for buffer in received.values():
             shard.receive(pickle.loads(buffer))
+
+    @staticmethod
+    def _wait_for_peers(collective: Callable[[Any, Any], None], mine: array[int], all_of_them: array[int]) -> None:
+        """Take part in a collective of the real MPI; a profile knows by this name that a shard waits for others."""
+        collective(mine, all_of_them)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

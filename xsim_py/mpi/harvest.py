@@ -76,7 +76,8 @@ class Part:
     `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
     those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
-    has done with a simulated storage: operations, bytes read, bytes written, picoseconds.
+    has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
+    wall time that went into each of `process.profile.PARTS`.
     """
 
     first: int
@@ -106,6 +107,7 @@ class Part:
     failures: list[tuple[int, int, str]] = field(default_factory=list)
     learned: list[tuple[int, int, int, str]] = field(default_factory=list)
     storage: list[tuple[int, int, int, int]] = field(default_factory=list)
+    profile: list[float] = field(default_factory=list)
 
 
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
