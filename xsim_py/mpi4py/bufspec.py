@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias, cast
@@ -25,7 +26,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.foreign import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
-from xsim_py.mpi4py.memory import exported, flat_view, is_bottom, is_in_place
+from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 
 __all__ = [
     "FlatMessage",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _ndarray = np.ndarray
+_EXPORTERS = (array, bytes, bytearray, memoryview)
 _index = operator.index
 _blank = object.__new__
 
@@ -366,7 +368,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 def _exports(obj: Any) -> bool:
     """Whether an object can be asked for its memory at all; it may still refuse."""
-    if is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
+    if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:
         exported(obj)
@@ -381,11 +383,12 @@ def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None,
     """The buffer's bytes (None for absolute addresses) and the type of its elements."""
     if is_bottom(buf):
         return None, type_of(datatype)
-    view = flat_view(buf, writable=writable)
     if datatype is not None:
-        return view, type_of(datatype)
+        return flat_view(buf, writable=writable), type_of(datatype)
+    view = exported(buf)
+    memory = flattened(buf, view, writable=writable)
     core = _FAST.get(buf.dtype) if type(buf) is _ndarray else None
-    return view, _type_of_format(exported(buf).format) if core is None else core
+    return memory, _type_of_format(view.format) if core is None else core
 
 
 def type_of(datatype: Any) -> Type:

@@ -10,9 +10,11 @@ import ctypes
 import math
 import operator
 import os
+import struct
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,42 +30,11 @@ _KINDS = {"b": "?", "i": "bhil", "u": "BHIL", "f": "efdg", "c": "FDG"}
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 
-class _Device(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_uint), ("number", ctypes.c_int32)]
+# DLTensor: data, device (kind, number), ndim, element (code, bits, lanes), shape, strides, offset in bytes.
+_TENSOR = struct.Struct("@PIiiBBHPPQ")
+# What stands before it in a capsule of DLPack 1: major and minor version, context, deleter, flags.
+_VERSION = struct.Struct("@IIPPQ")
 
-
-class _Element(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("element", _Element),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset_bytes", ctypes.c_uint64),
-    ]
-
-
-class _Versioned(ctypes.Structure):
-    """What a capsule of DLPack 1 points to; one of DLPack 0 begins with the tensor."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    ]
-
-
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype = ctypes.c_int
-_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -108,45 +79,49 @@ def _dlpack(obj: Any) -> memoryview:
     except TypeError:  # an object from before DLPack 1
         name = b"dltensor"
         capsule = obj.__dlpack__(**stream)
-    if not _is_valid(capsule, name):
-        raise BufferError("dlpack: invalid capsule object")
-    pointer = _pointer_of(capsule, name)
-    assert pointer is not None
+    try:
+        pointer = _pointer_of(capsule, name)
+    except ValueError:
+        raise BufferError("dlpack: invalid capsule object") from None
     readonly = False
-    if name == b"dltensor":
-        tensor = _Tensor.from_address(pointer)
-    else:
-        versioned = _Versioned.from_address(pointer)
-        if versioned.major < 1:
+    if name == b"dltensor_versioned":
+        major, _, _, _, flags = _VERSION.unpack(ctypes.string_at(pointer, _VERSION.size))
+        if major < 1:
             raise BufferError("dlpack: unexpected version")
-        tensor, readonly = versioned.tensor, bool(versioned.flags & _READ_ONLY)
-    shape, strides = _dimensions(tensor)
+        readonly = bool(flags & _READ_ONLY)
+        pointer += _VERSION.size
+    start, _, _, ndim, code, bits, lanes, shape_at, strides_at, offset = _TENSOR.unpack(
+        ctypes.string_at(pointer, _TENSOR.size)
+    )
+    shape, strides = _dimensions(ndim, shape_at, strides_at)
     if strides is not None and not _is_contiguous(shape, strides, 1):
         raise BufferError("dlpack: buffer is not contiguous")
-    element = tensor.element
-    size_bytes = math.prod(shape) * ((element.bits * element.lanes + 7) // 8)
-    address = (tensor.data or 0) + tensor.offset_bytes
+    size_bytes = math.prod(shape) * ((bits * lanes + 7) // 8)
+    address = start + offset
     if device not in _CPU_DEVICES:
         _check_readable(address, size_bytes, "dlpack")
-    return _view(address, size_bytes, _tensor_dtype(element), readonly, capsule, device)
+    return _view(address, size_bytes, _tensor_dtype(code, bits, lanes), readonly, capsule, device)
 
 
-def _dimensions(tensor: _Tensor) -> tuple[list[int], list[int] | None]:
+def _dimensions(ndim: int, shape_at: int, strides_at: int) -> tuple[Sequence[int], Sequence[int] | None]:
     """The shape and the strides, in elements, of a tensor; the strides are None where they are the usual ones."""
-    ndim = tensor.ndim
     if ndim < 0:
         raise BufferError("dlpack: number of dimensions is negative")
-    if ndim > 0 and not tensor.shape:
+    if ndim > 0 and not shape_at:
         raise BufferError("dlpack: shape is NULL")
-    shape = [tensor.shape[i] for i in range(ndim)]
+    shape = _integers_at(shape_at, ndim)
     if any(length < 0 for length in shape):
         raise BufferError("dlpack: shape item is negative")
-    if not tensor.strides:
+    if not strides_at:
         return shape, None
-    strides = [tensor.strides[i] for i in range(ndim)]
+    strides = _integers_at(strides_at, ndim)
     if any(stride < 0 for stride in strides):
         raise BufferError("dlpack: strides item is negative")
     return shape, strides
+
+
+def _integers_at(address: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"{count}q", ctypes.string_at(address, 8 * count)) if count else ()
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
@@ -161,15 +136,17 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) 
     return False
 
 
-def _tensor_dtype(element: _Element) -> np.dtype[Any]:
+@lru_cache
+def _tensor_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     """The type of the elements; bytes where there is no name for it."""
-    if element.lanes == 1:
-        return _dtype_of(_CODES.get(element.code, ""), element.bits)
-    if element.lanes == 2 and element.code == _FLOAT:  # a complex number, from before DLPack had them
-        return _dtype_of("FDG", 2 * element.bits)
+    if lanes == 1:
+        return _dtype_of(_CODES.get(code, ""), bits)
+    if lanes == 2 and code == _FLOAT:  # a complex number, from before DLPack had them
+        return _dtype_of("FDG", 2 * bits)
     return np.dtype("B")
 
 
+@lru_cache
 def _dtype_of(codes: str, bits: int) -> np.dtype[Any]:
     return next((np.dtype(code) for code in codes if 8 * np.dtype(code).itemsize == bits), np.dtype("B"))
 
@@ -213,17 +190,23 @@ def _check_type(value: Any, wanted: type[object]) -> None:
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
     """Refuse memory that is a GPU's and not the processor's; the operating system knows."""
+    memory = _own_memory(os.getpid())
+    if not size_bytes or memory is None:
+        return
     try:
-        memory = os.open("/proc/self/mem", os.O_RDONLY)
-    except OSError:
-        return  # an operating system that cannot be asked
-    try:
-        for place in {address, address + size_bytes - 1} if size_bytes else ():
-            os.pread(memory, 1, place)
+        os.pread(memory, 1, address)
+        os.pread(memory, 1, address + size_bytes - 1)
     except (OSError, OverflowError):
         raise NotImplementedError(f"{what}: the memory is not the processor's, and a virtual rank has no GPU") from None
-    finally:
-        os.close(memory)
+
+
+@lru_cache(maxsize=1)
+def _own_memory(process: int) -> int | None:
+    """The file that is the memory of this process, not of the one it was forked from; None where there is none."""
+    try:
+        return os.open("/proc/self/mem", os.O_RDONLY)
+    except OSError:
+        return None
 
 
 _base_of = np.ndarray.__getattribute__  # `buffer` hides what it inherits

@@ -25,6 +25,7 @@ __all__ = [
     "buffer",
     "exported",
     "flat_view",
+    "flattened",
     "is_bottom",
     "is_in_place",
     "memory",
@@ -234,6 +235,11 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
         if type(obj) is not np.ndarray or obj.dtype.kind not in "Mm":
             raise
         view = obj.view("i8").data  # numpy has no format for dates, but it has their bytes
+    return flattened(obj, view, writable=writable)
+
+
+def flattened(obj: Any, view: memoryview, *, writable: bool) -> memoryview:
+    """The same of an object whose memory, as it exports it, is known."""
     if view.c_contiguous and view.nbytes and not (writable and view.readonly):
         return view.cast("B")
     return _uncommon_view(obj, view, writable)
