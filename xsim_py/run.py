@@ -22,8 +22,9 @@ from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
+from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
-from xsim_py.mpi.harvest import Part, harvest, release
+from xsim_py.mpi.harvest import Part, harvest, joined, release
 from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi.preference import from_description
@@ -135,7 +136,7 @@ def simulate(
     """
     _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
     spec = load_machine(machine, overrides=overrides)
-    what = _program(program, kind or ("callable" if callable(program) else "script"), args)
+    what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = label
@@ -144,12 +145,6 @@ def simulate(
     run.expect(failures, ft=ft, restart=restart)
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
-
-
-def _program(target: Any, kind: str, args: Sequence[Any]) -> Program:
-    if kind == "module" and target in ("mpi4py", "mpi4py.run"):
-        target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
-    return Program(target, kind=kind, args=args)
 
 
 def _check(
@@ -217,6 +212,11 @@ class _Run:
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
+        notice_ps = self.launcher_ps or self.network.min_latency_ps([range(ranks)])
+        self.startup = Startup(notice_ps, spec.spawn.startup_ps, spec.spawn.startup_per_process_ps)
+        self.machine.followers.append(self.network.follow)
+        if self.files is not None:
+            self.machine.followers.append(self.files.follow)
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
@@ -266,8 +266,9 @@ class _Run:
             return ((_WITH_BACKGROUND_PS if background else _UNBOUNDED_PS,),)
         if self.ranks == 1:
             return [[1] * shards] * shards
-        direct = [[min(ps, self.launcher_ps) for ps in row] for row in self.network.latencies_ps(self.blocks)]
-        least = min(self.network.min_latency_ps(self.blocks), self.launcher_ps)
+        nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be started on any node
+        direct = [[min(ps, nearest_ps) for ps in row] for row in self.network.latencies_ps(self.blocks)]
+        least = min(self.network.min_latency_ps(self.blocks), nearest_ps)
         if least <= 0:
             raise self.spec.error(
                 "network.latency", f"a latency of 0 leaves {shards} shards no lookahead; use one shard"
@@ -370,6 +371,7 @@ class _Run:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
             return None  # another process decides
+        parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)
         output = self.outputs[0]
@@ -408,6 +410,7 @@ class _Run:
 
     def _make_shards(self, background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
+        self.machine.clear()
         self.shards.clear()
         self.fabrics.clear()
         self.control.kernels.clear()
@@ -440,6 +443,7 @@ class _Run:
             make_fabric = TracingFabric if self.traced else Fabric
             fabric = make_fabric(shard, self.network, links, settings)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
+            Launcher(fabric, self.startup, self.program.start)
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)

@@ -33,6 +33,7 @@ __all__ = [
     "MpiSpec",
     "NetworkSpec",
     "NodesSpec",
+    "SpawnSpec",
     "StorageSpec",
     "TopologySpec",
     "TwistSpec",
@@ -471,6 +472,32 @@ class StorageSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpawnSpec:
+    """Section ``spawn``: processes that are started while others run (MPI_Comm_spawn)."""
+
+    startup_ps: int = option(
+        "startup",
+        kinds.TIME,
+        "Time from when the launcher is asked for processes to when they begin, however many they are.",
+        default=200 * 10**9,
+        shown="200ms",
+    )
+    startup_per_process_ps: int = option(
+        "startup_per_process",
+        kinds.TIME,
+        "Time that each of them adds; they begin together.",
+        default=40 * 10**9,
+        shown="40ms",
+    )
+    universe: int | None = option(
+        "universe",
+        Integer(1, _MOST),
+        "How many processes there can be at a time, first and later ones; it is what MPI.UNIVERSE_SIZE says.",
+        shown="the machine's cores; without a limit where their number is left open",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MachineSpec:
     """A whole machine description, checked."""
 
@@ -489,6 +516,7 @@ class MachineSpec:
     mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
     failures: FailuresSpec = option("failures", Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
+    spawn: SpawnSpec = option("spawn", Section(SpawnSpec), "Processes that are started later.", default=SpawnSpec)
     storage: StorageSpec | None = option(
         "storage",
         Section(StorageSpec),

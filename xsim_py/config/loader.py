@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xsim_py.config.description import MachineSpec
+from xsim_py.config.description import MachineSpec, SpawnSpec
 from xsim_py.config.entries import Entry, Problem, from_python, override, raise_all, read_yaml_file
 from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
 from xsim_py.config.rules import contradictions
@@ -120,7 +120,9 @@ def config_hash(spec: MachineSpec) -> str:
     Order of keys, units and comments do not count, nor do the name, description and source; the content of a graph's
     file does, and not where it lies.
     """
-    told = _plain(dataclasses.replace(spec, name="", description="", source=""))
+    told: Any = _plain(dataclasses.replace(spec, name="", description="", source=""))
+    if spec.spawn == SpawnSpec():
+        del told["spawn"]  # hashes are older than this section, and stay what they were where it says nothing
     text = json.dumps(told, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xsim_py.config import MachineSpec
 from xsim_py.machine.shards import shard_blocks
@@ -27,7 +27,13 @@ class Machine:
     cores_per_node
         How many ranks fit on a node.
     node_of
-        The node of each rank.
+        The node of each rank; also of those that are started later, see `settle`.
+    universe
+        How many ranks there can be at a time.
+    open
+        Whether there can be more: the description leaves the number of its nodes or cores open, and of its places.
+    followers
+        Called with `node_of` when that is another object.
 
     Raises
     ------
@@ -38,17 +44,41 @@ class Machine:
     def __init__(self, spec: MachineSpec, *, ranks: int) -> None:
         self.spec = spec
         self.ranks = ranks
+        wanted = spec.spawn.universe
+        if wanted is not None and wanted < ranks:
+            raise spec.error("spawn.universe", f"{wanted} places are too few for {ranks} ranks")
+        places = wanted or ranks
         single = spec.topology.type == "single"
-        self.cores_per_node = spec.machine.cores_per_node or (ranks if single else 1)
-        self.topology = _topology(spec, nodes=-(-ranks // self.cores_per_node))
+        self.cores_per_node = spec.machine.cores_per_node or (places if single else 1)
+        self.topology = _topology(spec, nodes=-(-places // self.cores_per_node))
         cores = self.topology.nodes * self.cores_per_node
-        if cores < ranks:
+        if cores < places:
             raise spec.error(
-                "machine",
+                "machine" if wanted is None else "spawn.universe",
                 f"machine {spec.name} has {cores} cores ({self.topology.nodes} nodes of {self.cores_per_node}), "
-                f"too few for {ranks} ranks",
+                f"too few for {places} ranks",
             )
+        self.universe = wanted or cores
+        no_size = spec.machine.cores_per_node is None if single else spec.machine.nodes is None
+        self.open = wanted is None and no_size and isinstance(self.topology, Single | Switch)
         self.node_of: Sequence[int] = self._place()
+        self.followers: list[Callable[[Sequence[int]], object]] = []
+
+    def settle(self, first: int, nodes: Sequence[int]) -> None:
+        """Ranks from `first` on run on these nodes; it may be said several times, once for each shard."""
+        if not isinstance(self.node_of, array):
+            self.node_of = array("i", self.node_of)
+            for follow in self.followers:
+                follow(self.node_of)
+        if len(self.node_of) == first:
+            self.node_of.extend(nodes)
+            if isinstance(self.topology, Switch):
+                self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
+
+    def clear(self) -> None:
+        """Only the first ranks are there, as when the job starts."""
+        if isinstance(self.node_of, array):
+            del self.node_of[self.ranks :]
 
     @property
     def nodes(self) -> int:
@@ -64,8 +94,12 @@ class Machine:
 
     def processor_name(self, rank: int) -> str:
         """What MPI.Get_processor_name() answers on that rank."""
+        return self.name_of(self.node_of[rank])
+
+    def name_of(self, node: int) -> str:
+        """What that node is called."""
         default = "{node}" if self.spec.topology.type == "graph" else "node{node}"
-        return (self.spec.machine.processor_name or default).replace("{node}", self.topology.name(self.node_of[rank]))
+        return (self.spec.machine.processor_name or default).replace("{node}", self.topology.name(node))
 
     def shard_blocks(self, shards: int) -> list[range]:
         """The ranks of each shard (see `xsim_py.machine.shard_blocks`)."""

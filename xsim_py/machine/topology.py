@@ -81,6 +81,11 @@ class Switch:
     """A switch with every node on it: one hop up and one hop down."""
 
     def __init__(self, nodes: int) -> None:
+        self._first = nodes
+        self.grow(nodes)
+
+    def grow(self, nodes: int) -> None:
+        """Have room for that many nodes."""
         self.nodes = nodes
         self.least_hops = 2 if nodes > 1 else 0
 
@@ -89,8 +94,9 @@ class Switch:
         return 2 if a != b else 0
 
     def route(self, a: int, b: int, /) -> Route:
-        """Up from ``a`` and down to ``b``; the switch is the vertex after the last node."""
-        return [(a, self.nodes), (self.nodes, b)] if a != b else []
+        """Up from ``a`` and down to ``b``; the switch is the vertex after the last of the first nodes."""
+        switch = self._first
+        return [(a + (a >= switch), switch), (switch, b + (b >= switch))] if a != b else []
 
     def name(self, node: int, /) -> str:
         """Its number."""

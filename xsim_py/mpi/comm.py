@@ -229,6 +229,8 @@ class Communicator:
             return self.name
         if self.cid == WORLD_CID:
             return "MPI_COMM_WORLD"
+        if self is self.box.world:
+            return f"MPI_COMM_WORLD of world {self.fabric.launcher.worlds[self.cid].number}"
         kind = "an intercommunicator" if self.local is not None else "a communicator"
         return f"{kind} of {len(self.context.ranks)} ranks"
 
@@ -267,7 +269,7 @@ class Communicator:
 
 
 def world(box: Mailbox, size: int) -> Communicator:
-    """This rank's view of COMM_WORLD."""
+    """This rank's view of COMM_WORLD; `size` is that of the first, for who was started later has had it from birth."""
     if box.world is None:
         box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)
     return box.world

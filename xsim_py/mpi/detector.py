@@ -169,7 +169,7 @@ class Detector:
     # ----------------------------------------------------------------------------------------------- heartbeat
 
     def _after(self, number: int) -> int:
-        return (number + 1) % self.fabric.settings.ranks
+        return (number + 1) % self.shard.population
 
     def _silent_ps(self, death: Death) -> int:
         """When the observer of a dead process has heard nothing of it for the timeout."""
@@ -213,14 +213,14 @@ class Detector:
         if number in state.spread:
             return
         state.spread.add(number)
-        members = range(self.fabric.settings.ranks)
+        members = range(self.shard.population)
         for dest in spread(rank.number, members, {*state.known, number}):
             at_ps = self.fabric.tell(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
         self.learn(rank, (number,), how)
 
     def _hear_on(self, rank: Rank, to: int, number: int) -> None:
         """Rank `to` was dead when it was told of a failure: tell the one after it instead."""
-        members = range(self.fabric.settings.ranks)
+        members = range(self.shard.population)
         dest = next_place(to, members, {*rank.mpi.recovery.known, number}, me=rank.number)
         if dest != rank.number:
             self.fabric.tell(rank, dest, _HEARD, number, _SIZE_BYTES, self.shard.kernel.now_ps)

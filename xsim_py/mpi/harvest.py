@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.modules import is_installed
@@ -12,6 +13,7 @@ from xsim_py.process.output import Line, finish_lines
 
 from .calls import AllOf, Background
 from .comm import WORLD_CID
+from .dynamic.launcher import World
 from .message import Receive, Send
 from .rma.waiting import Until
 from .state import Probe
@@ -77,7 +79,8 @@ class Part:
     those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
-    wall time that went into each of `process.profile.PARTS`.
+    wall time that went into each of `process.profile.PARTS`. The last ranks are those that were started `later`;
+    `worlds`, in the first part, are those of the whole run.
     """
 
     first: int
@@ -108,6 +111,41 @@ class Part:
     learned: list[tuple[int, int, int, str]] = field(default_factory=list)
     storage: list[tuple[int, int, int, int]] = field(default_factory=list)
     profile: list[float] = field(default_factory=list)
+    later: list[int] = field(default_factory=list)
+    worlds: list[World] = field(default_factory=list)
+
+
+_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "values", "storage")
+
+
+def joined(parts: list[Part], first: int) -> list[Part]:
+    """Take the ranks that were started later out of the parts, and put them into one more, in order of their numbers.
+
+    So what is said of ranks is in order, part by part; `first` is the first of their numbers.
+    """
+    if not any(part.later for part in parts):
+        return parts
+    nothing: Any = {field.name: [] for field in fields(Part)}
+    nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
+    nothing.update(stop_reason="", collectives={}, leftover_count=0, trace=None, troubled=False)
+    more = Part(**nothing)
+    for name in _OF_RANKS:
+        rows: list[tuple[int, Any]] = []
+        for part in parts:
+            entries = getattr(part, name)
+            if entries:
+                mine = len(entries) - len(part.later)
+                rows += zip(part.later, entries[mine:], strict=True)
+                del entries[mine:]
+        setattr(more, name, [entry for _, entry in sorted(rows, key=itemgetter(0))])
+    for name, number in (("waiting", attrgetter("rank")), ("leftovers", attrgetter("dest")), ("pairs", itemgetter(0))):
+        moved = []
+        for part in parts:
+            entries = getattr(part, name)
+            moved += [entry for entry in entries if number(entry) >= first]
+            entries[:] = [entry for entry in entries if number(entry) < first]
+        setattr(more, name, sorted(moved, key=number))
+    return [*parts, more]
 
 
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
@@ -149,6 +187,8 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
     if program.kind == "callable":
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
+    part.later = [rank.number for rank in ranks[len(shard.block) :]]
+    part.worlds = list(fabric.launcher.worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.detector.deaths]
@@ -176,7 +216,7 @@ def release(fabric: Fabric) -> None:
 
     What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
     """
-    for rank in fabric.ranks:
+    for rank in fabric.shard.ranks:
         if rank.mpi is not None:
             rank.mpi.world = rank.mpi.self_comm = None
     vars(fabric).clear()

@@ -22,15 +22,17 @@ class SharedLinks:
     """
 
     def __init__(self, machine: Any, account: Any) -> None:
-        self._node_of = machine.node_of
+        self._machine = machine
         self._route = lru_cache(_ROUTES_KEPT)(machine.topology.route)
         self._passage = account.passage
         self.hop = account.hop
 
     def between(self, origin: int, to: int) -> bool:
         """Whether a message between these ranks uses links at all."""
-        return bool(self._node_of[origin] != self._node_of[to])
+        node_of = self._machine.node_of
+        return bool(node_of[origin] != node_of[to])
 
     def passage(self, origin: int, to: int, size_bytes: int) -> Any:
         """What is ahead of a message between these ranks; `hop` takes it to its next link."""
-        return self._passage(self._route(self._node_of[origin], self._node_of[to]), size_bytes=size_bytes)
+        node_of = self._machine.node_of
+        return self._passage(self._route(node_of[origin], node_of[to]), size_bytes=size_bytes)

@@ -176,8 +176,13 @@ def _compact(members: Sequence[int]) -> Sequence[int]:
     return members if isinstance(members, range) else tuple(members)
 
 
-def create_from_members(comm: Communicator, members: Sequence[int], tag: Hashable) -> Communicator | None:
-    """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`."""
+def create_from_members(
+    comm: Communicator, members: Sequence[int], tag: Hashable, base_cid: int | None = None
+) -> Communicator | None:
+    """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`.
+
+    With `base_cid` the members need not all be of `comm`.
+    """
     if comm.box.rank.number not in members:
         return None
     ranks = _compact(members)
@@ -185,7 +190,7 @@ def create_from_members(comm: Communicator, members: Sequence[int], tag: Hashabl
         comm.groups_made = {}
     key = (tag, ranks)
     count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
-    cid = derive_cid(comm.cid, "group", tag, tuple(ranks), count)
+    cid = derive_cid(comm.cid if base_cid is None else base_cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
     if comm.fabric.troubled:
         comm.fabric.detector.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from .comm import Communicator, Context
     from .detector import Detector
+    from .dynamic.launcher import Launcher
     from .ftco.driver import Ftco
     from .revocation import Revocation
     from .ulfm import Repair
@@ -113,6 +114,8 @@ class Fabric:
         Whether there has been a failure or a revocation: calls look closer then.
     detector, revocation, repair, ftco : Detector, Revocation, Repair, Ftco
         Failures and what is done about them.
+    launcher : Launcher
+        Starts more ranks.
     notices : dict
         Who takes a notice, by its tag: called with the rank and the message.
     returned : dict
@@ -133,7 +136,7 @@ class Fabric:
         shard.fabric = self
         self.kernel = shard.kernel
         self.due = shard.kernel.due
-        self.ranks = shard.ranks
+        self.ranks = shard.at
         self.first = shard.first
         self.end = shard.end
         self.inline_end = -1 if links is not None else shard.end
@@ -154,6 +157,7 @@ class Fabric:
         self.revocation: Revocation
         self.repair: Repair
         self.ftco: Ftco
+        self.launcher: Launcher
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
         self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
         self.deliver = self._deliver  # one bound method for all messages
@@ -182,7 +186,7 @@ class Fabric:
             return
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
         shard = self.shard
-        if shard.first <= message.to < shard.end:
+        if shard.first <= message.to < shard.end or (message.to >= shard.initial and shard.local(message.to)):
             self.kernel.post(arrival, key, self.deliver, message)
         else:
             m = message

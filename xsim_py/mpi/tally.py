@@ -8,6 +8,7 @@ up by numpy when it is long.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,18 @@ class Tally:
         self.log: list[int] = []
         self.waited_ps = [0] * len(block)
         self._block = block
+        self._later: list[int] = []
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._pairs: dict[int, int] | None = {} if pairs else None
+
+    def grow(self, numbers: Sequence[int]) -> None:
+        """Count for more ranks, with greater numbers."""
+        self.add_up()
+        self._later += numbers
+        self.waited_ps += [0] * len(numbers)
+        self._messages = np.append(self._messages, np.zeros(len(numbers), np.int64))
+        self._bytes = np.append(self._bytes, np.zeros(len(numbers), np.int64))
 
     def add_up(self) -> None:
         """Empty the log into the totals."""
@@ -52,7 +62,10 @@ class Tally:
         self.log.clear()
         senders, sizes = entries[:, 0], entries[:, 2]
         origins = senders - self._block.start
-        self._messages += np.bincount(origins, minlength=len(self._block))
+        if self._later:
+            places = len(self._block) + np.searchsorted(self._later, senders)
+            origins = np.where(senders < self._block.stop, origins, places)
+        self._messages += np.bincount(origins, minlength=len(self._messages))
         np.add.at(self._bytes, origins, sizes)
         if self._pairs is not None:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.

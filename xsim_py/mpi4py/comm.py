@@ -6,7 +6,8 @@ from typing import Any, ClassVar, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.comm import Communicator, derive_cid
+from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid
+from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.group import Members
 
@@ -22,6 +23,7 @@ from .objects import ObjectCollectives, ObjectScans
 from .p2p import PointToPoint
 from .partitioned import Partitioned
 from .persistent import PersistentCollectives, PersistentScans
+from .processes import Processes
 from .topologies import Topologies
 from .ulfm import FaultTolerance
 
@@ -65,12 +67,13 @@ class Comm(
 
     @classmethod
     def Get_parent(cls) -> Intercomm:
-        parent: Intercomm = Intercomm()
+        found = parent_of(COMM_WORLD._comm())
+        parent: Intercomm = Intercomm() if found is None else Intercomm._make(found)
         return parent
 
 
 @fill
-class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies):
+class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies, Processes):
     """Intracommunicator."""
 
     __module__ = "mpi4py.MPI"
@@ -91,6 +94,10 @@ class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies):
     ) -> Intracomm:
         made: Intracomm = cls._make(_from_group(group, stringtag))
         return _prepared(made, info, errhandler)
+
+    def _met(self, made: Communicator) -> Intercomm:
+        inter: Intercomm = self._new(made, Intercomm)
+        return inter
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
@@ -169,7 +176,7 @@ class Intercomm(Comm):
 def _from_group(group: Group, stringtag: str) -> Communicator:
     """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
     whole = COMM_WORLD._comm()
-    made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)))
+    made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)), WORLD_CID)
     return made if made is not None else fail(c.ERR_GROUP, "this process is not a member of the group")
 
 

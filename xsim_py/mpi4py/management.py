@@ -14,6 +14,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.dynamic.spawn import app_number
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.preference import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
@@ -355,8 +356,7 @@ def _predefined_attribute(comm: Communicator, keyval: int) -> Any:
     if keyval == c.WTIME_IS_GLOBAL:
         return 1
     if keyval == c.UNIVERSE_SIZE:
-        machine = comm.fabric.settings.machine
-        return machine.nodes * machine.cores_per_node
+        return comm.fabric.settings.machine.universe
     if keyval == c.APPNUM:
-        return 0
+        return app_number(comm)
     return errors.table().last_used

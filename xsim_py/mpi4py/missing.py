@@ -18,8 +18,6 @@ __all__ = ["FILE_NULL", "MISSING", "SESSION_NULL", "File", "Session", "fill", "s
 
 MISSING: dict[str, dict[str, str]] = {
     "processes that start or join a run, and the ports they meet at": {
-        "Intracomm.Spawn": "MPI_Comm_spawn",
-        "Intracomm.Spawn_multiple": "MPI_Comm_spawn_multiple",
         "Intracomm.Accept": "MPI_Comm_accept",
         "Intracomm.Connect": "MPI_Comm_connect",
         "Comm.Join": "MPI_Comm_join",

@@ -74,6 +74,10 @@ class Network:
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
 
+    def follow(self, node_of: Sequence[int]) -> None:
+        """Ranks are placed anew, or there are more of them; it costs the same between those that there were."""
+        self._node_of = node_of
+
     def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
         return self._same if src_rank == dst_rank else self._only
 
@@ -121,7 +125,7 @@ class Network:
         if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
             latencies.append(self._same.latency_ps)
         if parts > 1 and nodes > 1:
-            latencies.append(self._nearest_ps())
+            latencies.append(self.nearest_ps)
         return min(latencies)
 
     def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
@@ -130,12 +134,16 @@ class Network:
         Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
         """
         same_ps = self._same.latency_ps
-        across_ps = self._nearest_ps() if self._across_costs is not None else same_ps
+        across_ps = self.nearest_ps
         nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
         return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
 
-    def _nearest_ps(self) -> int:
-        hops = 1 if self._shares_links else self._least_hops
+    @property
+    def nearest_ps(self) -> int:
+        """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
+        if self._across_costs is None:
+            return self._same.latency_ps
+        hops = 1 if self._shares_links else self._least_hops or 1
         return (self._across.get(hops) or self._make(hops)).latency_ps
 
     def max_latency_ps(self, diameter: int) -> int:

@@ -183,6 +183,10 @@ class VirtualFiles:
         self._prefixes = None if paths is None else tuple(map(_folder, paths))
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
+    def follow(self, node_of: Sequence[int]) -> None:
+        """Ranks are placed anew, or there are more of them."""
+        self._node_of = node_of
+
     def attach(self, shard: Shard) -> None:
         """Serve the ranks of a shard, until `stop`; before they start."""
         if shard.number not in self._replicas:
@@ -221,7 +225,7 @@ class VirtualFiles:
 
     def rows(self, shard: Shard) -> list[tuple[int, int, int, int]]:
         """What each rank of a shard has done: requests, bytes read, bytes written, picoseconds."""
-        return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in shard.block]  # type: ignore[misc]
+        return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
 
     def digest(self) -> str:
         """A hash of everything that the program has made of its files; not of where the run was started."""

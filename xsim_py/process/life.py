@@ -134,7 +134,11 @@ def _call_hook(rank: Rank, error: BaseException) -> None:
 def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.exit_status = status
     rank.ended_ps = time_ps
-    rank.shard.finished += 1
+    shard = rank.shard
+    shard.finished += 1
+    if rank.number >= shard.initial:  # its place is free when the launcher has heard of it
+        rank.key += 1
+        shard.post_to(0, time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
 
 
 def announce(rank: Rank, time_ps: int, status: int, message: str) -> None:

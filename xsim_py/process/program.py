@@ -34,6 +34,8 @@ class Program:
         ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``) or ``callable``.
     args : sequence of str
         ``sys.argv[1:]`` of each rank; the arguments of a callable.
+    start : str, optional
+        The directory in which it starts; default: that of the simulator.
 
     Raises
     ------
@@ -41,28 +43,29 @@ class Program:
         The program cannot be found, read or compiled.
     """
 
-    def __init__(self, target: Any, *, kind: str, args: Sequence[Any]) -> None:
+    def __init__(self, target: Any, *, kind: str, args: Sequence[Any], start: str | None = None) -> None:
         self.kind = kind
         self.args = list(args)
         self.folder: Path | None = None
         self.file: str | None = None
-        self.start = os.getcwd()
+        self.start = os.getcwd() if start is None else start
+        self._search: list[str] = sys.__dict__["path"]  # not that of a rank
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
         self.function: Callable[..., Any] | None = None
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
-        self.path = Unseen((str(self.folder), *sys.path))
+        self.path = Unseen((str(self.folder), *self._search))
         self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
 
     def _load_script(self, target: Any) -> None:
-        path = Path(target)
+        path = Path(self.start, target)
         if path.is_dir():
             path = path / "__main__.py"
         try:
             source = path.read_bytes()
         except OSError as error:
-            if path.name == "__main__.py" and Path(target).is_dir():
+            if path.name == "__main__.py" and Path(self.start, target).is_dir():
                 raise ConfigError(f"{target}: a folder is run by the __main__.py in it, and there is none") from None
             raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
         self.file = os.path.abspath(path)
@@ -71,13 +74,15 @@ class Program:
 
     def _load_code(self, target: str) -> None:
         self.name = "-c"
-        self.folder = Path.cwd()
+        self.folder = Path(self.start)
         self.code = _compile(target, "<string>")
 
     def _load_module(self, target: str) -> None:
-        self.folder = Path.cwd()
+        self.folder = Path(self.start)
+        if target in ("mpi4py", "mpi4py.run"):
+            target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
         try:
-            spec = _find_module(target, [str(self.folder), *sys.path])
+            spec = _find_module(target, [str(self.folder), *self._search])
         except ImportError:
             spec = None
         loader = spec.loader if spec is not None else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import LATE, Halted, Kernel
+from xsim_py.engine import LATE, MAX_ORIGINS, Halted, Kernel
 from xsim_py.errors import InternalError
 
 from . import context, current
@@ -85,6 +85,12 @@ class Shard:
 
     Attributes
     ----------
+    ranks : list of Rank
+        Those that live here: the block, and then those that were started later.
+    at : sequence or mapping
+        The same by their numbers, counted from the first of the block.
+    population : int
+        How many ranks have been started in the whole run by now.
     on_failure : callable
         Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
     take_row : callable
@@ -106,12 +112,15 @@ class Shard:
         start_ps: int = 0,
     ) -> None:
         self.number = number
+        self.blocks = blocks
         self.block = blocks[number]
         self.first = self.block.start
         self.end = self.block.stop
-        total = blocks[-1].stop
-        self.kernel = Kernel(native_origin=total + number, start_ps=start_ps)
+        native = MAX_ORIGINS - len(blocks)  # above every rank's number, also of ranks that are started later
+        self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
         self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
+        self.at: Any = self.ranks
+        self.initial = self.population = blocks[-1].stop
         self.control = control
         control.kernels.append(self.kernel)
         self.output = output
@@ -126,26 +135,47 @@ class Shard:
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = len(blocks) == 1
-        self.common = self.kernel if self.alone else Kernel(native_origin=total, start_ps=start_ps)
+        self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
+        self._homes: list[int] = []  # of the ranks that were started later
         self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
         self._rows: list[list[Any]] = [[] for _ in blocks]
         self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
         """Whether a rank lives in this shard."""
-        return self.first <= number < self.end
+        return self.first <= number < self.end or (number >= self.initial and self._owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
         """The rank with this number in the whole run, which must live here."""
-        return self.ranks[number - self.first]
+        rank: Rank = self.at[number - self.first]
+        return rank
+
+    def bear(self, homes: Sequence[int]) -> list[Rank]:
+        """More ranks begin now, numbered on from those that there are; made are those that live here.
+
+        Every shard does this in the same event, with the shard of each new rank.
+        """
+        born = [
+            Rank(number, self, self.kernel.now_ps)
+            for number, home in enumerate(homes, self.population)
+            if home == self.number
+        ]
+        if self.at is self.ranks:  # from now on the numbers of those that live here have gaps
+            self.at = {rank.number - self.first: rank for rank in self.ranks}
+        self.at.update((rank.number - self.first, rank) for rank in born)
+        self.ranks += born
+        self._homes += homes
+        self.population += len(homes)
+        return born
 
     def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
-        if self.first <= number < self.end:
+        owner = self.number if self.first <= number < self.end else self._owner(number)
+        if owner == self.number:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
         else:
-            self._outbox[self._owner(number)].append((time_ps, key, handler, argument))
+            self._outbox[owner].append((time_ps, key, handler, argument))
 
     def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
         """Have ``take_row((time_ps, key, *values))`` called at that time in the other shard where rank `number` lives.
@@ -192,7 +222,8 @@ class Shard:
         self.common.post(time_ps, key + LATE, handler, argument)
 
     def _owner(self, number: int) -> int:
-        return bisect_right(self._ends, number)
+        later = number - self.initial
+        return bisect_right(self._ends, number) if later < 0 else self._homes[later]
 
     # ------------------------------------------------------------------------------- the window protocol
 
@@ -294,6 +325,7 @@ class Shard:
             rank.fiber.abandon()
             rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
         self.ranks.clear()
+        self.at = self.ranks
 
 
 def _nobody_takes(row: tuple[Any, ...]) -> None:

@@ -1,0 +1,103 @@
+"""Which places of a machine are free: for ranks that are started while others run.
+
+The first ranks keep their places for the whole run. Places are given out as the machine's placement says: a node is
+filled before the next one is taken, or ranks are dealt out, each to a node that has the fewest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from heapq import heapify, heappop, heappush
+
+from xsim_py.machine.machine import Machine
+
+__all__ = ["Universe"]
+
+
+class Universe:
+    """The places of a machine.
+
+    Parameters
+    ----------
+    machine
+        With its first ranks, and no other.
+
+    Attributes
+    ----------
+    free
+        How many places are free; None where there is no limit.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._dealt = machine.spec.machine.placement == "round_robin"
+        self._used = Counter(machine.node_of[: machine.ranks])
+        self._next = max(self._used) + 1  # all nodes from here on are empty
+        self._cores = machine.cores_per_node
+        if machine.open and machine.spec.topology.type == "single":
+            self._cores = 1 << 62
+        self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
+        heapify(self._partial)
+        self.free = None if machine.open else machine.universe - machine.ranks
+
+    def _entry(self, node: int) -> tuple[int, int]:
+        return (self._used[node] if self._dealt else 0, node)
+
+    def take(self, count: int, nodes: Collection[int] | None = None) -> list[int]:
+        """The nodes of `count` places that are taken now, or of as many as there are; only of `nodes` if given."""
+        taken: list[int] = []
+        while len(taken) < count and self.free != 0:
+            node = self._best() if nodes is None else self._best_of(nodes)
+            if node is None:
+                break
+            self._used[node] += 1
+            if self.free is not None:
+                self.free -= 1
+            taken.append(node)
+        return taken
+
+    def _best(self) -> int | None:
+        """The node to place a rank on; its entry is renewed as long as it has a free core after that."""
+        fresh = self._machine.open or self._next < self._machine.nodes
+        while self._partial:
+            entry = self._partial[0]
+            node = entry[1]
+            if entry != self._entry(node) or self._used[node] >= self._cores:
+                heappop(self._partial)  # it has been given out, or is not up to date
+            elif self._dealt and fresh and entry[0]:
+                break
+            else:
+                heappop(self._partial)
+                self._renew(node)
+                return node
+        if not fresh:
+            return None
+        node = self._next
+        self._next += 1
+        self._renew(node)
+        return node
+
+    def _renew(self, node: int) -> None:
+        """Keep a node in mind that is about to get a rank."""
+        if self._used[node] + 1 < self._cores:
+            heappush(self._partial, (self._used[node] + 1 if self._dealt else 0, node))
+
+    def _best_of(self, nodes: Collection[int]) -> int | None:
+        free = [node for node in nodes if self._used[node] < self._cores]
+        if not free:
+            return None
+        node = min(free, key=self._entry)
+        while self._next <= node:  # those before it stay empty, and are no longer behind all that have ranks
+            heappush(self._partial, self._entry(self._next))
+            self._next += 1
+        if self._dealt and self._used[node] + 1 < self._cores:
+            heappush(self._partial, (self._used[node] + 1, node))
+        return node
+
+    def give_back(self, node: int) -> None:
+        """A rank on that node has ended."""
+        self._used[node] -= 1
+        if self.free is not None:
+            self.free += 1
+        heappush(self._partial, self._entry(node))

@@ -1,0 +1,105 @@
+"""What MPI_Comm_spawn is told to start, and which places of the machine that gets (MPI 4.1, section 11.8)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xsim_py.errors import ConfigError
+from xsim_py.machine import Universe
+from xsim_py.mpi import constants as c
+from xsim_py.process.command import program_of
+from xsim_py.process.program import Program
+
+__all__ = ["Command", "Refused", "program_for", "settle"]
+
+
+class Refused(Exception):
+    """The launcher does not start anything; the text says why."""
+
+
+class Command(NamedTuple):
+    """One program and how many processes are to run it.
+
+    Attributes
+    ----------
+    command, args : str, tuple of str
+        As MPI_Comm_spawn takes them.
+    processes : int
+        How many are wanted.
+    info : mapping of str to str
+        Hints: ``host``, ``wdir``, ``path`` and ``soft`` mean something.
+    """
+
+    command: str
+    args: tuple[str, ...]
+    processes: int
+    info: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return " ".join((os.path.basename(self.command), *self.args))
+
+    def allowed(self) -> Collection[int]:
+        """The numbers of processes that will do (MPI 4.1, 11.8.4: ``soft`` is a list of ranges ``low:high:step``)."""
+        said = self.info.get("soft")
+        if said is None:
+            return (self.processes,)
+        allowed: set[int] = set()
+        try:
+            for part in said.split(","):
+                low, high, step = [*map(int, part.split(":")), 1][:3] if ":" in part else (int(part), int(part), 1)
+                allowed.update(range(low, high + (1 if step > 0 else -1), step))
+        except ValueError:
+            raise Refused(f"soft={said} is no list of numbers and ranges low:high:step") from None
+        return {count for count in allowed if 0 <= count <= self.processes}
+
+
+def program_for(command: Command, start: str) -> Program:
+    """The program of a command that is started in a directory, unless its hints name another one."""
+    folder = os.path.join(start, command.info.get("wdir", ""))
+    if not os.path.isdir(folder):
+        raise Refused(f"{folder}: there is no such directory")
+    path = command.info.get("path", "").split(":") if "path" in command.info else ()
+    try:
+        return program_of(command.command, command.args, start=os.path.normpath(folder), path=path)
+    except ConfigError as problem:
+        raise Refused(str(problem)) from None
+
+
+def settle(commands: Sequence[Command], places: Universe, machine: Any) -> tuple[list[list[int]], list[list[int]]]:
+    """Take places for all commands, or for none.
+
+    Returns
+    -------
+    taken : list of list of int
+        For each command the nodes of its processes.
+    codes : list of list of int
+        For each command an error code for each process that was wanted.
+    """
+    taken: list[list[int]] = []
+    codes = []
+    for command in commands:
+        allowed = command.allowed()
+        nodes = places.take(command.processes, _nodes(command, machine))
+        taken.append(nodes)
+        count = max((count for count in allowed if count <= len(nodes)), default=-1)
+        for node in nodes[max(count, 0) :]:
+            places.give_back(node)
+        del nodes[max(count, 0) :]
+        if count < 0:
+            for node in (node for each in taken for node in each):
+                places.give_back(node)
+            there = "the machine has" if "host" not in command.info else f"{command.info['host']} has"
+            raise Refused(f"{there} no {command.processes} free places for {command}")
+        codes.append([c.SUCCESS] * count + [c.ERR_SPAWN] * (command.processes - count))
+    return taken, codes
+
+
+def _nodes(command: Command, machine: Any) -> list[int] | None:
+    """The nodes that a command's hint ``host`` names; None where all will do."""
+    said = command.info.get("host")
+    if said is None:
+        return None
+    wanted = said.split(",")
+    return [node for node in range(machine.nodes) if machine.name_of(node) in wanted]

@@ -1,0 +1,288 @@
+"""The launcher, as running processes know it: it starts more of them, and looks after published names.
+
+It lives where rank 0 does. What ranks ask reaches it after the time of a notice, in the order of time and of ranks, and
+its answer takes as long; new ranks begin no sooner than a notice gets from it to their nodes. That is at least the
+lookahead, so it is no concern of the window protocol.
+
+New ranks are numbered on from those that there are, in the order in which they were asked for. Each lives in the shard
+that its node belongs to, so that the lookahead stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.machine import Universe
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.process import current
+from xsim_py.process.life import body
+from xsim_py.process.own import change
+
+from .commands import Command, Refused, program_for, settle
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.program import Program
+    from xsim_py.process.rank import Rank
+
+__all__ = ["Birth", "Launcher", "Order", "Startup", "World", "birth_of"]
+
+
+class Startup(NamedTuple):
+    """What the launcher's work takes, in picoseconds.
+
+    Attributes
+    ----------
+    notice_ps : int
+        From a process to the launcher, or back.
+    base_ps, per_process_ps : int
+        To start processes: in any case, and more for each.
+    """
+
+    notice_ps: int
+    base_ps: int
+    per_process_ps: int
+
+
+class Order(NamedTuple):
+    """What MPI_Comm_spawn asks for.
+
+    Attributes
+    ----------
+    cid : int
+        The number of the intercommunicator between parents and children.
+    parents : sequence of int
+        The ranks of the parents, as those of the whole run.
+    commands : tuple of Command
+        What to start.
+    """
+
+    cid: int
+    parents: Sequence[int]
+    commands: tuple[Command, ...]
+
+
+class World(NamedTuple):
+    """A COMM_WORLD: that of processes that were started together.
+
+    Attributes
+    ----------
+    number : int
+        Counts them; the first ranks are world 0.
+    first, size : int
+        Its ranks, as ranks of the whole run.
+    born_ps : int
+        When they begin.
+    parent : int
+        The root of the call.
+    command : str
+        What they run.
+    """
+
+    number: int
+    first: int
+    size: int
+    born_ps: int
+    parent: int
+    command: str
+
+    @property
+    def ranks(self) -> range:
+        """Its ranks."""
+        return range(self.first, self.first + self.size)
+
+
+class Birth(NamedTuple):
+    """What all shards know of processes that begin.
+
+    Attributes
+    ----------
+    world, order : World, Order
+        Who they are, and what was asked for.
+    nodes, homes, commands : sequence of int
+        Of each process: its node, the shard of that, and which of the commands it runs.
+    """
+
+    world: World
+    order: Order
+    nodes: Sequence[int]
+    homes: Sequence[int]
+    commands: Sequence[int]
+
+
+class _Asked(NamedTuple):
+    """A question to the launcher; the answer finds who asked by the key."""
+
+    rank: int
+    key: int
+    what: str
+    argument: Any
+
+
+class _Waiting:
+    """A fiber that waits for the launcher."""
+
+    __slots__ = ("answer", "fiber", "name")
+
+    def __init__(self, fiber: Fiber, name: str) -> None:
+        self.fiber = fiber
+        self.name = name
+        self.answer: Any = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return f"{self.name}: the launcher"
+
+
+class Launcher:
+    """The launcher's part in one shard: in that of rank 0 it is the launcher itself.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Carries the messages of the shard's ranks.
+    startup : Startup
+        What its work takes.
+    start : str
+        The directory in which processes start, unless told otherwise.
+
+    Attributes
+    ----------
+    worlds : dict of int to World
+        Those that were started later, by the numbers of their communicators.
+    answers : dict of str to callable
+        Who answers what kind of question: called with the rank that asks, and what it says.
+    """
+
+    def __init__(self, fabric: Fabric, startup: Startup, start: str) -> None:
+        self.fabric = fabric
+        self.shard = fabric.shard
+        self.startup = startup
+        self.start = start
+        self.worlds: dict[int, World] = {}
+        self.answers: dict[str, Callable[[int, Any], Any]] = {}
+        self._planned = self.shard.initial
+        self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
+        self._universe: Universe | None = None
+        self._homes: dict[int, int] = {}
+        self._worlds = 0
+        self._waiting: dict[int, _Waiting] = {}
+        fabric.launcher = self
+        self.shard.handlers.update(asked=self._asked, told=self._told, born=self._born, gone=self._gone)
+
+    def ask(self, what: str, argument: Any, name: str) -> Any:
+        """Have the running fiber ask something, and wait for the answer; `name` is that of the call."""
+        fiber = current.fiber
+        assert fiber is not None
+        fiber.sync()
+        rank, shard = fiber.rank, self.shard
+        rank.key += 1
+        waiting = self._waiting[rank.key] = _Waiting(fiber, name)
+        asked = _Asked(rank.number, rank.key, what, argument)
+        shard.post_to(0, fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
+        fiber.park(waiting)
+        fiber.clock_ps = shard.kernel.now_ps
+        return waiting.answer
+
+    def _asked(self, asked: _Asked) -> None:
+        """A question has come."""
+        asked = _Asked(*asked)
+        when_ps = self.shard.kernel.now_ps
+        if asked.what == "spawn":
+            when_ps, answer = self._spawn(asked, when_ps)
+        else:
+            answer = self.answers[asked.what](asked.rank, asked.argument)
+            when_ps += self.startup.notice_ps
+        self.shard.post_to(asked.rank, when_ps, asked.key, "told", (asked.key, answer))
+
+    def _told(self, told: tuple[int, Any]) -> None:
+        """The answer has come to who has asked."""
+        waiting = self._waiting.pop(told[0])
+        waiting.answer = told[1]
+        if waiting.fiber.rank.exit_status is None:
+            waiting.fiber.resume()
+
+    # ------------------------------------------------------------------------------------------------- starting
+
+    def _spawn(self, asked: _Asked, now_ps: int) -> tuple[int, Any]:
+        """What the launcher says to who wants processes, and when that is known there: after they have begun."""
+        order = Order(*asked.argument)
+        notice_ps, base_ps, per_process_ps = self.startup
+        try:
+            for command in order.commands:
+                program_for(command, self.start)
+            taken, codes = settle(order.commands, self._places(), self.fabric.settings.machine)
+        except Refused as refusal:
+            return now_ps + notice_ps, str(refusal)
+        nodes = [node for each in taken for node in each]
+        self._busy_ps = max(now_ps, self._busy_ps) + base_ps + len(nodes) * per_process_ps
+        born_ps = self._busy_ps + notice_ps
+        first, self._planned = self._planned, self._planned + len(nodes)
+        if nodes:
+            said = " : ".join(str(command) for command in order.commands)
+            self._worlds += 1
+            world = World(self._worlds, first, len(nodes), born_ps, asked.rank, said)
+            homes = [self._home(node) for node in nodes]
+            commands = [place for place, there in enumerate(taken) for _ in there]
+            birth = Birth(world, order, nodes, homes, commands)
+            self.shard.post_everywhere(born_ps, asked.key, "born", birth)
+        return born_ps + notice_ps, (first, len(nodes), [code for each in codes for code in each])
+
+    def _places(self) -> Universe:
+        """The places of the machine."""
+        if self._universe is None:
+            self._universe = Universe(self.fabric.settings.machine)
+        return self._universe
+
+    def _home(self, node: int) -> int:
+        """The shard of a node."""
+        shard = self.shard
+        if not self._homes:
+            node_of = self.fabric.settings.machine.node_of
+            for number, block in reversed(list(enumerate(shard.blocks))):
+                self._homes.update((node_of[rank], number) for rank in block)
+        return self._homes.get(node, node % len(shard.blocks))
+
+    def _born(self, birth: Birth) -> None:
+        """Processes begin; the same event in every shard."""
+        birth = Birth(World(*birth[0]), Order(*birth[1]), *birth[2:])
+        shard, fabric, world, order = self.shard, self.fabric, birth.world, birth.order
+        if shard.number != 0:
+            shard.kernel.events -= 1
+        shard.abort_delay_ps = self.startup.notice_ps
+        cid = derive_cid(order.cid, "world")
+        self.worlds[cid] = world
+        fabric.settings.machine.settle(world.first, birth.nodes)
+        born = shard.bear(birth.homes)
+        fabric.ranks = shard.at
+        fabric.tally.grow([rank.number for rank in born])
+        context = shared_context(fabric, cid, world.ranks)
+        for place, rank in enumerate(born, len(shard.ranks) - len(born)):
+            box = fabric.open(rank)
+            box.place = place
+            box.world = Communicator(context, box)
+            box.private = {"birth": birth}
+            fabric.digest += hash((world.born_ps, rank.number, birth.nodes[rank.number - world.first]))
+        programs: dict[int, Program] = {}
+        for rank in born:
+            if shard.control.stop_reason:
+                return
+            which = birth.commands[rank.number - world.first]
+            if which not in programs:
+                programs[which] = program_for(Command(*order.commands[which]), self.start)
+            if programs[which].start != self.start:
+                change(rank, "directory", self.start, programs[which].start)
+            rank.fiber.start(body(programs[which]))
+
+    def _gone(self, number: int) -> None:
+        """A process that was started later has ended: its place is free from now on."""
+        self._places().give_back(self.fabric.settings.machine.node_of[number])
+
+
+def birth_of(rank: Rank) -> Birth | None:
+    """How the running rank was started; None for one of the first."""
+    box = rank.mpi
+    found: Birth | None = None if box is None or box.private is None else box.private.get("birth")
+    return found

@@ -1,0 +1,81 @@
+"""MPI_Comm_spawn, MPI_Comm_spawn_multiple and MPI_Comm_get_parent (MPI 4.1, sections 11.8 and 11.10)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import Note, channel
+from xsim_py.mpi.comm import Communicator, derive_cid
+from xsim_py.mpi.management import broadcast, make_inter
+
+from .commands import Command
+from .launcher import Order, birth_of
+
+__all__ = ["app_number", "parent_of", "spawn"]
+
+
+def spawn(
+    comm: Communicator, commands: Sequence[Command] | None, root: int, name: str
+) -> tuple[Communicator, list[int]]:
+    """Start processes; all members of `comm` call it, and the root says what.
+
+    The root asks the launcher, and tells the others when the new processes have begun.
+
+    Parameters
+    ----------
+    commands : sequence of Command or None
+        What to start, at the root.
+
+    Returns
+    -------
+    inter : Communicator
+        With the new processes as its remote group.
+    codes : list of int
+        An error code for each process that was wanted, in the order of the commands.
+
+    Raises
+    ------
+    Exception
+        ERR_SPAWN at all members if the processes can not be started; ERR_ROOT.
+    """
+    if not 0 <= root < len(comm.ranks):
+        comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")
+    cid = derive_cid(comm.cid, "spawn", comm.next_child(), root)
+    ch = channel(comm, Note(name, root), check=False)
+    told = None
+    if comm.me == root:
+        assert commands is not None
+        answer = comm.fabric.launcher.ask("spawn", Order(cid, comm.ranks, tuple(commands)), name)
+        if isinstance(answer, str):
+            told = answer.encode()
+        else:
+            first, size, codes = answer
+            told = b"\0" + struct.pack(f"<{len(codes) + 2}q", first, size, *codes)
+    told = broadcast(ch, told, root)
+    if told[0]:
+        comm.fail(c.ERR_SPAWN, told.decode())
+    first, size, *codes = struct.unpack(f"<{len(told) // 8}q", told[1:])
+    return make_inter(comm, cid, comm.ranks, range(first, first + size)), codes
+
+
+def parent_of(world: Communicator) -> Communicator | None:
+    """The intercommunicator to those who started this rank; None for one of the first, and when it was freed."""
+    birth = birth_of(world.box.rank)
+    if birth is None:
+        return None
+
+    def make() -> Communicator:
+        made = make_inter(world, birth.order.cid, world.ranks, birth.order.parents)
+        made.name = "MPI_COMM_PARENT"
+        return made
+
+    parent: Communicator = world.box.own("parent", make)
+    return None if parent.freed else parent
+
+
+def app_number(comm: Communicator) -> int:
+    """Which of the commands of its start a rank runs."""
+    birth = birth_of(comm.box.rank)
+    return 0 if birth is None else birth.commands[comm.box.rank.number - birth.world.first]

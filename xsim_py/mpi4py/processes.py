@@ -1,0 +1,109 @@
+"""The part of `MPI.Intracomm` that starts processes and meets other ones."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.dynamic.commands import Command
+from xsim_py.mpi.dynamic.spawn import spawn
+
+from .info import INFO_NULL, Info
+from .management import Management
+
+if TYPE_CHECKING:
+    from .comm import Intercomm
+
+__all__ = ["Processes"]
+
+PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+class Processes(Management):
+    """Starting processes, and meeting them at a port."""
+
+    __slots__ = ()
+
+    def Spawn(
+        self,
+        command: PathLike,
+        args: Sequence[str] | None = None,
+        maxprocs: int = 1,
+        info: Info = INFO_NULL,
+        root: int = 0,
+        errcodes: list[int] | None = None,
+    ) -> Intercomm:
+        comm = self._comm()
+        count = operator.index(maxprocs)
+        commands = None
+        if comm.me == root:
+            commands = [Command(os.fsdecode(command), _arguments(args), count, _hints(info))]
+            if count < 0:
+                comm.fail(c.ERR_ARG, f"{count} processes")
+        made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn")
+        if errcodes is not None:
+            errcodes[:] = codes[:count]
+        return self._met(made)
+
+    def Spawn_multiple(
+        self,
+        command: Sequence[PathLike],
+        args: Sequence[Sequence[str]] | None = None,
+        maxprocs: Sequence[int] | None = None,
+        info: Sequence[Info] | Info = INFO_NULL,
+        root: int = 0,
+        errcodes: list[list[int]] | None = None,
+    ) -> Intercomm:
+        comm = self._comm()
+        commands, counts = None, []
+        if comm.me == root:
+            if isinstance(command, str | bytes | os.PathLike):
+                raise ValueError("expecting a sequence of path-like")
+            names = [os.fsdecode(each) for each in command]
+            counts = _counts(maxprocs, len(names))
+            given = [args] * len(names) if isinstance(args, str | None) else _each(args, len(names))
+            hints = [info] * len(names) if isinstance(info, Info) else _each(info, len(names))
+            commands = [
+                Command(name, _arguments(line), count, _hints(hint))
+                for name, line, count, hint in zip(names, given, counts, hints, strict=True)
+            ]
+            if any(count < 0 for count in counts):
+                comm.fail(c.ERR_ARG, f"{min(counts)} processes")
+        elif errcodes is not None:
+            counts = _counts(maxprocs, len(maxprocs))  # type: ignore[arg-type]
+        made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn_multiple")
+        if errcodes is not None:
+            errcodes[:] = [[codes.pop(0) for _ in range(count)] for count in counts]
+        return self._met(made)
+
+    def _met(self, made: Any) -> Intercomm:
+        raise NotImplementedError
+
+
+def _arguments(args: Any) -> tuple[str, ...]:
+    if args is None:
+        return ()
+    return tuple(os.fsdecode(arg) for arg in ([args] if isinstance(args, str | bytes) else args))
+
+
+def _hints(info: Info) -> dict[str, str]:
+    return dict(info.items()) if info else {}
+
+
+def _each(given: Sequence[Any], count: int) -> list[Any]:
+    """One for each command."""
+    listed = list(given)
+    if len(listed) != count:
+        raise ValueError(f"expecting {count} items, got {len(listed)}")
+    return listed
+
+
+def _counts(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
+    if maxprocs is None:
+        return [1] * count
+    if isinstance(maxprocs, int):
+        return [maxprocs] * count
+    return [operator.index(each) for each in _each(maxprocs, count)]

@@ -1,0 +1,78 @@
+"""A command line, as MPI_Comm_spawn takes it, and the program that it starts: Python, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+from xsim_py.errors import ConfigError
+
+from .program import Program
+
+__all__ = ["program_of"]
+
+_PYTHON = re.compile(r"python[0-9.]*")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[str] = ()) -> Program:
+    """The program that a command starts.
+
+    Parameters
+    ----------
+    command : str
+        The interpreter, or a file that is a Python program: it is called so, or its first line names Python.
+    args : sequence of str
+        Of an interpreter: its options, the script, ``-m`` or ``-c``, and the program's own arguments.
+    start : str
+        The directory in which it starts.
+    path : sequence of str
+        Where to look for a command besides `start`.
+
+    Raises
+    ------
+    ConfigError
+        There is no such program, or it is not Python.
+    """
+    if _is_interpreter(command):
+        kind, target, rest = _of_interpreter(list(args))
+        return Program(target, kind=kind, args=rest, start=start)
+    for folder in (start, *path):
+        file = os.path.join(start, folder, command)
+        if os.path.isfile(file):
+            if not _is_python(file):
+                raise ConfigError(f"{command}: not a Python program, so it cannot be simulated")
+            return Program(command if folder == start else file, kind="script", args=args, start=start)
+    raise ConfigError(f"{command}: no such program")
+
+
+def _is_interpreter(command: str) -> bool:
+    return command == sys.executable or _PYTHON.fullmatch(os.path.basename(command)) is not None
+
+
+def _of_interpreter(args: list[str]) -> tuple[str, str, list[str]]:
+    """What the interpreter's arguments ask for: kind, target, and the arguments that are left."""
+    while args:
+        option = args.pop(0)
+        if option in ("-m", "-c") and args:
+            return ("module" if option == "-m" else "code"), args.pop(0), args
+        if option.startswith(("-m", "-c")) and len(option) > 2:
+            return ("module" if option[1] == "m" else "code"), option[2:], args
+        if option in _WITH_VALUE and args:
+            args.pop(0)
+        elif option == "-" or not option.startswith("-"):
+            return "script", option, args
+    raise ConfigError("an interpreter without a program would wait for input")
+
+
+def _is_python(file: str) -> bool:
+    if file.endswith(".py"):
+        return True
+    try:
+        with open(file, "rb") as lines:
+            first = lines.readline(256)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and b"python" in first
