@@ -12,7 +12,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 
-__all__ = ["decode", "encode", "size"]
+__all__ = ["basic_size", "decode", "encode", "size"]
 
 _NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than on the machine
 
@@ -24,6 +24,11 @@ def _external(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.char in _LONG_DOUBLES:
         return np.dtype(f"V{_LONG_DOUBLES[dtype.char]}")
     return np.dtype(_NARROW.get(dtype.char, dtype.newbyteorder(">")))
+
+
+def basic_size(dtype: np.dtype[Any]) -> int:
+    """Bytes of one basic element in the representation."""
+    return _external(dtype).itemsize
 
 
 def size(datarep: str, datatype: Type) -> int:

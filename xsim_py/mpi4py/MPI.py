@@ -17,6 +17,7 @@ from xsim_py.mpi4py import op as _op
 from xsim_py.mpi4py.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
 from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
+from xsim_py.mpi4py.file import FILE_NULL, File
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
 from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
 from xsim_py.mpi4py.interop import capsules as _capsules
@@ -30,7 +31,7 @@ from xsim_py.mpi4py.memory import (
     buffer,
     memory,
 )
-from xsim_py.mpi4py.missing import FILE_NULL, SESSION_NULL, File, Session
+from xsim_py.mpi4py.missing import SESSION_NULL, Session
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.pickling import Pickle, pickle

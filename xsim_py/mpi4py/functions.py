@@ -24,6 +24,7 @@ from .commhandle import mailbox
 from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
+from .file import Register_datarep
 from .info import INFO_NULL, Info
 from .interop import _addressof, _handleof, _sizeof
 from .management import _room
@@ -101,7 +102,6 @@ Close_port = stub("Close_port")
 Publish_name = stub("Publish_name")
 Unpublish_name = stub("Unpublish_name")
 Lookup_name = stub("Lookup_name")
-Register_datarep = stub("Register_datarep")
 
 
 def Wtime() -> float:

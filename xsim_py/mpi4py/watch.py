@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.process import current
 
-from . import MPI, missing
+from . import MPI
 from ._install import measured_owners
 from .handle import Handle
 
@@ -37,7 +37,7 @@ Leave: TypeAlias = "Callable[[int, str, Fiber, BaseException | None], object]"
 
 def _owners() -> list[type]:
     """The classes whose methods are MPI calls; what all handles have (their numbers) is none."""
-    owners = {*measured_owners(), missing.File} - {Handle}
+    owners = set(measured_owners()) - {Handle}
     return sorted(owners, key=lambda cls: cls.__qualname__)
 
 

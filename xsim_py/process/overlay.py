@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
 __all__ = ["Base", "Folder", "Gone", "Inode", "Link", "Overlay"]
@@ -305,6 +305,16 @@ class Overlay:
         end = start + len(data)
         held[start:end] = data
         return end
+
+    def scatter(self, number: int, places: Sequence[tuple[int, int]], data: bytes, end: int) -> None:
+        """Write pieces (start, size), whose bytes follow each other in `data`; nothing beyond `end`."""
+        position = 0
+        for start, size in places:
+            kept = min(size, end - start)
+            if kept <= 0:
+                break
+            self.write(number, start, data[position : position + kept])
+            position += size
 
     def resize(self, number: int, size: int) -> None:
         """Cut a file off, or lengthen it by zeros."""

@@ -53,6 +53,7 @@ class Answer(NamedTuple):
 
 
 _UNANSWERED = ("close",)
+_WRITING = ("write", "scatter")
 
 
 class Server:
@@ -99,7 +100,7 @@ class Server:
         """The last byte of a request has come, if it was not cut short."""
         if self._serving is request:
             self._serving = None
-            if request.kind == "write":
+            if request.kind in _WRITING:
                 self._make(request, now_ps)
             self._serve(now_ps)
 
@@ -127,7 +128,7 @@ class Server:
             if busy_ps:
                 self._serving, self._began_ps = request, now_ps
                 self._later(now_ps + busy_ps, request)
-            elif request.kind == "write":
+            elif request.kind in _WRITING:
                 self._make(request, now_ps)
             if request.kind not in _UNANSWERED:
                 self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
@@ -138,6 +139,9 @@ class Server:
             number, start, data = request.arguments
             end = len(data) + (self.overlay.size(number) if start is None else start)
             return Answer(end, None, len(data))
+        if request.kind == "scatter":  # the storage takes the pieces with what is between them
+            _, places, _, end = request.arguments
+            return Answer(None, None, end - places[0][0])
         try:
             value = self._make(request, now_ps)
         except OSError as error:
@@ -153,7 +157,12 @@ class Server:
         request = self._serving
         assert request is not None
         self._serving = None
-        if request.kind == "write":
-            number, start, data = request.arguments
+        if request.kind in _WRITING:
             come = int((now_ps - self._began_ps) / self._ps_per_byte)
-            self._make(request._replace(arguments=(number, start, data[:come])), now_ps)
+            if request.kind == "write":
+                number, start, data = request.arguments
+                cut: tuple[Any, ...] = (number, start, data[:come])
+            else:
+                number, places, data, _ = request.arguments
+                cut = (number, places, data, places[0][0] + come)
+            self._make(request._replace(arguments=cut), now_ps)

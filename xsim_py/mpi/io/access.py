@@ -1,0 +1,151 @@
+"""Reading and writing (MPI 4.1, 14.4): what each of the many calls has in common.
+
+A call names a place (an explicit offset, the individual pointer, the shared pointer, or one after the other in the
+order of ranks), goes for one rank or for all, and is done now or in the background. What depends on the time of the
+call (pointer, data, the numbers of its messages) is settled by `prepare`; what it returns does the rest, in any
+fiber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import CollectiveChannel, begin, timed
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.p2p import complete
+
+from . import independent, pointers, twophase
+from .openfile import OpenFile, Split, channels
+from .representation import from_file, in_file, to_file
+from .view import View
+
+__all__ = ["AT", "INDIVIDUAL", "ORDERED", "SHARED", "Call", "begin_split", "end_split", "prepare"]
+
+AT, INDIVIDUAL, SHARED, ORDERED = range(4)
+"""Where a call goes: to an explicit offset, or to a pointer. ORDERED is the shared one, in the order of ranks."""
+
+_WHOLE = 1 << 62
+
+
+class Call(NamedTuple):
+    """One of the calls.
+
+    Attributes
+    ----------
+    name : str
+        As mpi4py calls it, with its class; without ``_begin`` or ``_end``.
+    writing, collective : bool
+        What it does, and whether all ranks have to call it.
+    where : int
+        AT, INDIVIDUAL, SHARED or ORDERED.
+    """
+
+    name: str
+    writing: bool
+    where: int
+    collective: bool
+
+
+def prepare(file: OpenFile, call: Call, offset: int, elements: Any) -> Callable[[], int]:
+    """Check a call and take its arguments.
+
+    Parameters
+    ----------
+    offset : int
+        Of a call AT, in etypes.
+    elements : object
+        The program's buffer: ``datatype``, ``count``, ``nbytes``, ``pack()`` and ``unpack(data)``.
+
+    Returns
+    -------
+    callable
+        Does it, and returns how many bytes of the memory that were.
+    """
+    (file.check_writable if call.writing else file.check_readable)(call.name)
+    if call.where in (AT, INDIVIDUAL):
+        file.check_not_sequential(call.name)
+    if call.where == AT and offset < 0:
+        fail(c.ERR_ARG, f"{call.name}: offset {offset}")
+    view, datatype = file.view, elements.datatype
+    size = elements.count * in_file(view.representation, datatype).size
+    etypes, rest = divmod(size, view.unit) if view.unit else (0, size)
+    if rest:
+        fail(c.ERR_IO, f"{call.name}: {size} bytes are not whole etypes of {view.unit} bytes")
+    data = to_file(view.representation, datatype, elements.pack()) if call.writing else b""
+    chs = channels(file.comm, call.name, _count_of(call)) if call.collective else []
+    if call.where == INDIVIDUAL:
+        offset = file.position
+        file.position += etypes
+
+    def body() -> int:
+        start = _start(file, call, offset, etypes, chs) * view.unit
+        if call.writing:
+            _write(file, view, start, data, chs)
+            return int(elements.nbytes)
+        return _read(file, view, start, size, chs, elements)
+
+    if not call.collective:
+        return body
+    return lambda: int(timed(file.comm, call.name, int(elements.nbytes), body))
+
+
+def _count_of(call: Call) -> int:
+    return twophase.CHANNELS + 2 * (call.where == ORDERED)
+
+
+def _start(file: OpenFile, call: Call, offset: int, etypes: int, chs: list[CollectiveChannel]) -> int:
+    """Where a call begins, in etypes; one with the shared pointer finds out now."""
+    if call.where == SHARED:
+        return pointers.fetch_and_add(file.pointer, etypes, call.name)
+    if call.where == ORDERED:
+        gathering, telling = chs[twophase.CHANNELS :]
+        return pointers.in_order(file.pointer, gathering, telling, etypes)
+    return offset
+
+
+def _write(file: OpenFile, view: View, start: int, data: bytes, chs: list[CollectiveChannel]) -> None:
+    pieces = view.pieces(start, len(data))
+    if chs:
+        twophase.write(file, chs, pieces, data)
+    elif len(pieces):
+        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
+        independent.write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
+
+
+def _read(file: OpenFile, view: View, start: int, size: int, chs: list[CollectiveChannel], elements: Any) -> int:
+    pieces = view.pieces(start, size)
+    data = b""
+    if chs:
+        data = twophase.read(file, chs, pieces)
+    elif len(pieces):
+        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=False)
+        data = independent.read(file.disk, pieces, buffer_bytes=buffer_bytes)
+    datatype: Type = elements.datatype
+    return int(elements.unpack(from_file(view.representation, datatype, data)))
+
+
+# ----------------------------------------------------------------------------------------------- split collectives
+
+
+def begin_split(file: OpenFile, call: Call, offset: int, elements: Any) -> None:
+    """The first half of a split collective call: it goes on by itself. A file has one of them at most at a time."""
+    if file.split is not None:
+        fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun, and not ended")
+    body = prepare(file, call, offset, elements)
+    file.split = Split(call.name, begin(f"{call.name}_begin", body))
+
+
+def end_split(file: OpenFile, name: str) -> int:
+    """The second half; returns how many bytes of the memory were moved."""
+    split = file.split
+    if split is None or split.name != name:
+        begun = "nothing" if split is None else split.name
+        fail(c.ERR_IO, f"{name}_end: {begun} has begun")
+    file.split = None
+    complete(split.operation)
+    if split.operation.error is not None:
+        raise split.operation.error
+    return int(split.operation.result)

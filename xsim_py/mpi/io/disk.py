@@ -1,0 +1,218 @@
+"""Where the bytes of an MPI file are: on the simulated storage, or in a file of this computer.
+
+These are the files that the program's own `open` finds under the same names. On the simulated storage each request
+takes what a request of `open` takes there; a file of this computer takes no virtual time, but for `mpi.poll_time` a
+request, so that a loop that looks at a file does not stop the clock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.errors import fail
+from xsim_py.process import current, files
+
+__all__ = ["Disk", "open_disk", "place_of", "remove"]
+
+_CLASSES = {
+    errno.ENOENT: c.ERR_NO_SUCH_FILE,
+    errno.EEXIST: c.ERR_FILE_EXISTS,
+    errno.EACCES: c.ERR_ACCESS,
+    errno.EPERM: c.ERR_ACCESS,
+    errno.EISDIR: c.ERR_BAD_FILE,
+    errno.ENOTDIR: c.ERR_BAD_FILE,
+    errno.ENAMETOOLONG: c.ERR_BAD_FILE,
+    errno.ELOOP: c.ERR_BAD_FILE,
+    errno.EROFS: c.ERR_READ_ONLY,
+    errno.ENOSPC: c.ERR_NO_SPACE,
+    errno.EDQUOT: c.ERR_QUOTA,
+}
+"""The class of error that MPICH gives for what the operating system says; `ERR_IO` for all else."""
+
+_MODE = 0o644
+
+
+class Disk(Protocol):
+    """An open file, as one rank has it."""
+
+    def read(self, start: int, size: int) -> bytes:
+        """At most `size` bytes from `start` on; fewer where the file ends."""
+        ...
+
+    def write(self, start: int, data: bytes) -> None:
+        """Write at `start`."""
+        ...
+
+    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+        """Write pieces (start, size), in rising order and apart from each other."""
+        ...
+
+    def size(self) -> int:
+        """How many bytes the file has."""
+        ...
+
+    def resize(self, size: int) -> None:
+        """Cut it off, or lengthen it by zeros."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was written is safe."""
+        ...
+
+    def close(self) -> None:
+        """Close it; nobody waits for that."""
+        ...
+
+
+def place_of(path: str) -> str:
+    """The absolute path of a file of the running rank."""
+    return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+
+
+def _is_stored(place: str) -> bool:
+    return files.active is not None and files.active.serves(place)
+
+
+def open_disk(place: str, flags: int) -> Disk:
+    """Open a file, as `os.open`, for the running rank."""
+    kind = _Stored if _is_stored(place) else _Real
+    try:
+        return kind(place, flags)
+    except OSError as error:
+        _refuse(error, place)
+
+
+def remove(place: str) -> None:
+    """Remove a file: MPI_File_delete."""
+    try:
+        if _is_stored(place):
+            files.request("remove", place, name=place)
+        else:
+            _settle()
+            os.unlink(place)
+    except OSError as error:
+        _refuse(error, place)
+
+
+def _refuse(error: OSError, place: str) -> NoReturn:
+    code = _CLASSES.get(error.errno or 0, c.ERR_IO)
+    fail(code, f"{os.path.basename(place) or place}: {error.strerror}")
+
+
+class _Stored:
+    """A file on the simulated storage."""
+
+    __slots__ = ("_name", "_number", "_rank", "_server")
+
+    def __init__(self, place: str, flags: int) -> None:
+        storage, fiber = files.active, current.fiber
+        assert storage is not None
+        assert fiber is not None
+        self._name = os.path.basename(place)
+        self._rank = fiber.rank
+        self._server = storage.server_of(fiber.rank)
+        self._number, _ = files.request("open", fiber.rank.number, place, flags, name=self._name)
+
+    def _ask(self, kind: str, *arguments: Any) -> Any:
+        try:
+            return files.request(kind, *arguments, name=self._name, server=self._server)
+        except OSError as error:
+            _refuse(error, self._name)
+
+    def read(self, start: int, size: int) -> bytes:
+        data: bytes = self._ask("read", self._number, start, size)
+        return data
+
+    def write(self, start: int, data: bytes) -> None:
+        self._ask("write", self._number, start, data)
+
+    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+        """Data sieving: the storage reads what is between the pieces, and writes it back with them."""
+        start, end = places[0][0], sum(places[-1])
+        self.read(start, end - start)
+        self._ask("scatter", self._number, places, data, end)
+
+    def size(self) -> int:
+        size: int = self._ask("size", self._number)
+        return size
+
+    def resize(self, size: int) -> None:
+        self._ask("resize", self._number, size)
+
+    def sync(self) -> None:
+        self._ask("sync")
+
+    def close(self) -> None:
+        files.tell(self._server, "close", self._rank.number, self._number)
+
+
+def _settle() -> None:
+    """What others have done until now has been done, and the look takes its time."""
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
+    fiber.sync()
+
+
+class _Real:
+    """A file of this computer."""
+
+    __slots__ = ("_descriptor", "_place")
+
+    def __init__(self, place: str, flags: int) -> None:
+        self._descriptor = -1
+        self._place = place
+        _settle()
+        self._descriptor = os.open(place, flags | os.O_CLOEXEC, _MODE)
+
+    def read(self, start: int, size: int) -> bytes:
+        _settle()
+        try:
+            data = os.pread(self._descriptor, size, start)
+            while 0 < len(data) < size and (more := os.pread(self._descriptor, size - len(data), start + len(data))):
+                data += more  # one call of the system moves 2 GiB at most
+            return data
+        except OSError as error:
+            _refuse(error, self._place)
+
+    def write(self, start: int, data: bytes) -> None:
+        self.scatter([(start, len(data))], data)
+
+    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+        """Only the pieces are touched: another process of the simulation may write between them."""
+        _settle()
+        left = memoryview(data)
+        try:
+            for start, size in places:
+                done = 0
+                while done < size:
+                    done += os.pwrite(self._descriptor, left[done:size], start + done)
+                left = left[size:]
+        except OSError as error:
+            _refuse(error, self._place)
+
+    def size(self) -> int:
+        _settle()
+        return os.fstat(self._descriptor).st_size
+
+    def resize(self, size: int) -> None:
+        _settle()
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            _refuse(error, self._place)
+
+    def sync(self) -> None:
+        _settle()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,97 @@
+"""Access to pieces of a file by one rank, as ROMIO does it: by data sieving.
+
+One run of bytes is one request. Pieces with holes between them are read in chunks of a buffer (hints
+``ind_rd_buffer_size`` and ``ind_wr_buffer_size``): what is from the first piece to the last one that the buffer has
+room for, holes and all. To write, such a chunk is read, changed and written back, unless it has no holes. The hints
+``romio_ds_read`` and ``romio_ds_write`` can say ``disable``: then each piece is a request of its own.
+
+Prior art: Thakur, Gropp and Lusk, "Data sieving and collective I/O in ROMIO" (1999). Other ranks may write into the
+holes meanwhile; ROMIO locks the chunk against that, and here only the pieces are changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xsim_py.mpi.typemap import Layout
+
+from .disk import Disk
+from .view import Pieces
+
+__all__ = ["read", "write"]
+
+
+def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int) -> bytes:
+    """The bytes of the pieces, as far as the file has them; a buffer of 0 bytes is none."""
+    if len(pieces) == 1:
+        return disk.read(pieces.low, pieces.total)
+    if not buffer_bytes or pieces.overlap:
+        return _one_by_one(disk, pieces)
+    taken: list[bytes] = []
+    for chunk in _Chunks(pieces, buffer_bytes):
+        data = disk.read(chunk.low, chunk.high - chunk.low)
+        offsets = chunk.starts - chunk.low
+        sizes = np.clip(len(data) - offsets, 0, chunk.sizes)
+        held = sizes > 0
+        taken.append(Layout((), offsets[held], sizes[held]).pack(memoryview(data), origin=0, count=1, extent=0))
+        if len(data) < chunk.high - chunk.low:
+            break
+    return b"".join(taken)
+
+
+def _one_by_one(disk: Disk, pieces: Pieces) -> bytes:
+    taken: list[bytes] = []
+    for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
+        taken.append(disk.read(start, size))
+        if len(taken[-1]) < size:
+            break
+    return b"".join(taken)
+
+
+def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int) -> None:
+    """Write the pieces, whose bytes follow each other in `data`; a buffer of 0 bytes is none."""
+    if len(pieces) == 1:
+        disk.write(pieces.low, data)
+        return
+    position = 0
+    if not buffer_bytes:
+        for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
+            disk.write(start, data[position : position + size])
+            position += size
+        return
+    for chunk in _Chunks(pieces, buffer_bytes):
+        part = data[position : position + chunk.total]
+        position += len(part)
+        if len(chunk) == 1:
+            disk.write(chunk.low, part)
+        else:
+            disk.scatter(list(zip(chunk.starts.tolist(), chunk.sizes.tolist(), strict=True)), part)
+
+
+class _Chunks:
+    """Cuts pieces into chunks, each with what a buffer has room for from its first piece on."""
+
+    def __init__(self, pieces: Pieces, buffer_bytes: int) -> None:
+        self._starts = pieces.starts.copy()
+        self._sizes = pieces.sizes.copy()
+        self._buffer_bytes = buffer_bytes
+        self._first = 0
+
+    def __iter__(self) -> _Chunks:
+        return self
+
+    def __next__(self) -> Pieces:
+        first = self._first
+        if first == len(self._starts):
+            raise StopIteration
+        limit = int(self._starts[first]) + self._buffer_bytes
+        end = int(np.searchsorted(self._starts, limit, "left"))
+        starts, sizes = self._starts[first:end].copy(), self._sizes[first:end].copy()
+        left = int(starts[-1] + sizes[-1]) - limit
+        if left > 0:  # the next chunk begins within this piece
+            sizes[-1] -= left
+            self._starts[end - 1] = limit
+            self._sizes[end - 1] = left
+            end -= 1
+        self._first = end
+        return Pieces(starts, sizes)

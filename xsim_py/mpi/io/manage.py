@@ -1,0 +1,288 @@
+"""Opening and closing files, and what their ranks set together (MPI 4.1, 14.2 and 14.3)."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+from zlib import crc32
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.p2p import complete
+
+from . import pointers
+from .disk import Disk, open_disk, place_of, remove
+from .hints import Hints
+from .openfile import OpenFile, decide
+from .representation import in_file
+from .view import View, made
+
+__all__ = [
+    "byte_offset",
+    "close",
+    "open_file",
+    "preallocate",
+    "seek",
+    "seek_shared",
+    "set_atomicity",
+    "set_size",
+    "set_view",
+    "shared_position",
+    "size",
+    "sync",
+    "type_extent",
+]
+
+_NUMBER = struct.Struct("<q")
+_PAIR = struct.Struct("<qq")
+_ACCESS = {c.MODE_RDONLY: os.O_RDONLY, c.MODE_WRONLY: os.O_WRONLY, c.MODE_RDWR: os.O_RDWR}
+
+
+def _same(name: str, said: Sequence[Any], code: int) -> None:
+    """Refuse a call whose ranks say different things."""
+    if len({entry for entry in said if entry is not None}) > 1:
+        fail(code, f"{name}: the ranks say different things")
+
+
+# --------------------------------------------------------------------------------------------- opening, closing
+
+
+def _check_mode(amode: int) -> None:
+    access = [mode for mode in _ACCESS if amode & mode]
+    if len(access) != 1:
+        fail(c.ERR_AMODE, "exactly one of MODE_RDONLY, MODE_WRONLY and MODE_RDWR is needed")
+    if access == [c.MODE_RDONLY] and amode & (c.MODE_CREATE | c.MODE_EXCL):
+        fail(c.ERR_AMODE, "MODE_RDONLY goes neither with MODE_CREATE nor with MODE_EXCL")
+    if access == [c.MODE_RDWR] and amode & c.MODE_SEQUENTIAL:
+        fail(c.ERR_AMODE, "MODE_SEQUENTIAL does not go with MODE_RDWR")
+
+
+def _flags(amode: int) -> int:
+    """What `os.open` is told; ROMIO opens for reading, too, what it may have to sieve."""
+    flags = next(flag for mode, flag in _ACCESS.items() if amode & mode)
+    return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
+
+
+def open_file(comm: Communicator, path: str, amode: int, hints: Iterable[tuple[str, str]]) -> OpenFile:
+    """MPI_File_open: rank 0 opens first, and makes the file if it is to be made; then all others do."""
+    name = "File.Open"
+    _check_mode(amode)
+    ranks = len(comm.ranks)
+    cid = derive_cid(comm.cid, "file", comm.next_child())
+    own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
+    own.name = f"file {os.path.basename(path)!r} of {ranks} rank{'s' * (ranks > 1)}"
+    own.outer = comm  # until it is there, what happens to its parent happens to it
+    place = place_of(path)
+    known = Hints(own)
+    known.update(hints)
+    opened: list[Disk] = []
+
+    def first(said: Sequence[Any]) -> int:
+        _same(name, said, c.ERR_NOT_SAME)
+        opened.append(open_disk(place, _flags(amode)))
+        return opened[0].size() if amode & c.MODE_APPEND else 0
+
+    end = decide(own, name, _NUMBER.pack(amode), first)
+    if ranks > 1:
+        _open_others(own, name, place, _flags(amode) & ~(os.O_CREAT | os.O_EXCL), opened)
+    own.outer = None
+    file = OpenFile(own, place, amode, opened[0], known)
+    file.position = end
+    file.pointer = pointers.install(own)
+    if own.me == 0:
+        pointers.set_to(file.pointer, end)
+    return file
+
+
+def _open_others(own: Communicator, name: str, place: str, flags: int, opened: list[Disk]) -> None:
+    """Open the file at all ranks but the first, and close it again if one of them can not."""
+    problem = None
+    if own.me != 0:
+        try:
+            opened.append(open_disk(place, flags))
+        except errors.Exception as error:
+            problem = error
+    code = 0 if problem is None else problem.Get_error_class()
+
+    def judge(said: Sequence[Any]) -> int:
+        return max(int(_NUMBER.unpack(entry)[0]) for entry in said if entry is not None)
+
+    worst = decide(own, name, _NUMBER.pack(code), judge)
+    if worst:
+        for disk in opened:
+            disk.close()
+        if problem is not None:
+            raise problem
+        fail(worst, f"{name}: another rank could not open the file")
+
+
+def close(file: OpenFile) -> None:
+    """MPI_File_close; the last one to come has the file removed that is to be deleted then."""
+    split, file.split = file.split, None
+    if split is not None:
+        complete(split.operation)
+    file.closed = True
+    file.disk.close()
+    try:
+        decide(file.comm, "File.Close", b"\0", lambda said: _close_all(file))
+    finally:
+        pointers.forget(file.pointer)
+
+
+def _close_all(file: OpenFile) -> int:
+    if file.amode & c.MODE_DELETE_ON_CLOSE:
+        remove(file.path)
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------- sizes
+
+
+def size(file: OpenFile) -> int:
+    """MPI_File_get_size, in bytes."""
+    return file.disk.size()
+
+
+def _resize(file: OpenFile, name: str, bytes_: int, *, shrink: bool) -> None:
+    file.check_writable(name)
+    if bytes_ < 0:
+        fail(c.ERR_ARG, f"{name}: {bytes_} bytes")
+
+    def act(said: Sequence[Any]) -> int:
+        _same(name, said, c.ERR_ARG)
+        if shrink or file.disk.size() < bytes_:
+            file.disk.resize(bytes_)
+        return 0
+
+    decide(file.comm, name, _NUMBER.pack(bytes_), act)
+
+
+def set_size(file: OpenFile, bytes_: int) -> None:
+    """MPI_File_set_size: rank 0 does it for all."""
+    file.check_not_sequential("File.Set_size")
+    _resize(file, "File.Set_size", bytes_, shrink=True)
+
+
+def preallocate(file: OpenFile, bytes_: int) -> None:
+    """MPI_File_preallocate: it makes a file no smaller."""
+    _resize(file, "File.Preallocate", bytes_, shrink=False)
+
+
+# ------------------------------------------------------------------------------------------------------- views
+
+
+def set_view(
+    file: OpenFile,
+    displacement: int,
+    etype: Type,
+    filetype: Type,
+    representation: str,
+    hints: Iterable[tuple[str, str]],
+) -> None:
+    """MPI_File_set_view: both file pointers go back to the begin of the view."""
+    name = "File.Set_view"
+    view = made(0, etype, filetype, representation)
+    if file.amode & c.MODE_SEQUENTIAL:
+        if displacement != c.DISPLACEMENT_CURRENT:
+            fail(c.ERR_ARG, f"{name} of a file that is accessed sequentially takes DISPLACEMENT_CURRENT only")
+    elif displacement < 0:
+        fail(c.ERR_ARG, f"{name}: displacement {displacement}")
+    view.check(writable=not file.amode & c.MODE_RDONLY)
+
+    def act(said: Sequence[Any]) -> int:
+        _same(name, said, c.ERR_NOT_SAME)
+        here = file.view.place(_shared(file, name) * file.view.unit) if displacement < 0 else displacement
+        pointers.set_to(file.pointer, 0)
+        return here
+
+    # All must agree on the size of the etype and on the representation (14.3.1).
+    told = _PAIR.pack(in_file(representation, etype).extent, crc32(representation.encode()))
+    start = decide(file.comm, name, told, act)
+    file.view = View(start if displacement < 0 else displacement, etype, filetype, representation)
+    file.position = 0
+    file.hints.update(hints)
+
+
+def type_extent(file: OpenFile, datatype: Type) -> int:
+    """MPI_File_get_type_extent: of a type in the file's data representation."""
+    return in_file(file.view.representation, datatype).extent
+
+
+def byte_offset(file: OpenFile, offset: int) -> int:
+    """MPI_File_get_byte_offset."""
+    file.check_not_sequential("File.Get_byte_offset")
+    if offset < 0:
+        fail(c.ERR_ARG, f"File.Get_byte_offset: offset {offset}")
+    return file.view.place(offset * file.view.unit)
+
+
+# ---------------------------------------------------------------------------------------------------- pointers
+
+
+def _moved(file: OpenFile, name: str, offset: int, whence: int, position: int) -> int:
+    """Where a seek leads, in etypes."""
+    if whence == c.SEEK_CUR:
+        offset += position
+    elif whence == c.SEEK_END:
+        unit = max(file.view.unit, 1)
+        offset += -(-file.view.stream_size(file.disk.size()) // unit)
+    elif whence != c.SEEK_SET:
+        fail(c.ERR_ARG, f"{name}: {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+    if offset < 0:
+        fail(c.ERR_ARG, f"{name} to position {offset}")
+    return offset
+
+
+def seek(file: OpenFile, offset: int, whence: int) -> None:
+    """MPI_File_seek."""
+    file.check_not_sequential("File.Seek")
+    file.position = _moved(file, "File.Seek", offset, whence, file.position)
+
+
+def seek_shared(file: OpenFile, offset: int, whence: int) -> None:
+    """MPI_File_seek_shared: rank 0 does it for all."""
+    name = "File.Seek_shared"
+    file.check_not_sequential(name)
+
+    def act(said: Sequence[Any]) -> int:
+        _same(name, said, c.ERR_ARG)
+        position = _shared(file, name) if whence == c.SEEK_CUR else 0
+        pointers.set_to(file.pointer, _moved(file, name, offset, whence, position))
+        return 0
+
+    decide(file.comm, name, _PAIR.pack(offset, whence), act)
+
+
+def _shared(file: OpenFile, name: str) -> int:
+    return pointers.fetch_and_add(file.pointer, 0, name)
+
+
+def shared_position(file: OpenFile) -> int:
+    """MPI_File_get_position_shared."""
+    file.check_not_sequential("File.Get_position_shared")
+    return _shared(file, "File.Get_position_shared")
+
+
+# ------------------------------------------------------------------------------------------------- consistency
+
+
+def set_atomicity(file: OpenFile, flag: bool) -> None:
+    """MPI_File_set_atomicity."""
+
+    def act(said: Sequence[Any]) -> int:
+        _same("File.Set_atomicity", said, c.ERR_ARG)
+        return 0
+
+    decide(file.comm, "File.Set_atomicity", bytes([flag]), act)
+    file.atomic = flag
+
+
+def sync(file: OpenFile) -> None:
+    """MPI_File_sync: what this rank has written is safe; it does not wait for others."""
+    file.check_writable("File.Sync")
+    file.disk.sync()

@@ -1,0 +1,103 @@
+"""Shared file pointers (MPI 4.1, 14.4.4): one position for all ranks of a file.
+
+It is eight bytes of memory at the file's rank 0, in a window: who reads or writes with it takes it and moves it on by
+an atomic fetch-and-add, which the interface of rank 0 does (see `rma.service`), so the order is that in which these
+arrive. ROMIO keeps it in a hidden file under a lock; in a window it is as in Latham, Ross and Thakur, "Implementing
+MPI-IO atomic mode and shared file pointers using MPI one-sided communication" (2007).
+
+Ordered access asks once for all: the sizes are gathered at rank 0, which moves the pointer on and tells each rank where
+its part begins.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import CollectiveChannel, pick
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.op import PREDEFINED as OPERATIONS
+from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.predefined import PREDEFINED
+from xsim_py.mpi.rma.operations import fetch, when_here
+from xsim_py.mpi.rma.service import service_of, windows_of
+from xsim_py.mpi.rma.window import Shape, Window
+from xsim_py.process import current
+
+__all__ = ["fetch_and_add", "forget", "in_order", "install", "set_to"]
+
+_POSITION = struct.Struct("<q")
+_WHERE = (PREDEFINED["INT64_T"], 0, 1)
+
+
+def install(comm: Communicator) -> Window:
+    """The window of a new file's pointer, at this rank; all have it before any of them leaves the call that opens."""
+    memory = memoryview(bytearray(_POSITION.size if comm.me == 0 else 0))
+    service = service_of(comm.fabric)
+    label = comm.name
+    window = Window(service, comm, flavor=c.WIN_FLAVOR_ALLOCATE, memory=memory, unit=1, origin=None)
+    comm.name = label
+    shape = service.shapes.get(comm.cid)
+    if shape is None:
+        others = len(comm.ranks) - 1
+        shape = service.shapes[comm.cid] = Shape([_POSITION.size, *[0] * others], [1] * (others + 1))
+    window.shape = shape
+    window.epochs.lock_all()
+    window.unchecked.add(0)
+    windows_of(comm.box)[comm.cid] = window
+    if comm.me == 0:
+        comm.box.background += 1  # its interface may have to answer at any time
+    return window
+
+
+def forget(window: Window) -> None:
+    """The file is closed."""
+    if windows_of(window.comm.box).pop(window.comm.cid, None) is not None and window.comm.me == 0:
+        window.comm.box.background -= 1
+
+
+def set_to(window: Window, position: int) -> None:
+    """Set the pointer; rank 0 does that, when all ranks have called what sets it."""
+    _settle()
+    _POSITION.pack_into(window.memory, 0, position)
+
+
+def _settle() -> None:
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+
+
+def fetch_and_add(window: Window, amount: int, name: str) -> int:
+    """Move the pointer on; returns where it was."""
+    if window.comm.me == 0:
+        _settle()
+        (position,) = _POSITION.unpack(window.memory)
+        _POSITION.pack_into(window.memory, 0, position + amount)
+        return int(position)
+    taken: list[bytes] = []
+    operation = OPERATIONS["SUM" if amount else "NO_OP"]
+    data = _POSITION.pack(amount)
+    transfer = fetch(window, data, taken.append, _POSITION.size, 0, _WHERE, operation, name)
+    wait(when_here(window, transfer, name))
+    (position,) = _POSITION.unpack(taken[0])
+    return int(position)
+
+
+def in_order(window: Window, gathering: CollectiveChannel, telling: CollectiveChannel, amount: int) -> int:
+    """Where this rank's part begins, of parts that lie in the order of ranks from the pointer on."""
+    comm = window.comm
+    said: Sequence[Any] | None = pick(comm, "gather", _POSITION.size)(gathering, _POSITION.pack(amount), 0)
+    begins = None
+    if comm.me == 0:
+        assert said is not None
+        amounts = [0 if entry is None else _POSITION.unpack(entry)[0] for entry in said]
+        position = fetch_and_add(window, sum(amounts), "")
+        begins = []
+        for one in amounts:
+            begins.append(_POSITION.pack(position))
+            position += one
+    (begin,) = _POSITION.unpack(pick(comm, "scatter", _POSITION.size)(telling, begins, 0))
+    return int(begin)

@@ -1,0 +1,111 @@
+"""Data representations (MPI 4.1, 14.5): how elements look in a file, and how far apart they are there.
+
+``native`` and ``internal`` are the bytes of the memory. In ``external32`` numbers are big-endian and have the
+standard's sizes, so a datatype has another extent there: its own, built anew from basic types of those sizes.
+Displacements in bytes stay what the program says; it asks MPI_File_get_type_extent for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import construct, external32
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.private import own
+from xsim_py.mpi.typemap import block
+
+__all__ = ["EXTERNAL", "check", "from_file", "in_file", "register", "to_file"]
+
+EXTERNAL = "external32"
+_KNOWN = ("native", "internal", EXTERNAL)
+
+
+def check(name: str) -> None:
+    """Refuse a representation that no file can have.
+
+    One that the program has registered is refused, too, as in MPICH: nothing can convert to it.
+    """
+    if name not in _KNOWN:
+        fail(c.ERR_UNSUPPORTED_DATAREP, f"{name!r}: there are {', '.join(map(repr, _KNOWN))}")
+
+
+def register(name: str, read: object, write: object, extent: object) -> None:
+    """MPI_Register_datarep, as far as MPICH goes: names are kept, conversion functions are not supported."""
+    names: set[str] = own("data representations", set)
+    if not name or len(name) > c.MAX_DATAREP_STRING:
+        fail(c.ERR_ARG, f"a data representation's name has from 1 to {c.MAX_DATAREP_STRING} characters")
+    if name in _KNOWN or name in names:
+        fail(c.ERR_DUP_DATAREP, f"{name!r}")
+    if read is not None or write is not None:
+        fail(c.ERR_UNSUPPORTED_DATAREP, f"{name!r} has conversion functions")
+    names.add(name)
+
+
+# ------------------------------------------------------------------------------------------------------- types
+
+
+def in_file(name: str, datatype: Type) -> Type:
+    """What a datatype looks like in a file."""
+    return _external(datatype) if name == EXTERNAL else datatype
+
+
+def _external(datatype: Type) -> Type:
+    if datatype.is_predefined:
+        size = external32.size(EXTERNAL, datatype)
+        return Type(layout=block(size), lb=0, extent=size, alignment=1, elements=datatype.elements)
+    recipe = datatype.recipe
+    inner = [_external(old) for old in recipe.types]
+    params = {name: value for name, value in recipe.params.items() if name != "datatypes"}
+    if recipe.combiner == c.COMBINER_STRUCT:
+        return construct.struct(params["blocklengths"], params["displacements"], inner)
+    return _MAKERS[recipe.combiner](inner[0], **params)
+
+
+_MAKERS: dict[int, Callable[..., Type]] = {
+    c.COMBINER_DUP: construct.duplicate,
+    c.COMBINER_CONTIGUOUS: construct.contiguous,
+    c.COMBINER_VECTOR: construct.vector,
+    c.COMBINER_HVECTOR: construct.hvector,
+    c.COMBINER_INDEXED: construct.indexed,
+    c.COMBINER_HINDEXED: construct.hindexed,
+    c.COMBINER_INDEXED_BLOCK: construct.indexed_block,
+    c.COMBINER_HINDEXED_BLOCK: construct.hindexed_block,
+    c.COMBINER_SUBARRAY: construct.subarray,
+    c.COMBINER_DARRAY: construct.darray,
+    c.COMBINER_RESIZED: construct.resized,
+}
+
+
+# -------------------------------------------------------------------------------------------------------- data
+
+
+def to_file(name: str, datatype: Type, data: bytes) -> bytes:
+    """Packed elements as they stand in a file."""
+    return external32.encode(name, datatype, data) if name == EXTERNAL else data
+
+
+def from_file(name: str, datatype: Type, data: bytes) -> bytes:
+    """The reverse; of an element that the file's end cuts off, as many basic elements as are whole."""
+    if name != EXTERNAL or not data:
+        return data
+    outer = external32.size(name, datatype)
+    whole, rest = divmod(len(data), outer)
+    if not rest:
+        return external32.decode(name, datatype, data)
+    decoded = external32.decode(name, datatype, data + bytes(outer - rest))
+    return decoded[: whole * datatype.size + _native_bytes(datatype, rest)]
+
+
+def _native_bytes(datatype: Type, size: int) -> int:
+    """Bytes in memory of the basic elements that the first `size` bytes of one element in a file hold."""
+    total = 0
+    for dtype, count in datatype.runs():
+        each = external32.basic_size(dtype)
+        held = min(count, size // each)
+        total += held * dtype.itemsize
+        size -= held * each
+        if held < count:
+            break
+    return total

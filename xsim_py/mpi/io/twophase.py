@@ -1,0 +1,267 @@
+"""Collective access to a file: in two phases, as ROMIO does it.
+
+All ranks tell each other from where to where they access the file. If these ranges do not meet, each rank goes its
+own way (`independent`). If they do, one rank a node (an aggregator, hint ``cb_nodes``) accesses an equal share of the
+whole range for all: to write, each rank sends it the pieces that lie there; it joins them and writes them in chunks
+(``cb_buffer_size``), which are then few and large. To read, the ranks send what they want and get it back. The hints
+``romio_cb_write`` and ``romio_cb_read`` say ``enable``, ``disable`` or ``automatic``.
+
+Prior art: del Rosario, Bordawekar and Choudhary (1993); Thakur, Gropp and Lusk (1999). What differs: ROMIO exchanges
+the data of each chunk when that is due, and here all of them are exchanged at once, so an aggregator needs memory for
+its share.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import CollectiveChannel, pick
+from xsim_py.mpi.management import gather_everywhere
+from xsim_py.mpi.typemap import Layout
+
+from . import independent
+from .openfile import OpenFile
+from .view import Integers, Pieces, clipped, joined
+
+__all__ = ["CHANNELS", "read", "write"]
+
+CHANNELS = 4
+"""How many collectives a call may be made of."""
+
+_RANGE = struct.Struct("<qq?")
+_COUNT = struct.Struct("<q")
+_REPLY = struct.Struct("<qq")
+_WHOLE = 1 << 62
+
+
+class _Share(NamedTuple):
+    """What one aggregator accesses for all."""
+
+    owner: int
+    low: int
+    high: int
+
+
+class _Plan(NamedTuple):
+    """Who accesses what, as all ranks have found out: nothing where each rank goes its own way."""
+
+    shares: list[_Share]
+    ranges: list[tuple[int, int]]
+
+    def contributors(self, share: _Share) -> list[int]:
+        """Whose range meets a share."""
+        return [place for place, (low, high) in enumerate(self.ranges) if low < share.high and high > share.low]
+
+
+_EACH_ALONE = _Plan([], [])
+
+
+def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: bool) -> _Plan:
+    wanted = file.hints.two_phase(writing=writing)
+    if file.atomic or wanted == "disable" or len(file.comm.ranks) == 1:
+        return _EACH_ALONE
+    table = gather_everywhere(ch, _RANGE.pack(pieces.low, pieces.high, pieces.overlap))
+    told = [(-1, -1, False) if entry is None else _RANGE.unpack(entry) for entry in table]
+    ranges = [(low, high) for low, high, _ in told]
+    used = [found for found in ranges if found[0] >= 0]
+    if any(overlap for _, _, overlap in told):  # they can not be cut at the border of a share
+        return _EACH_ALONE
+    meet = any(later[0] < earlier[1] for earlier, later in pairwise(used))
+    if not used or not (meet or wanted == "enable"):
+        return _EACH_ALONE
+    low, high = min(found[0] for found in used), max(found[1] for found in used)
+    owners = file.hints.aggregators
+    each = -(-(high - low) // len(owners))
+    shares = [
+        _Share(owner, low + number * each, min(low + (number + 1) * each, high)) for number, owner in enumerate(owners)
+    ]
+    return _Plan([share for share in shares if share.low < share.high], ranges)
+
+
+# ------------------------------------------------------------------------------------------------------- lists
+
+
+def _packed(pieces: Pieces) -> bytes:
+    return _COUNT.pack(len(pieces)) + pieces.starts.tobytes() + pieces.sizes.tobytes()
+
+
+def _unpacked(told: bytes) -> tuple[Pieces, bytes]:
+    """A list of pieces, and the data behind it."""
+    (count,) = _COUNT.unpack_from(told)
+    numbers = np.frombuffer(told, np.int64, 2 * count, _COUNT.size)
+    return Pieces(numbers[:count], numbers[count:]), told[_COUNT.size + numbers.nbytes :]
+
+
+class _Union:
+    """What several lists of pieces cover, one run after the other: the memory of an aggregator."""
+
+    def __init__(self, lists: Sequence[Pieces]) -> None:
+        starts = np.concatenate([pieces.starts for pieces in lists])
+        order = np.argsort(starts, kind="stable")
+        starts = starts[order]
+        ends = np.maximum.accumulate(starts + np.concatenate([pieces.sizes for pieces in lists])[order])
+        heads = np.flatnonzero(np.concatenate(([True], starts[1:] > ends[:-1])))
+        tails = np.append(heads[1:] - 1, len(starts) - 1)
+        self.pieces = Pieces(starts[heads], ends[tails] - starts[heads])
+        self._begins = np.cumsum(self.pieces.sizes) - self.pieces.sizes
+
+    def layout(self, pieces: Pieces) -> Layout:
+        """Where pieces are in the memory."""
+        runs = np.searchsorted(self.pieces.starts, pieces.starts, "right") - 1
+        offsets: Integers = self._begins[runs] + pieces.starts - self.pieces.starts[runs]
+        found = joined(offsets, pieces.sizes)
+        return Layout((), found.starts, found.sizes)
+
+
+# ------------------------------------------------------------------------------------------------------- write
+
+
+def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data: bytes) -> None:
+    """Write this rank's pieces, whose bytes follow each other in `data`."""
+    plan = _plan(file, chs[0], pieces, writing=True)
+    if not plan.shares:
+        if len(pieces):
+            buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
+            independent.write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
+        return
+    ch, me = chs[1], file.comm.me
+    parts, position = {}, 0
+    for share in plan.shares:
+        part = clipped(pieces, share.low, share.high)
+        if me in plan.contributors(share):
+            parts[share.owner] = _packed(part) + data[position : position + part.total]
+        position += part.total
+    sends = [ch.isend(owner, part) for owner, part in parts.items() if owner != me]
+    mine = next((share for share in plan.shares if share.owner == me), None)
+    come = _receive(ch, plan, mine, parts.get(me), sends)
+    code = c.SUCCESS
+    if mine is not None and come:
+        try:
+            _write_share(file, [_unpacked(told) for told in come])
+        except errors.Exception as error:
+            code = error.Get_error_class()
+    worst = pick(file.comm, "allreduce", _COUNT.size)(chs[3], _COUNT.pack(code), _Largest())
+    (code,) = _COUNT.unpack(worst)
+    if code:
+        errors.fail(code, "an aggregator could not write")
+
+
+def _receive(
+    ch: CollectiveChannel, plan: _Plan, mine: _Share | None, own: bytes | None, sends: list[Any]
+) -> list[bytes]:
+    """What the ranks say to this one as an aggregator, in their order; waits for its own messages, too."""
+    others = [] if mine is None else [place for place in plan.contributors(mine) if place != ch.rank]
+    come = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
+    told = dict(zip(others, come, strict=True))
+    if mine is not None and own is not None:
+        told[ch.rank] = own
+    return [entry for _, entry in sorted(told.items()) if entry is not None]
+
+
+def _write_share(file: OpenFile, lists: Sequence[tuple[Pieces, bytes]]) -> None:
+    lists = [(pieces, data) for pieces, data in lists if len(pieces)]
+    if not lists:
+        return
+    union = _Union([pieces for pieces, _ in lists])
+    memory = memoryview(bytearray(union.pieces.total))
+    for pieces, data in lists:  # where ranks write the same bytes, the last one's stay
+        union.layout(pieces).unpack(data, memory, origin=0, count=1, extent=0)
+    independent.write(file.disk, union.pieces, bytes(memory), buffer_bytes=file.hints.collective_buffer_bytes)
+
+
+class _Largest:
+    """The larger of two numbers, as packed bytes."""
+
+    commutative = True
+    unit_bytes = _COUNT.size
+
+    def __call__(self, left: bytes, right: bytes) -> bytes:
+        return max(left, right, key=_COUNT.unpack)
+
+
+# -------------------------------------------------------------------------------------------------------- read
+
+
+def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> bytes:
+    """The bytes of this rank's pieces, as far as the file has them."""
+    plan = _plan(file, chs[0], pieces, writing=False)
+    if not plan.shares:
+        if not len(pieces):
+            return b""
+        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=False)
+        return independent.read(file.disk, pieces, buffer_bytes=buffer_bytes)
+    asking, answering, me = chs[1], chs[2], file.comm.me
+    asked = {
+        share.owner: _packed(clipped(pieces, share.low, share.high))
+        for share in plan.shares
+        if me in plan.contributors(share)
+    }
+    sends = [asking.isend(owner, wanted) for owner, wanted in asked.items() if owner != me]
+    mine = next((share for share in plan.shares if share.owner == me), None)
+    come = _receive(asking, plan, mine, asked.get(me), sends)
+    answers: dict[int, bytes] = {}
+    if mine is not None:
+        answers = dict(zip(plan.contributors(mine), _read_share(file, come), strict=True))
+    sends = [answering.isend(place, answer) for place, answer in answers.items() if place != me]
+    others = [owner for owner in asked if owner != me]
+    told: dict[int, Any] = dict(zip(others, _answers(answering, sends, others), strict=True))
+    if me in asked:
+        told[me] = answers[me]
+    return _assembled(pieces, [told[owner] for owner in asked])
+
+
+def _answers(ch: CollectiveChannel, sends: list[Any], owners: Sequence[int]) -> list[Any]:
+    """What aggregators answer; waits for this rank's own answers to leave, too."""
+    return ch.wait([*sends, *(ch.irecv(owner) for owner in owners)])[len(sends) :]
+
+
+def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
+    """For each list of pieces: an error code, where the file ends, and the data, with anything behind its end."""
+    lists = [_unpacked(told)[0] for told in asked]
+    wanted = [pieces for pieces in lists if len(pieces)]
+    end = _WHOLE
+    memory = memoryview(b"")
+    union = None
+    if wanted:
+        union = _Union(wanted)
+        try:
+            data = independent.read(file.disk, union.pieces, buffer_bytes=file.hints.collective_buffer_bytes)
+        except errors.Exception as error:
+            return [_REPLY.pack(error.Get_error_class(), 0) for _ in lists]
+        total = union.pieces.total
+        if len(data) < total:
+            end = _file_end(union.pieces, len(data))
+        memory = memoryview(data + bytes(total - len(data)))
+    answers = []
+    for pieces in lists:
+        packed = b""
+        if union is not None and len(pieces):
+            packed = union.layout(pieces).pack(memory, origin=0, count=1, extent=0)
+        answers.append(_REPLY.pack(c.SUCCESS, end) + packed)
+    return answers
+
+
+def _file_end(pieces: Pieces, taken: int) -> int:
+    """Where the file ends, if so many bytes of the pieces were there."""
+    ends = np.cumsum(pieces.sizes)
+    run = int(np.searchsorted(ends, taken, "right"))
+    return int(pieces.starts[run] + taken - (ends[run] - pieces.sizes[run]))
+
+
+def _assembled(pieces: Pieces, answers: Sequence[bytes]) -> bytes:
+    """One stream of the answers of all aggregators, as far as the file goes."""
+    end = _WHOLE
+    for answer in answers:
+        code, seen = _REPLY.unpack_from(answer)
+        if code:
+            errors.fail(code, "an aggregator could not read")
+        end = min(end, seen)
+    data = b"".join(answer[_REPLY.size :] for answer in answers)
+    return data[: clipped(pieces, 0, end).total] if end < _WHOLE else data

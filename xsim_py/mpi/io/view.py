@@ -1,0 +1,204 @@
+"""A rank's view of a file: which bytes it sees, and in which order (MPI 4.1, 14.3).
+
+A view is a displacement, and from there on copies of a filetype one after the other. The bytes of their data make one
+stream, which positions count in etypes. From the stream to the file: all by numpy, and only for the part that is
+asked for, so that a small access to a file that is cut up finely is cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.datatype import NULL, Type
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.predefined import PREDEFINED
+
+from .representation import check, in_file
+
+__all__ = ["Integers", "Pieces", "View", "clipped", "joined", "made", "plain_view"]
+
+Integers: TypeAlias = NDArray[np.int64]
+
+_NONE = np.empty(0, np.int64)
+
+
+class Pieces:
+    """Runs of bytes of a file, in the order of the stream.
+
+    Attributes
+    ----------
+    starts, sizes : array of int64
+        Where each begins in the file, and how many bytes it has: at least one.
+    """
+
+    __slots__ = ("sizes", "starts")
+
+    def __init__(self, starts: Integers, sizes: Integers) -> None:
+        self.starts = starts
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def total(self) -> int:
+        """How many bytes these are."""
+        return int(self.sizes.sum())
+
+    @property
+    def low(self) -> int:
+        """The first byte; -1 where there is none."""
+        return int(self.starts[0]) if len(self.starts) else -1
+
+    @property
+    def high(self) -> int:
+        """Behind the last byte; -1 where there is none."""
+        return int((self.starts + self.sizes).max()) if len(self.starts) else -1
+
+    @property
+    def overlap(self) -> bool:
+        """Whether bytes are in several of them: only what is read may."""
+        return bool((self.starts[1:] < (self.starts + self.sizes)[:-1]).any())
+
+
+def joined(starts: Integers, sizes: Integers) -> Pieces:
+    """Pieces, with those made one that follow each other in the file too."""
+    if len(starts) > 1:
+        apart = np.concatenate(([True], starts[1:] != starts[:-1] + sizes[:-1]))
+        if not apart.all():
+            heads = np.flatnonzero(apart)
+            starts, sizes = starts[heads], np.add.reduceat(sizes, heads)
+    return Pieces(starts, sizes)
+
+
+def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
+    """What of the pieces is in a range of the file."""
+    starts = np.maximum(pieces.starts, low)
+    sizes = np.minimum(pieces.starts + pieces.sizes, high) - starts
+    kept = sizes > 0
+    return Pieces(starts[kept], sizes[kept])
+
+
+class View:
+    """What one rank has set for a file.
+
+    Attributes
+    ----------
+    displacement : int
+        Where the first copy of the filetype has its origin, in bytes.
+    etype, filetype : Type
+        As the program has given them.
+    representation : str
+        The name of the data representation.
+    unit : int
+        Bytes of one etype in the file.
+    """
+
+    __slots__ = (
+        "_begins",
+        "_extent",
+        "_is_flat",
+        "_offsets",
+        "_size",
+        "_sizes",
+        "displacement",
+        "etype",
+        "filetype",
+        "representation",
+        "unit",
+    )
+
+    def __init__(self, displacement: int, etype: Type, filetype: Type, representation: str = "native") -> None:
+        self.displacement = displacement
+        self.etype = etype
+        self.filetype = filetype
+        self.representation = representation
+        self.unit = in_file(representation, etype).size
+        outer = in_file(representation, filetype)
+        self._size, self._extent = outer.size, outer.extent
+        self._is_flat = outer.is_contiguous and outer.size > 0
+        tile = joined(*outer.layout.blocks())
+        self._offsets, self._sizes = tile.starts, tile.sizes
+        self._begins = np.cumsum(tile.sizes) - tile.sizes
+
+    def check(self, *, writable: bool) -> None:
+        """Refuse what can be no view, with the classes of errors of MPICH."""
+        if self.unit and self._size % self.unit:
+            fail(c.ERR_ARG, f"a filetype of {self._size} bytes is not made of etypes of {self.unit} bytes")
+        if len(self._offsets) and self._offsets[0] < 0:
+            fail(c.ERR_IO, "the filetype has data at a negative displacement")
+        ends = self._offsets + self._sizes
+        if (self._offsets[1:] < (ends[:-1] if writable else self._offsets[:-1])).any():
+            what = "overlap, in a file that is written" if writable else "do not rise"
+            fail(c.ERR_IO, f"the displacements in the filetype {what}")
+
+    def pieces(self, start: int, size: int) -> Pieces:
+        """Where `size` bytes of the stream are in the file, from its byte `start` on."""
+        if size <= 0:
+            return Pieces(_NONE, _NONE)
+        if self._is_flat:
+            return Pieces(np.array([self.displacement + start], np.int64), np.array([size], np.int64))
+        if not self._size:
+            fail(c.ERR_IO, "the filetype of the view has no data")
+        end = start + size
+        first, last = self._block(start), self._block(end - 1)
+        tiles, blocks = np.divmod(np.arange(first, last + 1, dtype=np.int64), len(self._offsets))
+        begins = tiles * self._size + self._begins[blocks]
+        sizes = self._sizes[blocks]
+        starts = self.displacement + tiles * self._extent + self._offsets[blocks]
+        skipped, kept = start - int(begins[0]), end - int(begins[-1])
+        sizes[-1] = kept
+        starts[0] += skipped
+        sizes[0] -= skipped
+        return joined(starts, sizes)
+
+    def _block(self, position: int) -> int:
+        """In which of all blocks, counted through all copies of the filetype, a byte of the stream is."""
+        tile, within = divmod(position, self._size)
+        return tile * len(self._begins) + int(np.searchsorted(self._begins, within, "right")) - 1
+
+    def place(self, position: int) -> int:
+        """Where a byte of the stream is in the file: MPI_File_get_byte_offset."""
+        if self._is_flat or not self._size:
+            return self.displacement + position
+        return self.pieces(position, 1).low
+
+    def stream_size(self, file_size: int) -> int:
+        """How many bytes of the stream a file of that size has."""
+        inside = max(file_size - self.displacement, 0)
+        if self._is_flat or not self._size:
+            return inside
+        if self._extent <= 0:
+            return 0
+        tiles = max((inside - int(self._offsets[-1] + self._sizes[-1])) // self._extent, 0)
+        total = tiles * self._size
+        while tiles * self._extent + int(self._offsets[0]) < inside:  # at most a few: copies may be laced together
+            left = inside - tiles * self._extent
+            total += int(np.clip(left - self._offsets, 0, self._sizes).sum())
+            tiles += 1
+        return total
+
+
+def plain_view(displacement: int = 0) -> View:
+    """All bytes: the view of a file that has just been opened."""
+    return View(displacement, PREDEFINED["BYTE"], PREDEFINED["BYTE"])
+
+
+def usable(datatype: Type) -> None:
+    """Refuse a type that no view can have."""
+    if datatype is NULL or not datatype.committed:
+        fail(c.ERR_TYPE, "the datatype is null" if datatype is NULL else "the datatype has not been committed")
+
+
+def made(displacement: int, etype: Type, filetype: Type, representation: str) -> View:
+    """A view of what a program says, looked at."""
+    if displacement < 0:
+        fail(c.ERR_ARG, f"displacement {displacement}")
+    usable(etype)
+    usable(filetype)
+    check(representation)
+    return View(displacement, etype, filetype, representation)
