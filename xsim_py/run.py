@@ -23,6 +23,7 @@ from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, 
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
+from xsim_py.mpi.dynamic.ports import Switchboard
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
 from xsim_py.mpi.harvest import Part, harvest, joined, release
 from xsim_py.mpi.links import SharedLinks
@@ -443,7 +444,7 @@ class _Run:
             make_fabric = TracingFabric if self.traced else Fabric
             fabric = make_fabric(shard, self.network, links, settings)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
-            Launcher(fabric, self.startup, self.program.start)
+            Switchboard(Launcher(fabric, self.startup, self.program.start))
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
@@ -96,12 +97,15 @@ class Group:
     ----------
     members : Members
         Who is in it.
+    session : Session or None
+        Of which one of the process sets this is.
     """
 
-    __slots__ = ("members",)
+    __slots__ = ("members", "session")
 
     def __init__(self, members: Members) -> None:
         self.members = members
+        self.session: Any = None
 
 
 EMPTY = Group(Members(range(0)))

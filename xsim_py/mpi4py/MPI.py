@@ -31,11 +31,11 @@ from xsim_py.mpi4py.memory import (
     buffer,
     memory,
 )
-from xsim_py.mpi4py.missing import SESSION_NULL, Session
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.pickling import Pickle, pickle
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
+from xsim_py.mpi4py.session import SESSION_NULL, Session
 from xsim_py.mpi4py.status import Status
 from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
 from xsim_py.mpi4py.win import WIN_NULL, Win

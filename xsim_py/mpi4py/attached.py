@@ -8,6 +8,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.session import session_of
 from xsim_py.mpi.state import Mailbox
 
 __all__ = ["attach", "charge_buffer", "detach", "flush"]
@@ -74,7 +75,9 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
     """Take room for a message in the buffer that serves `comm`; ERR_BUFFER where there is none, or not enough."""
     if dest == c.PROC_NULL:
         return
-    owner = comm if comm.buffer is not None else process_owner(comm.box)
+    session = session_of(comm)
+    owner: Any = session if session is not None and session.buffer is not None else process_owner(comm.box)
+    owner = comm if comm.buffer is not None else owner
     attached = owner.buffer
     if attached is None:
         comm.reject(c.ERR_BUFFER, "no buffer is attached for buffered sends (MPI.Attach_buffer)")

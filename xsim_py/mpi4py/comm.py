@@ -10,6 +10,7 @@ from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid
 from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.session import note_session
 
 from .collective import Collectives, Scans
 from .commhandle import SELF, WORLD
@@ -177,7 +178,12 @@ def _from_group(group: Group, stringtag: str) -> Communicator:
     """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
     whole = COMM_WORLD._comm()
     made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)), WORLD_CID)
-    return made if made is not None else fail(c.ERR_GROUP, "this process is not a member of the group")
+    if made is None:
+        fail(c.ERR_GROUP, "this process is not a member of the group")
+    session = group._impl.session
+    if session is not None:
+        note_session(made, session)
+    return made
 
 
 def _prepared(comm: C, info: Info, errhandler: Errhandler | None) -> C:

@@ -13,6 +13,7 @@ from xsim_py import __version__
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
+from xsim_py.mpi.dynamic import ports
 from xsim_py.mpi.private import own
 from xsim_py.mpi.topology import dims_create
 from xsim_py.process import clock
@@ -25,11 +26,10 @@ from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
 from .file import Register_datarep
-from .info import INFO_NULL, Info
+from .info import INFO_NULL, Info, _text
 from .interop import _addressof, _handleof, _sizeof
 from .management import _room
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
-from .missing import stub
 from .request import Request, Task
 
 __all__ = [
@@ -97,11 +97,6 @@ Remove_error_code = errors.remove_error_code
 Remove_error_string = errors.remove_error_string
 Get_error_class = errors.error_class
 Get_error_string = errors.error_string
-Open_port = stub("Open_port")
-Close_port = stub("Close_port")
-Publish_name = stub("Publish_name")
-Unpublish_name = stub("Unpublish_name")
-Lookup_name = stub("Lookup_name")
 
 
 def Wtime() -> float:
@@ -227,6 +222,35 @@ def Pcontrol(level: int) -> None:
     # so many nanoseconds of computing.
     if operator.index(level) > 2:
         declare(level * 1000, mailbox().fabric.settings.speed)
+
+
+def Open_port(info: Info = INFO_NULL) -> str:
+    return ports.open_port(mailbox())
+
+
+def Close_port(port_name: str) -> None:
+    ports.check_port(_port(port_name))
+
+
+def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
+    ports.publish_name(mailbox(), _service(service_name), _port(port_name))
+
+
+def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
+    _port(port_name)
+    ports.unpublish_name(mailbox(), _service(service_name))
+
+
+def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
+    return ports.lookup_name(mailbox(), _service(service_name))
+
+
+def _port(name: str) -> str:
+    return _text(name, c.MAX_PORT_NAME, c.ERR_PORT)
+
+
+def _service(name: str) -> str:
+    return _text(name, c.MAX_PORT_NAME, c.ERR_SERVICE)
 
 
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:

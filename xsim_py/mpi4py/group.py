@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import group as groups
 from xsim_py.mpi4py.handle import Handle, Null, int_list
-from xsim_py.mpi4py.missing import fill
+from xsim_py.mpi4py.info import _text
 from xsim_py.process import current
 
-__all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group"]
+if TYPE_CHECKING:
+    from xsim_py.mpi4py.session import Session
+
+__all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group", "pset_name_of"]
 
 
-@fill
 class Group(Handle):
     """Group of processes."""
 
@@ -91,9 +93,21 @@ class Group(Handle):
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Self:
         return self._of(groups.exclude_ranges(self._members, _triplets(ranks)))
 
+    @classmethod
+    def Create_from_session_pset(cls, session: Session, pset_name: str) -> Self:
+        inner = session._session
+        made = cls._of(groups.Members(inner.members(pset_name_of(pset_name))))
+        made._impl.session = inner
+        return made
+
     def Free(self) -> None:
         self._live()
         self._forget()
+
+
+def pset_name_of(name: str) -> str:
+    """The name of a process set, as MPI takes it."""
+    return _text(name, c.MAX_PSET_NAME_LEN, c.ERR_ARG)
 
 
 def _hashable(ranks: Sequence[int]) -> Sequence[int]:

@@ -8,42 +8,15 @@ compares both with mpi4py's own list of names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Self, TypeVar
+from typing import NoReturn, TypeVar
 
 from xsim_py.errors import InternalError
-from xsim_py.mpi import constants as c
-from xsim_py.mpi4py.handle import Handle, Null
 
-__all__ = ["MISSING", "SESSION_NULL", "Session", "fill", "stub"]
+__all__ = ["MISSING", "fill", "stub"]
 
 MISSING: dict[str, dict[str, str]] = {
     "processes that start or join a run, and the ports they meet at": {
-        "Intracomm.Accept": "MPI_Comm_accept",
-        "Intracomm.Connect": "MPI_Comm_connect",
         "Comm.Join": "MPI_Comm_join",
-        "Open_port": "MPI_Open_port",
-        "Close_port": "MPI_Close_port",
-        "Publish_name": "MPI_Publish_name",
-        "Unpublish_name": "MPI_Unpublish_name",
-        "Lookup_name": "MPI_Lookup_name",
-    },
-    "sessions": {
-        "Session.Init": "MPI_Session_init",
-        "Session.Finalize": "MPI_Session_finalize",
-        "Session.Get_num_psets": "MPI_Session_get_num_psets",
-        "Session.Get_nth_pset": "MPI_Session_get_nth_pset",
-        "Session.Get_info": "MPI_Session_get_info",
-        "Session.Get_pset_info": "MPI_Session_get_pset_info",
-        "Session.Create_group": "MPI_Group_from_session_pset",
-        "Session.Attach_buffer": "MPI_Session_attach_buffer",
-        "Session.Detach_buffer": "MPI_Session_detach_buffer",
-        "Session.Flush_buffer": "MPI_Session_flush_buffer",
-        "Session.Iflush_buffer": "MPI_Session_iflush_buffer",
-        "Session.Create_errhandler": "MPI_Session_create_errhandler",
-        "Session.Get_errhandler": "MPI_Session_get_errhandler",
-        "Session.Set_errhandler": "MPI_Session_set_errhandler",
-        "Session.Call_errhandler": "MPI_Session_call_errhandler",
-        "Group.Create_from_session_pset": "MPI_Group_from_session_pset",
     },
 }
 """What is missing: by subject, mpi4py's name and MPI's."""
@@ -82,22 +55,3 @@ def fill(cls: C) -> C:
             raise InternalError(f"MPI.{name} is there, and listed as missing")
         setattr(cls, attribute, property(stub(name)) if attribute[0].islower() else stub(name))
     return cls
-
-
-@fill
-class Session(Handle):
-    """Session context."""
-
-    __slots__ = ()
-
-    _null = Null("SESSION_NULL")
-    _error = c.ERR_SESSION
-
-    def __new__(cls, session: Session | None = None) -> Self:
-        return cls._copy(session)
-
-    def free(self) -> None:
-        self._forget()
-
-
-SESSION_NULL: Any = Session._constant("SESSION_NULL", Session._null, 0x120)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.dynamic.commands import Command
+from xsim_py.mpi.dynamic.ports import check_port, meet
 from xsim_py.mpi.dynamic.spawn import spawn
+from xsim_py.mpi.errors import Exception
 
-from .info import INFO_NULL, Info
+from .info import INFO_NULL, Info, _text
 from .management import Management
 
 if TYPE_CHECKING:
@@ -78,6 +80,23 @@ class Processes(Management):
         if errcodes is not None:
             errcodes[:] = [[codes.pop(0) for _ in range(count)] for count in counts]
         return self._met(made)
+
+    def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+        return self._meet(port_name, root, accepts=True)
+
+    def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+        return self._meet(port_name, root, accepts=False)
+
+    def _meet(self, port: str, root: int, *, accepts: bool) -> Intercomm:
+        comm = self._comm()
+        if comm.me == root:
+            port = _text(port, c.MAX_PORT_NAME, c.ERR_PORT)
+            try:
+                check_port(port)
+            except Exception as error:
+                comm.report(error)
+                raise
+        return self._met(meet(comm, port, operator.index(root), accepts=accepts))
 
     def _met(self, made: Any) -> Intercomm:
         raise NotImplementedError

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
 
-__all__ = ["Birth", "Launcher", "Order", "Startup", "World", "birth_of"]
+__all__ = ["Asked", "Birth", "Launcher", "Order", "Startup", "World", "birth_of"]
 
 
 class Startup(NamedTuple):
@@ -112,8 +112,16 @@ class Birth(NamedTuple):
     commands: Sequence[int]
 
 
-class _Asked(NamedTuple):
-    """A question to the launcher; the answer finds who asked by the key."""
+class Asked(NamedTuple):
+    """A question to the launcher; the answer finds who asked by the key.
+
+    Attributes
+    ----------
+    rank, key : int
+        Who asks, and under which of its event keys.
+    what, argument : str, object
+        The question; what can be pickled.
+    """
 
     rank: int
     key: int
@@ -122,18 +130,18 @@ class _Asked(NamedTuple):
 
 
 class _Waiting:
-    """A fiber that waits for the launcher."""
+    """A fiber that waits for the launcher's answer."""
 
-    __slots__ = ("answer", "fiber", "name")
+    __slots__ = ("answer", "awaited", "fiber")
 
-    def __init__(self, fiber: Fiber, name: str) -> None:
+    def __init__(self, fiber: Fiber, awaited: str) -> None:
         self.fiber = fiber
-        self.name = name
+        self.awaited = awaited
         self.answer: Any = None
 
     def describe(self) -> str:
         """One line for the roll-call."""
-        return f"{self.name}: the launcher"
+        return self.awaited
 
 
 class Launcher:
@@ -152,8 +160,8 @@ class Launcher:
     ----------
     worlds : dict of int to World
         Those that were started later, by the numbers of their communicators.
-    answers : dict of str to callable
-        Who answers what kind of question: called with the rank that asks, and what it says.
+    services : dict of str to callable
+        Who answers what kind of question: called with it where the launcher is, once it has come.
     """
 
     def __init__(self, fabric: Fabric, startup: Startup, start: str) -> None:
@@ -162,7 +170,7 @@ class Launcher:
         self.startup = startup
         self.start = start
         self.worlds: dict[int, World] = {}
-        self.answers: dict[str, Callable[[int, Any], Any]] = {}
+        self.services: dict[str, Callable[[Asked], None]] = {"spawn": self._spawn}
         self._planned = self.shard.initial
         self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
         self._universe: Universe | None = None
@@ -172,29 +180,28 @@ class Launcher:
         fabric.launcher = self
         self.shard.handlers.update(asked=self._asked, told=self._told, born=self._born, gone=self._gone)
 
-    def ask(self, what: str, argument: Any, name: str) -> Any:
-        """Have the running fiber ask something, and wait for the answer; `name` is that of the call."""
+    def ask(self, what: str, argument: Any, awaited: str) -> Any:
+        """Have the running fiber ask something and wait for the answer; the roll-call says what is `awaited`."""
         fiber = current.fiber
         assert fiber is not None
         fiber.sync()
         rank, shard = fiber.rank, self.shard
         rank.key += 1
-        waiting = self._waiting[rank.key] = _Waiting(fiber, name)
-        asked = _Asked(rank.number, rank.key, what, argument)
+        waiting = self._waiting[rank.key] = _Waiting(fiber, awaited)
+        asked = Asked(rank.number, rank.key, what, argument)
         shard.post_to(0, fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
         fiber.park(waiting)
         fiber.clock_ps = shard.kernel.now_ps
         return waiting.answer
 
-    def _asked(self, asked: _Asked) -> None:
+    def _asked(self, asked: Asked) -> None:
         """A question has come."""
-        asked = _Asked(*asked)
-        when_ps = self.shard.kernel.now_ps
-        if asked.what == "spawn":
-            when_ps, answer = self._spawn(asked, when_ps)
-        else:
-            answer = self.answers[asked.what](asked.rank, asked.argument)
-            when_ps += self.startup.notice_ps
+        asked = Asked(*asked)
+        self.services[asked.what](asked)
+
+    def answer(self, asked: Asked, answer: Any, when_ps: int | None = None) -> None:
+        """Answer a question, now or at a later time; the answer is something that can be pickled."""
+        when_ps = (self.shard.kernel.now_ps if when_ps is None else when_ps) + self.startup.notice_ps
         self.shard.post_to(asked.rank, when_ps, asked.key, "told", (asked.key, answer))
 
     def _told(self, told: tuple[int, Any]) -> None:
@@ -206,16 +213,18 @@ class Launcher:
 
     # ------------------------------------------------------------------------------------------------- starting
 
-    def _spawn(self, asked: _Asked, now_ps: int) -> tuple[int, Any]:
-        """What the launcher says to who wants processes, and when that is known there: after they have begun."""
+    def _spawn(self, asked: Asked) -> None:
+        """Start processes; who has asked hears of it when they have begun."""
         order = Order(*asked.argument)
+        now_ps = self.shard.kernel.now_ps
         notice_ps, base_ps, per_process_ps = self.startup
         try:
             for command in order.commands:
                 program_for(command, self.start)
             taken, codes = settle(order.commands, self._places(), self.fabric.settings.machine)
         except Refused as refusal:
-            return now_ps + notice_ps, str(refusal)
+            self.answer(asked, str(refusal))
+            return
         nodes = [node for each in taken for node in each]
         self._busy_ps = max(now_ps, self._busy_ps) + base_ps + len(nodes) * per_process_ps
         born_ps = self._busy_ps + notice_ps
@@ -228,7 +237,7 @@ class Launcher:
             commands = [place for place, there in enumerate(taken) for _ in there]
             birth = Birth(world, order, nodes, homes, commands)
             self.shard.post_everywhere(born_ps, asked.key, "born", birth)
-        return born_ps + notice_ps, (first, len(nodes), [code for each in codes for code in each])
+        self.answer(asked, (first, len(nodes), [code for each in codes for code in each]), born_ps)
 
     def _places(self) -> Universe:
         """The places of the machine."""

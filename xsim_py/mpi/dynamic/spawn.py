@@ -47,7 +47,7 @@ def spawn(
     told = None
     if comm.me == root:
         assert commands is not None
-        answer = comm.fabric.launcher.ask("spawn", Order(cid, comm.ranks, tuple(commands)), name)
+        answer = comm.fabric.launcher.ask("spawn", Order(cid, comm.ranks, tuple(commands)), f"{name}: the launcher")
         if isinstance(answer, str):
             told = answer.encode()
         else:

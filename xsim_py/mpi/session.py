@@ -1,0 +1,81 @@
+"""Sessions: MPI without COMM_WORLD (MPI 4.1, section 11.3).
+
+A session names process sets, of which groups are made, of which communicators are made. Here it is an object of one
+process and costs no messages: who is in the process sets is known since the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import constants as c
+from . import errors
+from .comm import Communicator, world
+
+if TYPE_CHECKING:
+    from .state import Mailbox
+
+__all__ = ["PROCESS_SETS", "Session", "note_session", "session_of"]
+
+PROCESS_SETS = ("mpi://WORLD", "mpi://SELF")
+"""Those that the standard wants every process to have."""
+
+_DERIVED = "communicators of sessions"
+
+
+class Session:
+    """One session of one process.
+
+    Attributes
+    ----------
+    box : Mailbox
+        The process's.
+    info : dict of str to str
+        Its hints.
+    errhandler : callable or None
+        Called with the session and the error; None returns errors.
+    buffer : object
+        For buffered sends on its communicators.
+    """
+
+    __slots__ = ("box", "buffer", "errhandler", "info")
+
+    def __init__(self, box: Mailbox, info: Mapping[str, str]) -> None:
+        self.box = box
+        self.info = dict(info)
+        self.errhandler: Any = None
+        self.buffer: Any = None
+
+    def label(self) -> str:
+        """How reports call it."""
+        return "a session"
+
+    def members(self, name: str) -> Sequence[int]:
+        """The ranks of a process set; raises ERR_ARG if there is none of that name."""
+        whole = world(self.box, self.box.fabric.settings.ranks).ranks
+        if name.lower() == PROCESS_SETS[0].lower():
+            return whole
+        if name.lower() == PROCESS_SETS[1].lower():
+            number = self.box.rank.number
+            return range(number, number + 1)
+        return self.fail(c.ERR_ARG, f"there is no process set {name!r}")
+
+    def fail(self, code: int, detail: str) -> NoReturn:
+        """Report an error to the error handler, and raise it."""
+        error = errors.error(code, detail)
+        if self.errhandler is not None:
+            self.errhandler(self, error)
+        raise error
+
+
+def note_session(comm: Communicator, session: Session) -> None:
+    """A communicator was made of a group of a session: what is attached to the session serves it."""
+    comm.box.own(_DERIVED, dict)[comm.cid] = session
+
+
+def session_of(comm: Communicator) -> Session | None:
+    """The session that a communicator belongs to, if any."""
+    private = comm.box.private
+    found: Session | None = None if private is None else private.get(_DERIVED, {}).get(comm.cid)
+    return found
