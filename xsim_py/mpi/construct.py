@@ -5,12 +5,12 @@ Each returns an uncommitted `Type`. Counts and displacements are integers alread
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Recipe, Type
@@ -52,7 +52,6 @@ def _count(*counts: int) -> None:
 
 def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> Type:
     """`count` blocks of `block` elements, `stride` bytes apart."""
-    layout = repeat(repeat(old.layout, block, old.extent), count, stride)
     lb = ub = 0
     if count and block and old.size:
         inner = (block - 1) * old.extent
@@ -60,7 +59,8 @@ def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> 
         lb = old.lb + min(0, inner) + min(0, outer)
         ub = old.ub + max(0, inner) + max(0, outer)
     return Type(
-        layout=layout,
+        layout=lambda: repeat(repeat(old.layout, block, old.extent), count, stride),
+        size=count * block * old.size,
         lb=lb,
         extent=ub - lb,
         alignment=old.alignment,
@@ -110,7 +110,7 @@ def _indexed(old: Type, lengths: Sequence[int], displacements: Sequence[int], un
     _count(*lengths)
     params = {"blocklengths": list(lengths), "displacements": list(displacements)}
     recipe = Recipe(combiner, params, counts=[len(lengths), *lengths, *displacements], types=[old])
-    return _blocks(old, np.array(lengths, np.int64), np.array(displacements, np.int64) * unit, recipe)
+    return _blocks(old, lengths, [at * unit for at in displacements], recipe)
 
 
 def indexed_block(old: Type, blocklength: int, displacements: Sequence[int]) -> Type:
@@ -128,30 +128,31 @@ def _indexed_block(old: Type, length: int, displacements: Sequence[int], unit: i
     _count(length)
     params = {"blocklength": length, "displacements": list(displacements)}
     recipe = Recipe(combiner, params, counts=[len(displacements), length, *displacements], types=[old])
-    places = np.array(displacements, np.int64) * unit
-    return _blocks(old, np.full(len(places), length, np.int64), places, recipe)
+    return _blocks(old, [length] * len(displacements), [at * unit for at in displacements], recipe)
 
 
-def _blocks(old: Type, lengths: NDArray[np.int64], places: NDArray[np.int64], recipe: Recipe) -> Type:
+def _blocks(old: Type, lengths: Sequence[int], places: Sequence[int], recipe: Recipe) -> Type:
     """Blocks of elements at places given in bytes."""
-    used = (lengths > 0) & (old.size > 0)
-    lengths, places = lengths[used], places[used]
+    size, extent = old.size, old.extent
+    used = [(length, at) for length, at in zip(lengths, places, strict=True) if length] if size else []
     lb = ub = 0
-    if len(lengths):
-        inner = (lengths - 1) * old.extent
-        lb = old.lb + int((places + np.minimum(inner, 0)).min())
-        ub = old.ub + int((places + np.maximum(inner, 0)).max())
+    if used:
+        lb = old.lb + min(at + min(0, (length - 1) * extent) for length, at in used)
+        ub = old.ub + max(at + max(0, (length - 1) * extent) for length, at in used)
+    count = sum(lengths)
     return Type(
-        layout=_block_layout(old, lengths, places),
+        layout=lambda: _block_layout(old, used),
+        size=count * size,
         lb=lb,
         extent=ub - lb,
         alignment=old.alignment,
-        elements=int(lengths.sum()) * old.elements,
+        elements=count * old.elements,
         recipe=recipe,
     )
 
 
-def _block_layout(old: Type, lengths: NDArray[np.int64], places: NDArray[np.int64]) -> Layout:
+def _block_layout(old: Type, blocks: Sequence[tuple[int, int]]) -> Layout:
+    lengths, places = np.array(blocks, np.int64).reshape(-1, 2).T
     if len(lengths) and (lengths == lengths[0]).all():
         return place(repeat(old.layout, int(lengths[0]), old.extent), places)
     first = np.cumsum(lengths) - lengths
@@ -163,14 +164,10 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
     """Blocks of any type at any place in bytes."""
     _not_null(*types)
     _count(*blocklengths)
-    members = [
-        (length, displacement, _regular(old, length, 1, old.extent, old.recipe))
-        for length, displacement, old in zip(blocklengths, displacements, types, strict=True)
-    ]
-    used = [(displacement, member) for length, displacement, member in members if member.size]
-    lb = min((at + member.lb for at, member in used), default=0)
-    ub = max((at + member.ub for at, member in used), default=0)
-    unit = _struct_unit(types, [bool(member.size) for _, _, member in members])
+    members = [member for member in zip(blocklengths, displacements, types, strict=True) if member[0] * member[2].size]
+    lb = min((at + old.lb + min(0, (n - 1) * old.extent) for n, at, old in members), default=0)
+    ub = max((at + old.ub + max(0, (n - 1) * old.extent) for n, at, old in members), default=0)
+    unit = _struct_unit(types, [old for _, _, old in members])
     params = {
         "blocklengths": list(blocklengths),
         "displacements": list(displacements),
@@ -178,19 +175,21 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
     }
     counts = [len(types), *blocklengths, *displacements]
     return Type(
-        layout=join([place(member.layout, np.array([at], np.int64)) for at, member in used]),
+        layout=lambda: join(
+            [place(repeat(old.layout, n, old.extent), np.array([at], np.int64)) for n, at, old in members]
+        ),
+        size=sum(n * old.size for n, _, old in members),
         lb=lb,
         extent=-(-(ub - lb) // unit) * unit,
-        alignment=max((member.alignment for _, member in used), default=1),
-        elements=sum(member.elements for _, member in used),
+        alignment=max((old.alignment for _, _, old in members), default=1),
+        elements=sum(n * old.elements for n, _, old in members),
         recipe=Recipe(c.COMBINER_STRUCT, params, counts=counts, types=types),
     )
 
 
-def _struct_unit(types: Sequence[Type], used: Sequence[bool]) -> int:
+def _struct_unit(types: Sequence[Type], present: Sequence[Type]) -> int:
     """What a struct's extent is rounded up to; MPICH takes a struct of equal elements for an indexed type."""
     kinds = {_original(old) for old in types}
-    present = [old for old, is_used in zip(types, used, strict=True) if is_used]
     if len(kinds) < 2 or (len(present) == 1 and present[0].is_predefined):
         return 1
     return max((old.alignment for old in present), default=1)
@@ -220,7 +219,8 @@ def resized(old: Type, lb: int, extent: int) -> Type:
 
 def _like(old: Type, recipe: Recipe, *, lb: int | None = None, extent: int | None = None) -> Type:
     return Type(
-        layout=old.layout,
+        layout=lambda: old.layout,
+        size=old.size,
         lb=old.lb if lb is None else lb,
         extent=old.extent if extent is None else extent,
         alignment=old.alignment,
@@ -258,12 +258,26 @@ def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, r
     dimensions = list(zip(sizes, chosen, strict=True))
     if order == c.ORDER_C:
         dimensions.reverse()
-    layout, stride, elements = old.layout, old.extent, old.elements
+    extent = old.extent * math.prod(sizes)
+    count = math.prod(map(len, chosen))
+    return Type(
+        layout=lambda: _array_layout(old, dimensions),
+        size=count * old.size,
+        lb=0,
+        extent=extent,
+        alignment=old.alignment,
+        elements=count * old.elements,
+        recipe=recipe,
+    )
+
+
+def _array_layout(old: Type, dimensions: Sequence[tuple[int, Sequence[int]]]) -> Layout:
+    """Of an array with these dimensions, the fastest first: how long each is, and which indices are taken."""
+    layout, stride = old.layout, old.extent
     for size, indices in dimensions:
         layout = place(layout, np.array(indices, np.int64) * stride)
         stride *= size
-        elements *= len(indices)
-    return Type(layout=layout, lb=0, extent=stride, alignment=old.alignment, elements=elements, recipe=recipe)
+    return layout
 
 
 def darray(
@@ -282,11 +296,11 @@ def darray(
     _order(order)
     if not 0 <= rank < size:
         fail(c.ERR_RANK, f"darray: rank {rank} of {size}")
-    if int(np.prod(psizes)) != size:
+    if math.prod(psizes) != size:
         fail(c.ERR_ARG, f"darray: {size} processes on a grid of {list(psizes)}")
-    coordinates = np.unravel_index(rank, tuple(psizes))  # process grids are in C order whatever the array's is
+    coordinates = _coordinates(rank, psizes)  # process grids are in C order whatever the array's is
     chosen = [
-        _distributed(n, distribution, argument, parts, int(at))
+        _distributed(n, distribution, argument, parts, at)
         for n, distribution, argument, parts, at in zip(gsizes, distribs, dargs, psizes, coordinates, strict=True)
     ]
     params = {
@@ -301,6 +315,15 @@ def darray(
     integers = [size, rank, len(gsizes), *distribs, *dargs, *psizes, order]
     recipe = Recipe(c.COMBINER_DARRAY, params, integers=integers, counts=gsizes, types=[old])
     return _array(old, gsizes, chosen, order, recipe)
+
+
+def _coordinates(rank: int, sizes: Sequence[int]) -> list[int]:
+    """Where a rank is in a grid in C order."""
+    found = []
+    for size in reversed(sizes):
+        rank, at = divmod(rank, size)
+        found.append(at)
+    return found[::-1]
 
 
 def _distributed(n: int, distribution: int, argument: int, parts: int, at: int) -> list[int]:

@@ -9,7 +9,7 @@ otherwise with a resized type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ _NAMED = Recipe(c.COMBINER_NAMED, {})
 
 
 class Type:
-    """A datatype.
+    """A datatype; `layout` is a function that makes its layout.
 
     Attributes
     ----------
@@ -81,7 +81,11 @@ class Type:
         Basic elements in one element; a pair has two.
     """
 
+    layout: Layout
+    is_contiguous: bool
+
     __slots__ = (
+        "_make_layout",
         "alignment",
         "code",
         "committed",
@@ -99,22 +103,38 @@ class Type:
     )
 
     def __init__(
-        self, *, layout: Layout, lb: int, extent: int, alignment: int, elements: int, recipe: Recipe = _NAMED
+        self,
+        *,
+        layout: Callable[[], Layout],
+        size: int,
+        lb: int,
+        extent: int,
+        alignment: int,
+        elements: int,
+        recipe: Recipe = _NAMED,
     ) -> None:
-        self.layout = layout
-        self.size = layout.size
+        self._make_layout = layout
+        self.size = size
         self.lb = lb
         self.extent = extent
         self.alignment = alignment
         self.elements = elements
         self.recipe = recipe
-        self.is_contiguous = layout.is_block and layout.low == 0 and layout.size == extent
         self.committed = False
         self.name = ""
         self.kind = ""
         self.dtype: np.dtype[Any] | None = None
         self.code = ""  # as `tocode`
         self.typechar = ""
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the layout when it is first asked for: most types are only built into others, and freed."""
+        if name not in ("layout", "is_contiguous"):
+            raise AttributeError(name)
+        layout = self.layout = self._make_layout()
+        assert layout.size == self.size
+        self.is_contiguous = layout.is_block and layout.low == 0 and layout.size == self.extent
+        return getattr(self, name)
 
     @property
     def ub(self) -> int:
@@ -256,5 +276,5 @@ _PREDEFINED_COMBINERS = frozenset(
     }
 )
 
-NULL = Type(layout=block(0), lb=0, extent=0, alignment=0, elements=0)
+NULL = Type(layout=lambda: block(0), size=0, lb=0, extent=0, alignment=0, elements=0)
 NULL.name = "MPI_DATATYPE_NULL"

@@ -120,7 +120,7 @@ def _basic(mpi_name: str, dtype: str, kind: str, typechar: str, code: str, handl
     numpy_type = np.dtype(dtype)
     size = numpy_type.itemsize
     alignment = size // 2 if kind == _C else size
-    found = Type(layout=block(size), lb=0, extent=size, alignment=alignment, elements=1)
+    found = Type(layout=lambda: block(size), size=size, lb=0, extent=size, alignment=alignment, elements=1)
     return _named(found, mpi_name, numpy_type, kind, handle, typechar, code)
 
 
@@ -130,7 +130,14 @@ def _pair(mpi_name: str, value: str, handle: int) -> Type:
     in_memory = np.dtype([("value", value), ("index", "i")], align=True)
     index_at = -(-members[0].itemsize // members[1].itemsize) * members[1].itemsize  # an int is aligned to its size
     layout = join([block(members[0].itemsize), place(block(members[1].itemsize), np.array([index_at], np.int64))])
-    found = Type(layout=layout, lb=0, extent=in_memory.itemsize, alignment=in_memory.alignment, elements=2)
+    found = Type(
+        layout=lambda: layout,
+        size=members.itemsize,
+        lb=0,
+        extent=in_memory.itemsize,
+        alignment=in_memory.alignment,
+        elements=2,
+    )
     return _named(found, mpi_name, members, "pair", handle, "", "")
 
 

@@ -104,8 +104,9 @@ class Datatype(Handle):
     # ---------------------------------------------------------------------------------------- constructors
 
     def Dup(self) -> Self:
-        copies = attributes.copy_attributes(Datatype(self), _attributes(self._live()))
-        new = self._make(construct.duplicate(self._impl))
+        new = self._make(construct.duplicate(self._live()))
+        attached = _all_attributes().get(self._impl)
+        copies = attributes.copy_attributes(Datatype(self), attached) if attached else None
         if copies:
             _attributes(new._impl).update(copies)
         return new
@@ -210,7 +211,10 @@ class Datatype(Handle):
         core = self._live()
         if core.recipe.combiner == c.COMBINER_NAMED:
             fail(c.ERR_TYPE, f"{core.name} is predefined and cannot be freed")
-        attributes.delete_all(Datatype(self), _attributes(core))
+        tables = _all_attributes()
+        if core in tables:
+            attributes.delete_all(Datatype(self), tables[core])
+            tables.pop(core, None)
         self._forget()
 
     # -------------------------------------------------------------------------------------------- decoding
@@ -392,7 +396,11 @@ def typealign(datatype: Datatype) -> int | None:
 
 def _attributes(core: Type) -> attributes.Attributes:
     """This process's attributes of a type; predefined types are shared, what is attached to them is not."""
-    return own("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
+    return _all_attributes().setdefault(core, {})
+
+
+def _all_attributes() -> dict[Type, attributes.Attributes]:
+    return own("datatype attributes", dict[Type, attributes.Attributes])
 
 
 def core_of(datatype: object) -> Type:

@@ -18,6 +18,9 @@ from xsim_py.mpi.private import own
 __all__ = ["Handle", "Null", "UserFunctions", "int_list"]
 
 
+_blank = object.__new__
+
+
 class Null:
     """The object that a null handle names; each class of handles has its own."""
 
@@ -40,12 +43,15 @@ class Handle:
     _error: ClassVar[int]
     _constants: ClassVar[dict[str, Handle]] = {}
 
+    _is_ours: ClassVar[bool]  # whether it is one of our own, whose `__new__` does nothing else
+
     _impl: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Name our own classes as a real MPI does, in tracebacks and for pickle."""
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("xsim_py."):
+        cls._is_ours = cls.__module__.startswith("xsim_py.")
+        if cls._is_ours:
             cls.__module__ = "mpi4py.MPI"
 
     @classmethod
@@ -64,7 +70,7 @@ class Handle:
     @classmethod
     def _make(cls, impl: Any) -> Self:
         """Name an object; `cls` may be the user's subclass, whose ``__new__`` is called as mpi4py does."""
-        self = cls.__new__(cls)
+        self = _blank(cls) if cls._is_ours else cls.__new__(cls)
         self._impl = impl
         return self
 
