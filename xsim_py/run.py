@@ -34,7 +34,20 @@ from xsim_py.mpi4py._install import install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import Network
 from xsim_py.outcome import Attempt, assemble
-from xsim_py.process import clock, compute, context, current, dates, debugger, filecalls, life, logs, own, randomness
+from xsim_py.process import (
+    clock,
+    compute,
+    context,
+    current,
+    dates,
+    debugger,
+    filecalls,
+    life,
+    logs,
+    own,
+    randomness,
+    sockets,
+)
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
@@ -448,6 +461,7 @@ class _Run:
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)
+            sockets.attach(shard)
             self.shards.append(shard)
             if number == 0:
                 for make in background:
@@ -468,6 +482,7 @@ class _Run:
             compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)
         own.install(patches)
+        sockets.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
         debugger.install(patches)

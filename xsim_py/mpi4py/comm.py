@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid
+from xsim_py.mpi.dynamic.join import join
 from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.group import Members
@@ -71,6 +73,12 @@ class Comm(
         found = parent_of(COMM_WORLD._comm())
         parent: Intercomm = Intercomm() if found is None else Intercomm._make(found)
         return parent
+
+    @classmethod
+    def Join(cls, fd: int) -> Intercomm:
+        made = join(COMM_SELF._comm(), operator.index(fd))
+        met: Intercomm = Intercomm() if made is None else Intercomm._make(made)
+        return met
 
 
 @fill

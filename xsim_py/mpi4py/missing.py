@@ -14,11 +14,7 @@ from xsim_py.errors import InternalError
 
 __all__ = ["MISSING", "fill", "stub"]
 
-MISSING: dict[str, dict[str, str]] = {
-    "processes that start or join a run, and the ports they meet at": {
-        "Comm.Join": "MPI_Comm_join",
-    },
-}
+MISSING: dict[str, dict[str, str]] = {}
 """What is missing: by subject, mpi4py's name and MPI's."""
 
 _ENTRIES = {name: (mpi_name, subject) for subject, names in MISSING.items() for name, mpi_name in names.items()}

@@ -129,6 +129,7 @@ class Shard:
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
+        self.socket_waiters: list[Any] = []
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
