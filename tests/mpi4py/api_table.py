@@ -14,8 +14,6 @@ from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
 
-from xsim_py.mpi4py.missing import MISSING
-
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 
 
@@ -98,51 +96,32 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 
 def render(interface: Interface) -> str:
-    """The page, from what the contract lists and what the table of the missing names."""
-    lacking = {name for names in MISSING.values() for name in names}
+    """The page, from what the contract lists."""
     lines = [
         "# What of mpi4py is simulated",
         "",
-        "Made from mpi4py's list of names (`MPI.pyi`, 4.1) and from `xsim_py/mpi4py/missing.py` by",
-        "`python -m tests.mpi4py.api_table --write`; a test keeps it true. Names, signatures and defaults are",
-        "mpi4py's. What is missing raises `NotImplementedError` with its MPI name.",
+        "All names of `mpi4py.MPI`: made from mpi4py's list of them (`MPI.pyi`, 4.1) by",
+        "`python -m tests.mpi4py.api_table --write`; tests keep it true. Names, signatures and defaults are mpi4py's.",
+        "",
+        "`mpi4py.util` is mpi4py's own and runs on the simulated `MPI`. Not simulated: `mpi4py.futures`.",
         "",
         "## At a glance",
         "",
-        "| | simulated | missing |",
-        "| --- | ---: | ---: |",
+        "| | simulated |",
+        "| --- | ---: |",
     ]
     owners: dict[str, set[str]] = {name: public(found.names) for name, found in interface.classes.items()}
     owners["functions"] = public(interface.functions)
+    lines += [f"| {title(owner)} | {len(names)} |" for owner, names in owners.items()]
+    lines += [f"| constants and predefined objects | {len(public(interface.constants))} |"]
     for owner, names in owners.items():
-        absent = {name for name in names if qualified(owner, name) in lacking}
-        lines.append(f"| {title(owner)} | {len(names) - len(absent)} | {len(absent)} |")
-    constants = public(interface.constants)
-    lines += [f"| constants and predefined objects | {len(constants)} | 0 |", "", "## Missing"]
-    for subject, names in MISSING.items():
-        lines += ["", f"### {subject[0].upper()}{subject[1:]}", "", "| mpi4py | MPI |", "| --- | --- |"]
-        lines += [f"| `{name}` | `{mpi_name}` |" for name, mpi_name in names.items()]
-    lines += [
-        "",
-        "### Whole modules",
-        "",
-        "`mpi4py.futures`; `mpi4py.util` is mpi4py's own and runs on the simulated `MPI`.",
-    ]
-    lines += ["", "## Simulated"]
-    for owner, names in owners.items():
-        present = sorted(name for name in names if qualified(owner, name) not in lacking)
-        if present:
-            lines += ["", f"### {title(owner)}", "", ", ".join(f"`{name}`" for name in present)]
+        lines += ["", f"## {title(owner)}", "", ", ".join(f"`{name}`" for name in sorted(names))]
     return "\n".join(lines) + "\n"
 
 
 def public(names: object) -> set[str]:
     assert hasattr(names, "__iter__")
     return {name for name in names if not name.startswith("_")}
-
-
-def qualified(owner: str, name: str) -> str:
-    return name if owner == "functions" else f"{owner}.{name}"
 
 
 def title(owner: str) -> str:

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from tests.mpi4py.api_table import PAGE, Class, Interface, contract, face, is_property, render
-from xsim_py.errors import InternalError
-from xsim_py.mpi4py import missing
-from xsim_py.mpi4py.missing import MISSING, fill
 
-MISSING_NAMES = {name: mpi_name for names in MISSING.values() for name, mpi_name in names.items()}
 INTERFACE = contract()
 
 
@@ -67,7 +63,7 @@ def callables(interface: Interface) -> list[tuple[str, str | None, ast.FunctionD
     """Everything with a signature of its own: (name, class or None, the stub's definition)."""
     found: list[tuple[str, str | None, ast.FunctionDef]] = [(n, None, f) for n, f in interface.functions.items()]
     found += [(f"{name}.{m}", name, f) for name, cls in interface.classes.items() for m, f in ours(cls)]
-    return [entry for entry in found if entry[0] not in MISSING_NAMES]
+    return found
 
 
 def ours(cls: Class) -> list[tuple[str, ast.FunctionDef]]:
@@ -122,27 +118,10 @@ def test_class_methods_are_class_methods(mpi, name):
     cls = getattr(mpi, name)
     for method, node in ours(INTERFACE.classes[name]):
         if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in node.decorator_list):
-            assert f"{name}.{method}" in MISSING_NAMES or inspect.ismethod(getattr(cls, method)), method
+            assert inspect.ismethod(getattr(cls, method)), method
 
 
-# ----------------------------------------------------------------------------------------------------- missing
-
-
-@pytest.mark.parametrize("name", MISSING_NAMES)
-def test_what_is_missing_is_in_mpi4py_and_says_its_mpi_name(mpi, name):
-    owner, _, attribute = name.rpartition(".")
-    known = INTERFACE.classes[owner].names if owner else INTERFACE.functions
-    assert attribute in known
-    found = vars(getattr(mpi, owner))[attribute] if owner else getattr(mpi, attribute)
-    call = found.fget if isinstance(found, property) else found
-    with pytest.raises(NotImplementedError, match=rf"^{MISSING_NAMES[name]} is not simulated yet"):
-        call()
-
-
-def test_a_method_that_is_there_cannot_be_listed_as_missing(monkeypatch):
-    monkeypatch.setitem(missing._ENTRIES, "Door.Open", ("MPI_Door_open", "doors"))
-    with pytest.raises(InternalError, match=r"MPI\.Door\.Open is there"):
-        fill(type("Door", (), {"Open": lambda: None}))
+# ---------------------------------------------------------------------------------------------------- the page
 
 
 def test_the_page_of_the_documentation_is_up_to_date():

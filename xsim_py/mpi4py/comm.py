@@ -21,7 +21,6 @@ from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info
 from .management import Management
-from .missing import fill
 from .objects import ObjectCollectives, ObjectScans
 from .p2p import PointToPoint
 from .partitioned import Partitioned
@@ -36,7 +35,6 @@ __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intraco
 C = TypeVar("C", bound="Comm")
 
 
-@fill
 class Comm(
     Management,
     PointToPoint,
@@ -81,7 +79,6 @@ class Comm(
         return met
 
 
-@fill
 class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies, Processes):
     """Intracommunicator."""
 
@@ -124,7 +121,6 @@ class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies, Processes
         return made
 
 
-@fill
 class Intercomm(Comm):
     """Intercommunicator."""
 
