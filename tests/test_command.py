@@ -119,8 +119,9 @@ if MPIEXEC.exists():
         assert json.loads((folder / "summary.json").read_text())["shards"] == 2
 
 
-def test_threads_that_a_program_leaves_behind_end_with_it():
-    code = "import threading; threading.Thread(target=threading.Event().wait).start(); print('main is done')"
+def test_real_threads_that_a_program_leaves_behind_end_with_it():
+    start = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    code = f"exec({start!r}, dict(__name__='multiprocessing.test')); print('main is done')"
     command = [sys.executable, "-m", "xsim_py", "run", "-n", "1", "--quiet", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "main is done\n"

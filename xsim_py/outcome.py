@@ -197,7 +197,7 @@ def _unread(parts: Sequence[Part]) -> tuple[str, int]:
 def _roll_call(
     headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part], *, stalled: bool = False
 ) -> str:
-    ended = total - len(waiting)
+    ended = total - len({entry.rank for entry in waiting})
     counted = f"{ended:,} of {total:,} ranks {'has' if ended == 1 else 'have'} ended"
     lines = [headline, f"{counted}; the others:" if waiting else counted]
     groups: dict[str, list[Waiting]] = {}
@@ -207,7 +207,10 @@ def _roll_call(
         lines.append(f"  {_ranks(entry.rank for entry in members)}{place and ', '}{place}")
         lines += [f"      {text}" for text in _particulars(members)]
     lines += _mismatches(waiting)
-    cycle = _cycle({entry.rank: entry.peers for entry in waiting})
+    edges: dict[int, list[int]] = {}
+    for entry in waiting:  # one for each thread of a rank
+        edges.setdefault(entry.rank, []).extend(entry.peers)
+    cycle = _cycle(edges)
     if cycle and stalled:  # otherwise what they wait for may be on its way
         shown = [f"rank {rank}" for rank in cycle]
         if len(shown) > 2 * _MOST_LISTED:
@@ -222,7 +225,7 @@ def _roll_call(
 
 
 def _ranks(numbers: Iterable[int]) -> str:
-    known = list(numbers)
+    known = sorted(set(numbers))
     return f"rank{'s' if len(known) > 1 else ''} {spans(known)}"
 
 

@@ -47,6 +47,7 @@ from xsim_py.process import (
     own,
     randomness,
     sockets,
+    threads,
 )
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
@@ -481,6 +482,7 @@ class _Run:
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
         life.install(patches)
+        threads.install(patches)
         own.install(patches)
         sockets.install(patches)
         if self.files is not None:

@@ -178,7 +178,8 @@ def test_a_program_may_initialise_mpi_itself():
     for required, given, level in (
         (None, None, THREAD_SINGLE),
         (THREAD_SINGLE, THREAD_SINGLE, THREAD_SINGLE),
-        (THREAD_MULTIPLE, THREAD_FUNNELED, THREAD_FUNNELED),
+        (THREAD_FUNNELED, THREAD_FUNNELED, THREAD_FUNNELED),
+        (THREAD_MULTIPLE, THREAD_MULTIPLE, THREAD_MULTIPLE),
     ):
         assert values_of(program, required, ranks=2) == [(False, given, True, 2, level, False, True, True)] * 2
 

@@ -343,22 +343,6 @@ def test_children_are_real_processes(tmp_path: Path):
     assert multiprocessing.active_children() == before
 
 
-def test_threads_of_a_program_live_in_real_time(tmp_path: Path):
-    done = launch(
-        tmp_path,
-        """
-        import concurrent.futures, time
-        def work(x):
-            time.sleep(0)
-            return x + 1, time.time() > 1_700_000_000
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            print(list(pool.map(work, range(2))), time.time())
-        """,
-        ranks=2,
-    )
-    assert done.lines == ["[(1, True), (2, True)] 1577836800.0"] * 2
-
-
 @pytest.mark.parametrize(
     ("call", "ended", "status"),
     [

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from xsim_py.process import current
 from xsim_py.process.life import stop_job
+from xsim_py.process.locks import SharedLock
 
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .message import Operation, Receive
@@ -429,7 +429,7 @@ def record(comm: Communicator, name: str, size_bytes: int, spent_ps: int) -> Non
     if comm.locks is not None:
         method = name.rpartition(".")[2]
         if method.islower():
-            comm.locks.setdefault(method, Lock())
+            comm.locks.setdefault(method, SharedLock())
     calls = comm.fabric.calls
     key = (comm.label(), name)
     row = calls.get(key)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.process import current
+from xsim_py.process.locks import SharedLock
+from xsim_py.process.threads import is_program
 
 from . import errors
 from .preference import Wanted, for_communicator
@@ -195,7 +196,7 @@ class Communicator:
         self.topology: Any = None
         self.buffer: Any = None
         self.freed = False
-        self.locks: dict[Any, Lock] | None = None
+        self.locks: dict[Any, SharedLock] | None = None
         self.missing: frozenset[int] = _NOBODY
         self.replacement: Any = None
         self.preference: Mapping[str, str] = _NOTHING
@@ -256,7 +257,7 @@ class Communicator:
         A handler sees an error once, and where the program completes the call: not in the middle of a background one.
         """
         fiber = current.fiber
-        if error._reported or (fiber is not None and fiber is not fiber.rank.fiber):
+        if error._reported or (fiber is not None and not is_program(fiber)):
             return False
         error._reported = True
         whole = self.outer or self

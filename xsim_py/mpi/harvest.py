@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.modules import is_installed
 from xsim_py.process.output import Line, finish_lines
+from xsim_py.process.threads import name_of, others
 
 from .calls import AllOf, Background
 from .comm import WORLD_CID
@@ -22,8 +23,8 @@ from .ulfm import Call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
-    from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
@@ -37,7 +38,7 @@ _MOST_LEFTOVERS = 1000
 
 @dataclass(slots=True)
 class Waiting:
-    """A rank that had not ended.
+    """A rank that had not ended, or one more of its threads.
 
     Attributes
     ----------
@@ -173,7 +174,13 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         pairs=fabric.tally.pairs(),
         collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},
     )
-    part.waiting = [_waiting(rank, program) for rank in ranks if rank.exit_status is None]
+    for rank in ranks:
+        if rank.exit_status is None:
+            part.waiting.append(_waiting(rank.fiber, program))
+            for fiber in others(rank):
+                entry = _waiting(fiber, program)
+                entry.reason = f"its thread {name_of(fiber)}: {entry.reason}"
+                part.waiting.append(entry)
     unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
         for message in rank.mpi.all_kept() if rank.mpi is not None else ():
@@ -222,10 +229,9 @@ def release(fabric: Fabric) -> None:
     vars(fabric).clear()
 
 
-def _waiting(rank: Rank, program: Program) -> Waiting:
-    fiber = rank.fiber
+def _waiting(fiber: Fiber, program: Program) -> Waiting:
     reason = fiber.waiting
-    waiting = Waiting(rank.number, fiber.clock_ps, "", _place(fiber.greenlet, program), [], [])
+    waiting = Waiting(fiber.rank.number, fiber.clock_ps, "", _place(fiber.greenlet, program), [], [])
     if reason is None:
         waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
         return waiting

@@ -134,6 +134,7 @@ class Fabric:
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
         shard.fabric = self
+        shard.on_thread = _thread_changed
         self.kernel = shard.kernel
         self.due = shard.kernel.due
         self.ranks = shard.at
@@ -168,6 +169,7 @@ class Fabric:
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
         rank.mpi = box = Mailbox(rank, self)
+        box.background = len((rank.extra or {}).get("fibers", ()))  # it may have threads already
         return box
 
     def bury(self, rank: Rank) -> None:
@@ -351,6 +353,12 @@ class Fabric:
         operation.complete()
         if operation.detached is not None:
             operation.detached(operation.message)
+
+
+def _thread_changed(rank: Rank, change: int) -> None:
+    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
+    if rank.mpi is not None:
+        rank.mpi.background += change
 
 
 # ------------------------------------------------------------------------------------------------ the calls

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Hashable, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from xsim_py.mpi.calls import begin
 from xsim_py.mpi.dynamic import ports
 from xsim_py.mpi.private import own
 from xsim_py.mpi.topology import dims_create
-from xsim_py.process import clock
+from xsim_py.process import clock, current
 from xsim_py.process.compute import declare
+from xsim_py.process.locks import SharedLock
 
 from . import attached, rc
 from .comm import Comm, Intercomm, Intracomm
@@ -114,12 +115,31 @@ class _Phase:
     cannot be seen, so the first question stands for it.
     """
 
-    __slots__ = ("finalized", "initialized", "thread_level")
+    __slots__ = ("finalized", "initialized", "main", "thread_level")
 
     def __init__(self) -> None:
         self.initialized = bool(rc.initialize)
         self.finalized = False
-        self.thread_level = c.THREAD_FUNNELED
+        self.thread_level = _wanted_level()
+        self.main: Any = None  # the thread that has called MPI_Init, where that is not the program's own
+
+
+_LEVELS = {
+    "single": c.THREAD_SINGLE,
+    "funneled": c.THREAD_FUNNELED,
+    "serialized": c.THREAD_SERIALIZED,
+    "multiple": c.THREAD_MULTIPLE,
+}
+
+
+def _wanted_level() -> int:
+    """The level of threads that ``mpi4py.rc`` asks for."""
+    if not rc.threads:
+        return c.THREAD_SINGLE
+    if rc.thread_level not in _LEVELS:
+        message = f"mpi4py.rc.thread_level: unexpected value {rc.thread_level!r}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return _LEVELS.get(str(rc.thread_level), c.THREAD_MULTIPLE)
 
 
 def _phase() -> _Phase:
@@ -135,7 +155,9 @@ def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
     if phase.initialized:
         errors.fail(c.ERR_OTHER, "MPI is initialized already")
     phase.initialized = True
-    phase.thread_level = min(operator.index(required), c.THREAD_FUNNELED)
+    phase.main = current.fiber
+    required = operator.index(required)
+    phase.thread_level = required if required in _LEVELS.values() else c.THREAD_SINGLE
     return phase.thread_level
 
 
@@ -159,7 +181,8 @@ def Query_thread() -> int:
 
 
 def Is_thread_main() -> bool:
-    return True
+    fiber = current.fiber
+    return fiber is None or fiber is (_phase().main or fiber.rank.fiber)
 
 
 def Get_version() -> tuple[int, int]:
@@ -312,16 +335,16 @@ def _set_abort_status(status: int) -> None:
     """Nothing: an exception that ends a rank ends the job here in any case."""
 
 
-def _comm_lock_table(comm: Any) -> dict[Hashable, Lock]:
+def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
     state = comm._comm()
     if state.locks is None:
         state.locks = {}
-    table: dict[Hashable, Lock] = state.locks
+    table: dict[Hashable, Any] = state.locks
     return table
 
 
-def _comm_lock(comm: Any, key: Hashable | None = None) -> Lock:
-    return _comm_lock_table(comm).setdefault(key, Lock())
+def _comm_lock(comm: Any, key: Hashable | None = None) -> Any:
+    return _comm_lock_table(comm).setdefault(key, SharedLock())
 
 
 class _Twin:

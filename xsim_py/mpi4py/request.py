@@ -540,8 +540,11 @@ class Grequest(Request):
         assert fiber is not None
         operation.result = obj
         operation.time_ps = fiber.clock_ps
-        # Nobody else of this rank can be waiting: a rank has one thread of control of its own.
         operation.done = True
+        if operation.waiter is not None:  # another thread
+            rank = fiber.rank
+            rank.key += 1
+            rank.shard.kernel.post(fiber.clock_ps, rank.key, Operation.complete, operation)
 
 
 REQUEST_NULL: Request = Request._constant("REQUEST_NULL", Request._null, 0x180)

@@ -2,7 +2,7 @@
 
 A call counts once: what it calls itself (``Waitall`` waits for each request, a reduction calls the program's own
 operation, which may call MPI) is inside it. Nor do the fibers of non-blocking collectives count, which stand for a
-progress thread: only what the program's own thread of control calls is a call of the program.
+progress thread: only what the program's own threads call is a call of the program.
 
 Nothing of this is there in a run that watches nothing: the calls are not wrapped.
 """
@@ -14,6 +14,7 @@ from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xsim_py.process import current
+from xsim_py.process.threads import is_program
 
 from . import MPI
 from ._install import measured_owners
@@ -99,7 +100,7 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = current.here()
-        if fiber is None or fiber in inside or fiber is not fiber.rank.fiber or observer.gone:
+        if fiber is None or fiber in inside or not is_program(fiber) or observer.gone:
             return function(*args, **kwargs)
         inside.add(fiber)
         number = fiber.rank.number

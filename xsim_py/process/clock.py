@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import current
+from . import current, locks
 from .patches import Patches
 
 __all__ = ["EPOCH_S", "install", "read_ps"]
@@ -61,6 +61,8 @@ def sleep(seconds: float) -> None:
         raise ValueError("sleep length must be non-negative")
     if seconds >= _LONGEST_SLEEP_S:
         raise OverflowError("timestamp too large to convert to C PyTime_t")
+    if seconds == 0:
+        locks.give_way(fiber)
     fiber.sleep(round(float(seconds) * 10**12))
 
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import clock, current, files, life
+from . import clock, current, files, life, locks, threads
 from .patches import Patches
+
+if TYPE_CHECKING:
+    from .fiber import Fiber
 
 __all__ = ["declare", "install"]
 
@@ -31,6 +34,14 @@ class _Meter:
     def __init__(self) -> None:
         self.inside = False
         self.mark_ns = _read_ns()
+
+
+def _meter(fiber: Fiber) -> _Meter:
+    """The meter of the running thread of a rank; each computes for itself."""
+    meters: dict[Fiber, _Meter] = fiber.rank.private("meters", dict)
+    if fiber not in meters:
+        meters[fiber] = _Meter()
+    return meters[fiber]
 
 
 def declare(duration_ps: int, speed: float) -> None:
@@ -53,23 +64,32 @@ def install(patches: Patches, owners: Iterable[type], speed: float) -> None:
         How many times faster the simulated processor is.
     """
     patches.wrap_calls(owners, lambda _, function: _metered(function, speed))
-    for name in ("read_ps", "sleep"):
-        patches.set(clock, name, _metered(getattr(clock, name), speed))
+    for module, names in ((clock, ("read_ps", "sleep")), (locks, ("look",)), (threads, ("_begin",))):
+        for name in names:
+            patches.set(module, name, _metered(getattr(module, name), speed))
+    # Nothing may happen between the look that finds something held and the place in the line: no time passes there.
+    patches.set(locks, "line_up", _metered(locks.line_up, None))
+    patches.set(threads, "line_up", locks.line_up)
+    patches.set(threads, "look", locks.look)
+    patches.set(threads, "_run", _metered_thread(threads._run, speed))
     patches.set(time, "sleep", clock.sleep)
     patches.set(files, "request", _metered(files.request, speed))
     patches.set(life, "_run_program", _metered_program(life._run_program, speed))
 
 
-def _metered(function: Callable[..., Any], speed: float) -> Callable[..., Any]:
+def _metered(function: Callable[..., Any], speed: float | None) -> Callable[..., Any]:
+    """Charge what a rank's code has taken until now, unless there is no speed, and not what `function` takes."""
+
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = current.fiber
-        meter: _Meter | None = fiber.rank.private("meter", _Meter) if fiber is not None else None
+        meter = _meter(fiber) if fiber is not None else None
         if meter is None or meter.inside:
             return function(*args, **kwargs)
         meter.inside = True
         try:
-            _charge(meter, speed)
+            if speed is not None:
+                _charge(meter, speed)
             return function(*args, **kwargs)
         finally:
             meter.inside = False
@@ -86,9 +106,20 @@ def _charge(meter: _Meter, speed: float) -> None:
 
 def _metered_program(run: Callable[..., Any], speed: float) -> Callable[..., Any]:
     def metered(rank: Any, program: Any) -> Any:
-        meter: _Meter = rank.private("meter", _Meter)
+        meter = _meter(rank.fiber)
         outcome = run(rank, program)
         _charge(meter, speed)
         return outcome
+
+    return metered
+
+
+def _metered_thread(run: Callable[..., Any], speed: float) -> Callable[..., Any]:
+    def metered(work: Any) -> None:
+        fiber: Any = current.fiber
+        meter = _meter(fiber)
+        run(work)
+        _charge(meter, speed)
+        del fiber.rank.private("meters", dict)[fiber]
 
     return metered

@@ -1,8 +1,9 @@
 """One thread of control of a virtual rank: a greenlet and its own virtual clock.
 
-A rank has one fiber for its program, and one more for each non-blocking collective in progress (the progress engine of
-a real MPI). A fiber's clock may run ahead of the kernel by the overheads of the MPI calls it has made; it catches up
-(`sync`) before it looks at anything that other ranks can change.
+A rank has one fiber for its program, one more for each thread that the program starts (`threads`), and one for each
+non-blocking collective in progress (the progress engine of a real MPI). A fiber's clock may run ahead of the kernel by
+the overheads of the MPI calls it has made; it catches up (`sync`) before it looks at anything that other ranks can
+change.
 
 Only this file switches greenlets. Everything that blocks goes through `Fiber.park`, with a reason that can be shown.
 
@@ -101,7 +102,8 @@ class Fiber:
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
             raise NotImplementedError(
-                f"rank {self.rank.number} calls MPI from a thread that it started; only its main thread can wait here"
+                f"rank {self.rank.number} calls MPI from a thread of the operating system, which cannot wait for "
+                "virtual time; those of `threading` can, and of `concurrent.futures.ThreadPoolExecutor`"
             ) from problem
 
     def resume(self) -> None:

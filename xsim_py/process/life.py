@@ -3,7 +3,7 @@
 ==========================  =====================================================================================
 the program                 the rank
 ==========================  =====================================================================================
-returns                     ends with status 0, after its ``atexit`` functions
+returns                     ends with status 0, after its threads that are no daemons, and its ``atexit`` functions
 ``sys.exit(n)``             ends with status n; the others go on, as they do until a real launcher notices
 raises                      prints its traceback and ends with status 1; the launcher ends the job
 ``os._exit(n)``             ends at once: no ``finally``, no ``atexit``; the launcher ends the job (it did not finalise)
@@ -30,20 +30,20 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import context, current, files, signals
+from . import context, current, files, signals, threads
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
 from .modules import is_installed
 from .output import finish_lines
 from .patches import Patches
+from .rank import FIRST_PID
 
 if TYPE_CHECKING:
     from .rank import Rank
 
 __all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_job", "unfinalized"]
 
-_FIRST_PID = 10_000
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -56,10 +56,12 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
             sys.stdout.flush()
             _real_exit(status)
+        threads.end(rank)
         if rank.extra is not None and "atexit" in rank.extra:
             _run_atexit(rank.extra["atexit"])
         if message is None and unfinalized(rank):
             message = "ended without MPI_Finalize"
+        threads.leave_behind(rank)
         context.release(rank, dead=False)
         finish_lines(rank, fiber.clock_ps)
         if message is not None:
@@ -246,7 +248,7 @@ def _getpid() -> int:
     fiber = current.here()
     if fiber is None or _is_about_children(sys._getframe(1)):
         return _real_getpid()
-    return _FIRST_PID + fiber.rank.number
+    return FIRST_PID + fiber.rank.number
 
 
 def _is_about_children(caller: FrameType) -> bool:

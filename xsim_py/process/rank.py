@@ -16,7 +16,10 @@ from .fiber import Fiber
 if TYPE_CHECKING:
     from .shard import Shard
 
-__all__ = ["Rank"]
+__all__ = ["FIRST_PID", "Rank"]
+
+FIRST_PID = 10_000
+"""What ``os.getpid()`` says in rank 0; the others count on from there."""
 
 
 class Rank:

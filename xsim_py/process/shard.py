@@ -95,6 +95,8 @@ class Shard:
         Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
     take_row : callable
         Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
+    on_thread : callable
+        Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
@@ -130,6 +132,7 @@ class Shard:
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
+        self.on_thread: Callable[[Rank, int], None] = _nobody_cares
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None
         self.finished = 0
@@ -333,5 +336,5 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
     raise InternalError(f"nobody takes {row}")
 
 
-def _nobody_cares(rank: Rank, cause: str, survivable: bool) -> None:
+def _nobody_cares(rank: Rank, *_: object) -> None:
     """Nothing."""
