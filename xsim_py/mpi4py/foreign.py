@@ -21,6 +21,8 @@ import numpy as np
 
 __all__ = ["at_address", "foreign", "is_device_memory", "is_foreign"]
 
+_process = os.getpid  # the real one: that of the ranks, who have one each, takes its place in a run
+
 _READ_ONLY = 1
 _CPU_DEVICES = frozenset({0, 1, 3, 11, 13})  # none, CPU, and the kinds of host memory that CUDA and ROCm pin or manage
 _CUDA = 2
@@ -190,7 +192,7 @@ def _check_type(value: Any, wanted: type[object]) -> None:
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
     """Refuse memory that is a GPU's and not the processor's; the operating system knows."""
-    memory = _own_memory(os.getpid())
+    memory = _own_memory(_process())
     if not size_bytes or memory is None:
         return
     try:
