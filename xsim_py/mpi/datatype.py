@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi.attributes import Attributes
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.typemap import Layout, block
 
@@ -57,6 +58,17 @@ class Recipe:
 _NAMED = Recipe(c.COMBINER_NAMED, {})
 
 
+_PREDEFINED_COMBINERS = frozenset(
+    {
+        c.COMBINER_NAMED,
+        c.COMBINER_VALUE_INDEX,
+        c.COMBINER_F90_INTEGER,
+        c.COMBINER_F90_REAL,
+        c.COMBINER_F90_COMPLEX,
+    }
+)
+
+
 class Type:
     """A datatype; `layout` is a function that makes its layout.
 
@@ -79,6 +91,10 @@ class Type:
         One packed element as numpy sees it; None for a derived type.
     elements : int
         Basic elements in one element; a pair has two.
+    is_predefined : bool
+        Whether it needs no constructor, commit or free.
+    attributes : Attributes or None
+        What its process has attached to a derived type.
     """
 
     layout: Layout
@@ -87,12 +103,14 @@ class Type:
     __slots__ = (
         "_make_layout",
         "alignment",
+        "attributes",
         "code",
         "committed",
         "dtype",
         "elements",
         "extent",
         "is_contiguous",
+        "is_predefined",
         "kind",
         "layout",
         "lb",
@@ -120,6 +138,8 @@ class Type:
         self.alignment = alignment
         self.elements = elements
         self.recipe = recipe
+        self.is_predefined = recipe.combiner in _PREDEFINED_COMBINERS
+        self.attributes: Attributes | None = None
         self.committed = False
         self.name = ""
         self.kind = ""
@@ -150,11 +170,6 @@ class Type:
     def true_extent(self) -> int:
         """Bytes from the first to the last byte of data."""
         return self.layout.high - self.layout.low
-
-    @property
-    def is_predefined(self) -> bool:
-        """Whether it needs no constructor, commit or free."""
-        return self.recipe.combiner in _PREDEFINED_COMBINERS
 
     def pack(self, memory: memoryview, offset: int, count: int) -> bytes:
         """Copy `count` elements, the first at ``memory[offset]``, into ``count * size`` bytes.
@@ -265,16 +280,6 @@ def _merged(runs: list[tuple[np.dtype[Any], int]]) -> list[tuple[np.dtype[Any], 
             merged.append((dtype, n))
     return merged
 
-
-_PREDEFINED_COMBINERS = frozenset(
-    {
-        c.COMBINER_NAMED,
-        c.COMBINER_VALUE_INDEX,
-        c.COMBINER_F90_INTEGER,
-        c.COMBINER_F90_REAL,
-        c.COMBINER_F90_COMPLEX,
-    }
-)
 
 NULL = Type(layout=lambda: block(0), size=0, lb=0, extent=0, alignment=0, elements=0)
 NULL.name = "MPI_DATATYPE_NULL"

@@ -105,7 +105,7 @@ class Datatype(Handle):
 
     def Dup(self) -> Self:
         new = self._make(construct.duplicate(self._live()))
-        attached = _all_attributes().get(self._impl)
+        attached = _attached(self._impl)
         copies = attributes.copy_attributes(Datatype(self), attached) if attached else None
         if copies:
             _attributes(new._impl).update(copies)
@@ -211,11 +211,10 @@ class Datatype(Handle):
         core = self._live()
         if core.recipe.combiner == c.COMBINER_NAMED:
             fail(c.ERR_TYPE, f"{core.name} is predefined and cannot be freed")
-        tables = _all_attributes()
-        if core in tables:
-            attributes.delete_all(Datatype(self), tables[core])
-            tables.pop(core, None)
-        self._forget()
+        attached = _attached(core)
+        if attached:
+            attributes.delete_all(Datatype(self), attached)
+        self._impl = NULL
 
     # -------------------------------------------------------------------------------------------- decoding
 
@@ -395,12 +394,18 @@ def typealign(datatype: Datatype) -> int | None:
 
 
 def _attributes(core: Type) -> attributes.Attributes:
-    """This process's attributes of a type; predefined types are shared, what is attached to them is not."""
-    return _all_attributes().setdefault(core, {})
+    """This process's attributes of a type, to be changed."""
+    found = _attached(core)
+    if found is None:
+        found = core.attributes = {}
+    return found
 
 
-def _all_attributes() -> dict[Type, attributes.Attributes]:
-    return own("datatype attributes", dict[Type, attributes.Attributes])
+def _attached(core: Type) -> attributes.Attributes | None:
+    """What is attached to a type; predefined types are shared by all processes, what is attached to them is not."""
+    if core.is_predefined:
+        return own("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
+    return core.attributes
 
 
 def core_of(datatype: object) -> Type:

@@ -54,7 +54,7 @@ def in_file(name: str, datatype: Type) -> Type:
 def _external(datatype: Type) -> Type:
     if datatype.is_predefined:
         size = external32.size(EXTERNAL, datatype)
-        return Type(layout=block(size), lb=0, extent=size, alignment=1, elements=datatype.elements)
+        return Type(layout=lambda: block(size), size=size, lb=0, extent=size, alignment=1, elements=datatype.elements)
     recipe = datatype.recipe
     inner = [_external(old) for old in recipe.types]
     params = {name: value for name, value in recipe.params.items() if name != "datatypes"}

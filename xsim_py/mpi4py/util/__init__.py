@@ -1,6 +1,6 @@
-"""``mpi4py.util``: mpi4py's own modules of this package, plain Python over MPI that runs on ours as it is."""
+"""``mpi4py.util``: mpi4py's own modules, plain Python over MPI that runs on ours as it is, and one that is ours."""
 
 from importlib.machinery import PathFinder
 
 _real = PathFinder.find_spec("mpi4py")
-__path__ = [f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ()]
+__path__ = [*__path__, *(f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ())]
