@@ -22,6 +22,7 @@ from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
+from xsim_py.mpi.arrays.meeting import ARRAYS, AUTO, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.ports import Switchboard
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
@@ -89,6 +90,7 @@ def simulate(
     ft: bool | None = None,
     restart: str | None = None,
     background: Sequence[Callable[[Any], Any]] = (),
+    collectives: str = AUTO,
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
     progress: Callable[[int, int, int, int], None] | None = None,
@@ -133,6 +135,9 @@ def simulate(
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
+    collectives : str
+        How collective operations are simulated, with the same result: ``messages``, one message after the other;
+        ``arrays``, for all ranks at once where that is possible; ``auto``, where it is faster, too.
     stdout, stderr : text file, optional
         Where the program's output goes.
     progress, started : callable, optional
@@ -150,6 +155,8 @@ def simulate(
         The input is wrong; nothing was run.
     """
     _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
+    if collectives not in (MESSAGES, ARRAYS, AUTO):
+        raise ConfigError(f"collectives: {collectives!r} is not one of {MESSAGES}, {ARRAYS} and {AUTO}")
     spec = load_machine(machine, overrides=overrides)
     what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
     run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
@@ -157,6 +164,7 @@ def simulate(
     run.label = label
     run.traced = trace
     run.profile = Profile(run.transport.local[0]) if profile else None
+    run.collectives = collectives
     run.expect(failures, ft=ft, restart=restart)
     with _only_one(), run.transport.together():
         return run.go(wall_limit_s, background, progress, started)
@@ -224,6 +232,7 @@ class _Run:
         self.label = False
         self.traced = False
         self.profile: Profile | None = None
+        self.collectives = AUTO
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
@@ -457,6 +466,8 @@ class _Run:
             links = None if account is None else SharedLinks(self.machine, account)
             make_fabric = TracingFabric if self.traced else Fabric
             fabric = make_fabric(shard, self.network, links, settings)
+            if self._meet_in_arrays():
+                fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
             Switchboard(Launcher(fabric, self.startup, self.program.start))
             self.fabrics.append(fabric)
@@ -467,6 +478,12 @@ class _Run:
             if number == 0:
                 for make in background:
                     shard.kernel.process(make(shard.kernel))
+
+    def _meet_in_arrays(self) -> bool:
+        """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`."""
+        alone = self.transport.size == 1 and self.network.contention() is None
+        calm = self.failures is None and not self.fault_tolerant and not self.traced
+        return alone and calm and self.collectives != MESSAGES
 
     def _refused(self) -> None:
         self.control.stop("no output")

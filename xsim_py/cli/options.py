@@ -99,6 +99,10 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
     return list(argv), None
 
 
+_ALGORITHMS = ("tuned", "ftco")
+_WAYS = ("messages", "arrays", "auto")
+
+
 def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
     """Return the program of ``-m MODULE`` or ``-c CODE``, also when written as one word."""
     if len(word) > 2:
@@ -158,9 +162,13 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
         ),
         add(
             "--collectives",
-            choices=("tuned", "ftco"),
+            action="append",
+            choices=(*_ALGORITHMS, *_WAYS),
+            default=[],
             help="algorithms of collective operations: as Open MPI's tuned module chooses them, or FTCO, which outlives"
-            " failures (default: what the machine says)",
+            " failures (default: what the machine says); and how they are simulated, with the same result: message by"
+            " message, for all ranks at once wherever that is possible, or where it is faster (auto, the default); may"
+            " be repeated",
         ),
         add_fail_option(parser),
         add(
@@ -191,13 +199,14 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "failures": args.failures,
         "ft": args.ft,
         "restart": args.restart,
+        "collectives": next((word for word in reversed(args.collectives) if word in _WAYS), "auto"),
     }
 
 
 def _overrides(args: Namespace) -> dict[str, str]:
     """What is to be changed of the machine; ``--set`` comes after what other options say."""
-    chosen = {} if args.collectives is None else {"mpi.collectives": args.collectives}
-    return {**chosen, **dict(args.overrides)}
+    algorithms = [("mpi.collectives", word) for word in args.collectives if word in _ALGORITHMS]
+    return dict([*algorithms, *args.overrides])
 
 
 def first_line(provenance: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ event, where a heap of a thousand tuples costs eleven.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
@@ -78,6 +78,7 @@ class Kernel(simpy.Environment):
         self._times: list[int] = []  # a heap
         self.due: dict[int, list[Entry]] = {}
         self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
+        self.key = -1  # of the event that is being run; nothing came before the first
         self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
         self._native_key = first_key(native_origin)
         self._native_pending = 0
@@ -113,7 +114,7 @@ class Kernel(simpy.Environment):
             while times and times[0] < end_ps:
                 batch = self._next_batch()
                 while batch:
-                    _, handler, argument = batch.pop()
+                    self.key, handler, argument = batch.pop()
                     handler(argument)
                     if self._belated:
                         self._join()
@@ -147,6 +148,48 @@ class Kernel(simpy.Environment):
         self.events -= len(batch)
         for entry in batch:
             self.post(self.now_ps, *entry)
+
+    def relive(self, entries: list[tuple[int, Entry]], key: int | None = None) -> None:
+        """Run events that belong before the one that is being run, and what follows from them up to that.
+
+        For an event handler that finds that something was put off which must not be. Nothing that has happened since
+        may have depended on it.
+
+        Parameters
+        ----------
+        entries : list of (int, Entry)
+            Their times, and what `post` takes besides; some may come later than now.
+        key : int, optional
+            In the place of the key of the event that is being run, which goes on in the name of another.
+        """
+        now_ps, batch = self.now_ps, self._batch
+        key = self.key if key is None else key
+        self._batch = []
+        for time_ps, entry in entries:
+            self.post(time_ps, *entry)
+        self._belated = False
+        self.run_window(now_ps)
+        self._now = now_ps
+        while earlier := [entry for entry in self.due.get(now_ps, ()) if entry[0] < key]:
+            entry = min(earlier, key=_KEY)
+            self.due[now_ps].remove(entry)
+            self.events += 1
+            self.key, handler, argument = entry
+            handler(argument)
+        self.key = key
+        if self.stopped:
+            self.events -= len(batch)
+            batch.clear()
+        self._batch = batch
+        self._belated = True
+
+    def withdraw(self, handler: Callable[[Any], object], arguments: Collection[Any]) -> None:
+        """Forget what was posted with this handler for any of these arguments."""
+        for entries in self.due.values():
+            entries[:] = [entry for entry in entries if entry[1] is not handler or entry[2] not in arguments]
+        there = len(self._batch)
+        self._batch[:] = [entry for entry in self._batch if entry[1] is not handler or entry[2] not in arguments]
+        self.events -= there - len(self._batch)
 
     def stop(self, _: object = None) -> None:
         """Forget everything that was still to come: the run ends at this event."""

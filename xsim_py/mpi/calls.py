@@ -24,6 +24,8 @@ from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send,
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
+    from .arrays.forms import Form
+    from .arrays.meeting import Call
     from .comm import Communicator
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "begin",
     "channel",
     "note",
+    "perform",
     "pick",
     "preferred",
     "record",
@@ -93,9 +96,14 @@ class CollectiveChannel:
         Whether the data goes into the digest (not that of pickled objects).
     local : CollectiveChannel or None
         For an intercommunicator: the channel within the local group.
+
+    Attributes
+    ----------
+    meeting : Call or None
+        Where its ranks meet, if they do; see `arrays.meeting`.
     """
 
-    __slots__ = ("check", "cid", "comm", "local", "note", "rank", "remote_size", "size", "tag")
+    __slots__ = ("check", "cid", "comm", "local", "meeting", "note", "rank", "remote_size", "size", "tag")
 
     def __init__(
         self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
@@ -106,6 +114,7 @@ class CollectiveChannel:
         self.note = note
         self.check = check
         self.local = local
+        self.meeting: Call | None = None
         self.rank = comm.me
         self.size = len(comm.ranks)
         self.remote_size = len(comm.remote)
@@ -275,8 +284,20 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     made.local = None
     made.rank = comm.me
     made.remote_size = context.remote_size
-    made.size = context.size
+    made.size = size = context.size
+    meetings = comm.fabric.meetings
+    made.meeting = (
+        None if meetings is None or size < meetings.least_ranks else meetings.begin(comm, (made.cid, tag), note)
+    )
     return made
+
+
+def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
+    """``algorithm(ch, *args)`` in the running fiber, or the same for all ranks at once; see `arrays.meeting`."""
+    meetings = ch.comm.fabric.meetings
+    if meetings is None or ch.meeting is None:
+        return algorithm(ch, *args)
+    return meetings.perform(ch, form, algorithm, args)
 
 
 def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
+    from .arrays.meeting import Meetings
     from .comm import Communicator, Context
     from .detector import Detector
     from .dynamic.launcher import Launcher
@@ -129,6 +130,8 @@ class Fabric:
         What a message of so many bytes costs, where that is the same between any two ranks; else empty.
     trace : Recorder or None
         Takes down what happens, where the run is traced.
+    meetings : Meetings or None
+        Where collectives are computed for all their ranks at once; None: all go message by message.
     """
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
@@ -144,6 +147,7 @@ class Fabric:
         self.shortcuts = True
         self.uniform = network.uniform
         self.trace: Recorder | None = None
+        self.meetings: Meetings | None = None
         self.link = network.link
         self.links = links
         self.settings = settings
@@ -284,7 +288,10 @@ class Fabric:
         elif cid == 0:
             if message.kind != NOTICE:
                 self._rendezvous_data(box, message)
-            elif type(box) is not Grave:
+                return
+            if self.meetings is not None:
+                self.meetings.retire()
+            if type(box) is not Grave:
                 self.notices[tag](rank, message)
             elif tag in self.returned:
                 self.detector.give_back(rank, message)

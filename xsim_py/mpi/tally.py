@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ from numpy.typing import NDArray
 __all__ = ["Tally"]
 
 _CLASS_BITS = 6
+Numbers: TypeAlias = NDArray[np.int64]
+
+
+class Sends(Protocol):
+    """Many sends: three arrays, as long as each other."""
+
+    source: Numbers
+    dest: Numbers
+    size_bytes: Numbers
 
 
 class Tally:
@@ -45,6 +54,7 @@ class Tally:
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._pairs: dict[int, int] | None = {} if pairs else None
+        self._often: dict[Any, int] = {}
 
     def grow(self, numbers: Sequence[int]) -> None:
         """Count for more ranks, with greater numbers."""
@@ -60,35 +70,47 @@ class Tally:
             return
         entries = np.array(array("q", self.log)).reshape(-1, 3)
         self.log.clear()
-        senders, sizes = entries[:, 0], entries[:, 2]
+        self._add(entries[:, 0], entries[:, 1], entries[:, 2], 1)
+
+    def add(self, sends: Sends) -> None:
+        """Count many sends at once; the same object for the same sends, which are added up only once."""
+        self._often[sends] = self._often.get(sends, 0) + 1
+
+    def _add(self, senders: Numbers, dests: Numbers, sizes: Numbers, times: int) -> None:
         origins = senders - self._block.start
         if self._later:
             places = len(self._block) + np.searchsorted(self._later, senders)
             origins = np.where(senders < self._block.stop, origins, places)
-        self._messages += np.bincount(origins, minlength=len(self._messages))
-        np.add.at(self._bytes, origins, sizes)
+        self._messages += times * np.bincount(origins, minlength=len(self._messages))
+        np.add.at(self._bytes, origins, times * sizes)
         if self._pairs is not None:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
-            ends = senders << 32 | entries[:, 1]
+            ends = senders << 32 | dests
             classes = np.frexp(sizes.astype(float))[1].astype(np.int64)
             for slot, count in zip(
                 *map(_listed, np.unique(ends << _CLASS_BITS | classes, return_counts=True)), strict=True
             ):
-                self._pairs[slot] = self._pairs.get(slot, 0) + count
+                self._pairs[slot] = self._pairs.get(slot, 0) + times * count
+
+    def _total(self) -> None:
+        self.add_up()
+        for sends, times in self._often.items():
+            self._add(sends.source, sends.dest, sends.size_bytes, times)
+        self._often.clear()
 
     def messages(self) -> list[int]:
         """Messages that each rank of the block sent."""
-        self.add_up()
+        self._total()
         return _listed(self._messages)
 
     def sent_bytes(self) -> list[int]:
         """Bytes that each rank of the block sent."""
-        self.add_up()
+        self._total()
         return _listed(self._bytes)
 
     def pairs(self) -> list[tuple[int, int, int, int]]:
         """(source, destination, size class, messages); class k holds the sizes of k bits: 2**(k-1) to 2**k - 1."""
-        self.add_up()
+        self._total()
         mask = (1 << _CLASS_BITS) - 1
         return [
             (slot >> 32 + _CLASS_BITS, slot >> _CLASS_BITS & 0xFFFFFFFF, slot & mask, count)

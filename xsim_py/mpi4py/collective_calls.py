@@ -21,7 +21,8 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin, channel, note, pick, record, refused, served, timed
+from xsim_py.mpi.arrays import forms
+from xsim_py.mpi.calls import begin, channel, note, perform, pick, record, refused, served, timed
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut
 from xsim_py.mpi.collectives.choose import Algorithm
@@ -244,7 +245,7 @@ def barrier(comm: Communicator, name: str) -> Plan:
     """Nobody goes on before all have come."""
     ch = channel(comm, note(name))
     algorithm = algorithm_for(comm, "barrier")
-    return 0, lambda: algorithm(ch)
+    return 0, lambda: perform(ch, forms.BARRIER, algorithm)
 
 
 def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
@@ -339,7 +340,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
             _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks, target=target)
-    return len(data), lambda: target.unpack_parts(algorithm(ch, data, sizes))
+    return len(data), lambda: target.unpack_parts(perform(ch, forms.BLOCKS, algorithm, data, sizes))
 
 
 def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
@@ -362,7 +363,9 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     if form and comm.local is None:
         sizes = _sizes(target, blocks)
         return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts, sizes))
-    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts))
+    if form:
+        return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts))
+    return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
 
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
@@ -400,7 +403,7 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
     size_bytes = len(data)
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
     algorithm = algorithm_for(comm, "allreduce", size_bytes, fold.commutative, target=target)
-    return size_bytes, lambda: target.unpack(algorithm(ch, data, fold))
+    return size_bytes, lambda: target.unpack(perform(ch, forms.VECTOR, algorithm, data, fold))
 
 
 def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
@@ -482,4 +485,4 @@ def _reduce_scatter(comm: Communicator, name: str, operation: str, parts: list[b
         return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes))  # type: ignore[arg-type]
     wanted = len(parts[0]) if operation == "reduce_scatter_block" else size_bytes
     algorithm = algorithm_for(comm, operation, wanted, fold.commutative, target=target)
-    return size_bytes, lambda: target.unpack(algorithm(ch, parts, fold))
+    return size_bytes, lambda: target.unpack(perform(ch, forms.PARTS_TO_FOLD, algorithm, parts, fold))

@@ -15,7 +15,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import LATE, MAX_ORIGINS, Halted, Kernel
+from xsim_py.engine import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel
 from xsim_py.errors import InternalError
 
 from . import context, current
@@ -97,6 +97,8 @@ class Shard:
         Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
     on_thread : callable
         Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
+    before_end : callable
+        Called when nothing is left to happen, or the run is stopped: brings up what was put off; set by a floor above.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
@@ -130,6 +132,7 @@ class Shard:
         self.fault_tolerant = fault_tolerant
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
+        self.before_end: Callable[[], None] = _nothing_is_left
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
         self.on_thread: Callable[[Rank, int], None] = _nobody_cares
@@ -233,7 +236,11 @@ class Shard:
 
     def next_ps(self) -> int:
         """See `engine.windows.Shard`."""
-        return min(self.kernel.next_ps(), self.common.next_ps())
+        earliest = min(self.kernel.next_ps(), self.common.next_ps())
+        if earliest == INFINITY_PS:
+            self.before_end()
+            earliest = self.kernel.next_ps()
+        return earliest
 
     def run_window(self, end_ps: int) -> None:
         """See `engine.windows.Shard`."""
@@ -289,6 +296,7 @@ class Shard:
 
     def _stop(self, abort: tuple[int, int, int, str]) -> None:
         """The launcher's signal: end the run at this event. The same event does it in every shard."""
+        self.before_end()
         if not self.kernel.stopped:
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
@@ -338,3 +346,7 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
 
 def _nobody_cares(rank: Rank, *_: object) -> None:
     """Nothing."""
+
+
+def _nothing_is_left() -> None:
+    """Nothing was put off."""

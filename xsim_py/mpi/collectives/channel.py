@@ -22,6 +22,7 @@ __all__ = [
     "block_sizes",
     "cut",
     "floor_power",
+    "join",
     "receive_all",
     "send_all",
 ]
@@ -96,6 +97,16 @@ def receive_all(ch: Channel, sources: Sequence[int]) -> list[bytes]:
     if not sources:
         return []
     return cast("list[bytes]", ch.wait([ch.irecv(source) for source in sources]))
+
+
+def join(parts: Sequence[bytes]) -> bytes:
+    """All `parts` as one."""
+    try:
+        return b"".join(parts)
+    except TypeError:  # symbols that stand for bytes, see `mpi.arrays.symbols`
+        symbol = next(part for part in parts if not isinstance(part, bytes))
+        joined: bytes = symbol.join(parts)
+        return joined
 
 
 def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Channel
+from xsim_py.mpi.collectives.channel import Channel, join
 
 __all__ = ["binomial", "linear", "linear_nb"]
 
@@ -42,7 +42,7 @@ def binomial(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
     parent, children = trees.in_order_binomial(ch.rank, size, root)
     if parent < 0:
         assert parts is not None
-        run = b"".join([*parts[root:], *parts[:root]])
+        run = join([*parts[root:], *parts[:root]])
         blocks = size
     else:
         run = ch.recv(parent)

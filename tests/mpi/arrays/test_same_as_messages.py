@@ -1,0 +1,204 @@
+"""Collectives as arrays and message by message: not one bit, picosecond, event or word of a report differs."""
+
+import io
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xsim_py import simulate
+from xsim_py.config.algorithms import ALGORITHMS
+from xsim_py.report import Result
+
+LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
+OVERHEADS = {"send_overhead": "300ns", "recv_overhead": "700ns", "gap": "400ns"}
+MACHINES: dict[str, dict[str, Any]] = {
+    "plain": {"network": {**LAYER, "latency": "1us"}},
+    "overheads": {"network": {**LAYER, **OVERHEADS, "latency": "1us"}},
+    "slow receivers": {"network": {"latency": "10ns", "recv_overhead": "3us", "recv_overhead_per_byte": "1ns"}},
+    "distances": {
+        "topology": {"type": "torus", "dims": [3, 4, 3]},
+        "network": {**LAYER, **OVERHEADS, "latency": "500ns", "per_hop": "500ns"},
+    },
+    "near and far": {
+        "machine": {"cores_per_node": 3, "placement": "round_robin", "nodes": 11},
+        "network": {**LAYER, "latency": "5us"},
+        "same_node": {**LAYER, "latency": "1us", "send_overhead": "100ns"},
+    },
+}
+OPERATIONS = ("barrier", "allreduce", "allgather", "allgatherv", "alltoall", "reduce_scatter", "reduce_scatter_block")
+OPS = ("SUM", "MAX", "PROD", "BXOR", "LAND", "MAXLOC")
+TYPES = {"SUM": "f8", "MAX": "f4", "PROD": "i4", "BXOR": "u1", "LAND": "i8"}
+
+
+class Step(NamedTuple):
+    """Something that all ranks do, or that some do to others."""
+
+    kind: str
+    count: int = 0
+    op: str = "SUM"
+    rank: int = 0
+    other: int = 0
+    sub: int = 0
+
+
+def collective(comm: Any, step: Step) -> Any:
+    """One collective with numbers that differ from rank to rank."""
+    from mpi4py import MPI
+
+    size, rank = comm.size, comm.rank
+    op = getattr(MPI, step.op)
+    kind, count = step.kind, step.count
+
+    def data(items: int) -> Any:
+        if step.op == "MAXLOC" and kind not in ("allgather", "allgatherv", "alltoall"):
+            pairs = np.zeros(items, [("value", "f8"), ("index", "i4")])
+            pairs["value"], pairs["index"] = np.arange(items) * rank % 5, rank
+            return [pairs, items, MPI.DOUBLE_INT]
+        kind_of = TYPES.get(step.op, "f8")
+        return ((np.arange(items) * 7 + rank * 13 + 1) * 0.37 % 101).astype(kind_of)
+
+    def space(items: int) -> Any:
+        made = data(items)
+        return [np.zeros_like(made[0]), *made[1:]] if isinstance(made, list) else np.zeros_like(made)
+
+    if kind == "barrier":
+        return comm.Barrier()
+    counts = [count + i % 3 for i in range(size)]
+    out = space({"allgather": count * size, "alltoall": count * size, "allgatherv": sum(counts)}.get(kind, count))
+    if kind == "allreduce":
+        comm.Allreduce(data(count), out, op)
+    elif kind == "allgather":
+        comm.Allgather(data(count), out)
+    elif kind == "allgatherv":
+        comm.Allgatherv(data(counts[rank]), [out, counts])
+    elif kind == "alltoall":
+        comm.Alltoall(data(count * size), out)
+    elif kind == "reduce_scatter_block":
+        comm.Reduce_scatter_block(data(count * size), out, op)
+    else:
+        out = space(counts[rank])
+        comm.Reduce_scatter(data(sum(counts)), out, counts, op)
+    return (out[0] if isinstance(out, list) else out).tobytes()
+
+
+def walk(steps: list[Step]) -> list[Any]:
+    """What one rank does; returns what it has got, and when."""
+    import time
+
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    odd = world.Split(world.rank % 3 == 1, -world.rank)
+    found: list[Any] = []
+    pending: list[Any] = []
+    for number, step in enumerate(steps):
+        here = world.rank == step.rank % world.size
+        there = world.rank == step.other % world.size
+        if step.kind in OPERATIONS:
+            found.append(collective(odd if step.sub else world, step))
+        elif step.kind == "ibarrier":
+            pending.append(world.Ibarrier())
+        elif step.kind == "bcast":
+            found.append(world.bcast(number, root=step.rank % world.size))
+        elif step.kind == "sleep":
+            time.sleep((world.rank * step.rank % 7) * step.count * 1e-7)
+        elif step.kind == "wait":
+            MPI.Request.Waitall(pending)
+            pending.clear()
+        elif step.kind == "die" and here:
+            raise RuntimeError(number)
+        elif step.kind == "leave" and here:
+            return found
+        elif step.kind == "abort" and here:
+            world.Abort(7)
+        elif step.kind == "alone" and here:
+            collective(world, step._replace(kind="allreduce", count=3))
+        elif step.kind == "send" and here is not there:
+            if here:
+                pending.append(world.Isend(np.full(step.count, number, "u1"), step.other % world.size, 3))
+            elif there:
+                pending.append(world.Irecv(np.zeros(5000, "u1"), step.rank % world.size, 3))
+        found.append(round(MPI.Wtime() * 10**12))
+    MPI.Request.Waitall(pending)
+    return found
+
+
+def everything(result: Result) -> dict[str, Any]:
+    """All that a run says of itself, but for what it has cost."""
+    costs = ("cpu_s", "wall_s", "peak_rss_bytes")
+    return {
+        **{key: value for key, value in result.summary.items() if key not in costs},
+        **{name: dict(table) if hasattr(table, "keys") else str(table) for name, table in result.tables.items()},
+        "report": result.report,
+        "warnings": result.warnings,
+        "values": result.values,
+    }
+
+
+def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, way: str) -> dict[str, Any]:
+    said = io.StringIO()
+    result = simulate(walk, ranks=ranks, machine=machine, args=[steps], collectives=way, stderr=said, stdout=said)
+    return {**everything(result), "said": said.getvalue()}
+
+
+def check(steps: list[Step], machine: dict[str, Any], ranks: int) -> None:
+    assert outcome(steps, machine, ranks, "arrays") == outcome(steps, machine, ranks, "messages")
+
+
+COLLECTIVE = st.builds(
+    Step,
+    st.sampled_from(OPERATIONS),
+    st.sampled_from([0, 1, 2, 5, 40, 200]),
+    st.sampled_from(OPS),
+    sub=st.sampled_from([0, 0, 1]),
+)
+RANK = st.integers(0, 40)
+AROUND = st.one_of(
+    st.builds(Step, st.just("sleep"), st.integers(0, 60), rank=RANK),
+    st.builds(Step, st.just("send"), st.sampled_from([0, 100, 3000]), rank=RANK, other=RANK),
+    st.builds(Step, st.sampled_from(["wait", "wait", "ibarrier"])),
+    st.builds(Step, st.just("bcast"), rank=RANK),
+)
+TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone"]), rank=RANK)
+PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHMS[name]) for name in OPERATIONS})
+
+
+@given(
+    st.lists(st.one_of(COLLECTIVE, COLLECTIVE, AROUND), max_size=12),
+    st.sampled_from(sorted(MACHINES)),
+    st.integers(1, 33),
+    PREFERENCE,
+)
+def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[str, str]) -> None:
+    check(steps, {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks)
+
+
+@given(
+    st.lists(st.one_of(COLLECTIVE, AROUND), max_size=6),
+    TROUBLE,
+    st.lists(st.one_of(COLLECTIVE, AROUND, TROUBLE), min_size=1, max_size=6),
+    st.sampled_from(sorted(MACHINES)),
+    st.integers(2, 33),
+    PREFERENCE,
+)
+def test_any_program_that_goes_wrong(
+    before: list[Step], trouble: Step, after: list[Step], machine: str, ranks: int, wanted: dict[str, str]
+) -> None:
+    check([*before, trouble, *after], {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks)
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm"), [(operation, name) for operation in OPERATIONS for name in ALGORITHMS[operation]]
+)
+@settings(max_examples=8)
+@given(
+    st.integers(2, 33), st.sampled_from([0, 1, 3, 50]), st.sampled_from(OPS), st.sampled_from(sorted(MACHINES)), RANK
+)
+def test_every_algorithm(
+    operation: str, algorithm: str, ranks: int, count: int, op: str, machine: str, skew: int
+) -> None:
+    steps = [Step("sleep", 9, rank=skew), *[Step(operation, count, op)] * 2]
+    check(steps, {**MACHINES[machine], "mpi": {"collectives": {operation: algorithm}}}, ranks)

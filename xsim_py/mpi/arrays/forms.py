@@ -1,0 +1,120 @@
+"""What the arguments of algorithms are: what of them a rank contributes, and what all ranks must agree on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xsim_py.mpi.collectives.channel import join
+
+__all__ = ["BARRIER", "BLOCKS", "PARTS", "PARTS_TO_FOLD", "VECTOR", "Form"]
+
+
+class Form:
+    """Of an algorithm that is called with a channel only: a barrier.
+
+    Attributes
+    ----------
+    many_results : bool
+        Whether each rank gets a block from each.
+    """
+
+    many_results = False
+
+    def key(self, args: Any) -> Any:
+        """What has to be the same at all ranks."""
+        return ()
+
+    def contribution(self, args: Any) -> bytes:
+        """The bytes that a rank puts in."""
+        return b""
+
+    def fold(self, args: Any) -> Any:
+        """The reduction operation, if there is one."""
+        return None
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        """How many bytes each rank puts in."""
+        return [0] * ranks
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        """The arguments with symbols in the place of bytes."""
+        return ()
+
+
+class Vector(Form):
+    """``(data, fold)``, of the same length everywhere."""
+
+    def key(self, args: Any) -> Any:
+        return len(args[0]), args[1]
+
+    def contribution(self, args: Any) -> bytes:
+        data: bytes = args[0]
+        return data
+
+    def fold(self, args: Any) -> Any:
+        return args[1]
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return [key[0]] * ranks
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return recording.contribution(rank), fold
+
+
+class Blocks(Form):
+    """``(data, sizes)``: a block of everybody, of known sizes."""
+
+    many_results = True
+
+    def key(self, args: Any) -> Any:
+        return args[1] if type(args[1]) is tuple else tuple(args[1])
+
+    def contribution(self, args: Any) -> bytes:
+        data: bytes = args[0]
+        return data
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return list(key)
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return recording.contribution(rank), key
+
+
+class Parts(Form):
+    """``(parts,)``: a block for everybody, all of one size."""
+
+    many_results = True
+
+    def key(self, args: Any) -> Any:
+        return len(args[0][0])
+
+    def contribution(self, args: Any) -> bytes:
+        return join(args[0])
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return [key * ranks] * ranks
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return (recording.blocks(rank, [key] * recording.size),)
+
+
+class PartsToFold(Form):
+    """``(parts, fold)``: a block for everybody, of the same sizes at all ranks."""
+
+    def key(self, args: Any) -> Any:
+        return tuple(map(len, args[0])), args[1]
+
+    def contribution(self, args: Any) -> bytes:
+        return join(args[0])
+
+    def fold(self, args: Any) -> Any:
+        return args[1]
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return [sum(key[0])] * ranks
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return recording.blocks(rank, key[0]), fold
+
+
+BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()

@@ -1,0 +1,71 @@
+"""The two sums that go into a run's digest, for many messages at once: CPython's hash of a tuple, and CRC-32."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["checks", "hash_sum", "tuple_hashes"]
+
+_P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
+_MASK = (1 << 64) - 1
+_LEFT, _RIGHT = np.uint64(31), np.uint64(33)
+_SHORT_BYTES = 24
+
+
+def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
+    """``hash((a, b, ...))`` of each row, modulo 2**64; numbers from 0 to 2**61 - 2, whose own hash is themselves.
+
+    Parameters
+    ----------
+    columns : list of array or int
+        The first, second ... item of each tuple.
+    count : int
+        The number of tuples.
+
+    Notes
+    -----
+    CPython's `tuplehash` (Objects/tupleobject.c), which is xxHash with another end; `tests` compares the two.
+    """
+    total = np.full(count, _P5, np.uint64)
+    for column in columns:
+        if isinstance(column, np.ndarray):
+            total += column.astype(np.uint64) * _P2
+        else:
+            total += np.uint64(column * int(_P2) & _MASK)
+        total = (total << _LEFT | total >> _RIGHT) * _P1
+    total += np.uint64(len(columns)) ^ (_P5 ^ np.uint64(3527539))
+    total[total == np.uint64(_MASK)] = np.uint64(1546275796)
+    return total
+
+
+def hash_sum(columns: list[Any], count: int) -> int:
+    """The sum of these hashes, modulo 2**64."""
+    return int(tuple_hashes(columns, count).sum(dtype=np.uint64))
+
+
+@lru_cache(maxsize=1)
+def _table() -> NDArray[np.uint32]:
+    """What one byte does to the register."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, table >> np.uint32(1) ^ np.uint32(0xEDB88320), table >> np.uint32(1))
+    return table
+
+
+def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """`zlib.crc32` of each row of a matrix of bytes."""
+    count, length = rows.shape
+    if length > _SHORT_BYTES or count < 32:
+        whole = memoryview(rows.tobytes())
+        spans = range(0, count * length, length) if length else [0] * count
+        return np.array([crc32(whole[start : start + length]) for start in spans], np.uint32)
+    table = _table()
+    register = np.full(count, 0xFFFFFFFF, np.uint32)
+    for column in rows.T:
+        register = table[(register ^ column) & np.uint32(255)] ^ register >> np.uint32(8)
+    return ~register

@@ -1,0 +1,292 @@
+"""Algorithms run on symbols: which messages a collective sends, and what is in them, before there is any data.
+
+An algorithm of `mpi.collectives` sees its data only through what every bytes object can do: it is cut, joined, folded
+and sent. So it runs on `Symbol` just as well, which remembers where each byte comes from; and as a receive gives a
+symbol that stands for a message, whether it was sent yet or not, ranks can run one after the other without waiting. If
+an algorithm asks for a length that is not known yet, its rank starts over after the others have come further.
+
+What comes out says all about the call: for each rank what it sends and receives, in order, and for each message, fold
+and result which bytes it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+__all__ = ["Fold", "Incoming", "Receives", "Recording", "Sends", "Symbol", "record"]
+
+Piece: TypeAlias = "tuple[Node, int, int]"
+"""What it is from, the first byte and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
+
+Rope: TypeAlias = "tuple[Piece, ...]"
+
+
+class NotYetError(Exception):
+    """The length of a message is asked for before it was sent."""
+
+
+class Node:
+    """Bytes that exist once: the contribution of a rank (`operands` is None), or the fold of two ropes.
+
+    Attributes
+    ----------
+    rank : int
+        Whose contribution it is; -1: a fold.
+    """
+
+    __slots__ = ("operands", "rank", "size_bytes")
+
+    def __init__(self, rank: int, size_bytes: int, operands: tuple[Rope, Rope] | None = None) -> None:
+        self.rank = rank
+        self.size_bytes = size_bytes
+        self.operands = operands
+
+
+class Incoming(Node):
+    """What a message contains, for its receiver; `payload` is None until it was sent."""
+
+    __slots__ = ("level", "number", "payload")
+
+    def __init__(self) -> None:
+        super().__init__(-1, -1)
+        self.payload: Symbol | None = None
+        self.level = 0  # after how many steps it is sent; 0: not known yet
+        self.number = -1  # among all messages
+
+
+class Symbol:
+    """Stands for bytes, and behaves like them as far as algorithms look.
+
+    Parameters
+    ----------
+    rope : tuple
+        The pieces that it consists of.
+    """
+
+    __slots__ = ("rope",)
+
+    def __init__(self, rope: Rope) -> None:
+        self.rope = rope
+
+    def known(self) -> Symbol:
+        """The same without messages as a whole; raises `NotYetError`."""
+        while any(stop < 0 for _, _, stop in self.rope):
+            opened: list[Piece] = []
+            for piece in self.rope:
+                node = piece[0]
+                if piece[2] >= 0:
+                    opened.append(piece)
+                elif node.payload is None:  # type: ignore[attr-defined]
+                    raise NotYetError
+                else:
+                    opened += node.payload.rope  # type: ignore[attr-defined]
+            self.rope = _joined(opened)
+        return self
+
+    def __len__(self) -> int:
+        return sum(stop - start for _, start, stop in self.known().rope)
+
+    def __getitem__(self, span: slice) -> Symbol:
+        first, end, _ = span.indices(len(self))
+        pieces = []
+        at = 0
+        for node, start, stop in self.rope:
+            low, high = max(first - at, 0), min(end - at, stop - start)
+            if low < high:
+                pieces.append((node, start + low, start + high))
+            at += stop - start
+        return Symbol(tuple(pieces))
+
+    def __add__(self, other: Symbol | bytes) -> Symbol:
+        return Symbol.join((self, other))
+
+    def __radd__(self, other: bytes) -> Symbol:
+        return Symbol.join((other, self))
+
+    @staticmethod
+    def join(parts: Iterable[Symbol | bytes]) -> Symbol:
+        """What ``b"".join`` does with bytes."""
+        pieces: list[Piece] = []
+        for part in parts:
+            if isinstance(part, Symbol):
+                pieces += part.rope
+            else:
+                assert not part, "an algorithm sends bytes of its own"
+        return Symbol(_joined(pieces))
+
+
+def _joined(pieces: list[Piece]) -> Rope:
+    """Adjacent pieces of one node as one piece."""
+    rope: list[Piece] = []
+    for piece in pieces:
+        if rope and rope[-1][0] is piece[0] and rope[-1][2] == piece[1] > 0:
+            rope[-1] = (piece[0], rope[-1][1], piece[2])
+        else:
+            rope.append(piece)
+    return tuple(rope)
+
+
+class Sends:
+    """Messages that a rank sends one after the other: to whom, and what."""
+
+    __slots__ = ("dests", "messages")
+
+    def __init__(self) -> None:
+        self.dests: list[int] = []
+        self.messages: list[Incoming] = []
+
+
+class Receives:
+    """Messages that a rank waits for together."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self, messages: list[Incoming]) -> None:
+        self.messages = messages
+
+
+class Fold:
+    """Stands for a reduction operation; the same operands have the same result."""
+
+    def __init__(self, unit_bytes: int, commutative: bool) -> None:
+        self.unit_bytes = unit_bytes
+        self.commutative = commutative
+        self.done: dict[tuple[Rope, Rope], Symbol] = {}
+
+    def __call__(self, left: Symbol, right: Symbol) -> Symbol:
+        """The symbol of a result; operands are of one length, so it is enough to know that of one of them."""
+        try:
+            size_bytes = len(left)
+        except NotYetError:
+            size_bytes = len(right)
+        key = left.rope, right.rope
+        symbol = self.done.get(key)
+        if symbol is None:
+            symbol = self.done[key] = Symbol(((Node(-1, size_bytes, key), 0, size_bytes),) if size_bytes else ())
+        return symbol
+
+
+class _Channel:
+    """The `Channel` of one rank that writes down what is done with it."""
+
+    def __init__(self, recording: Recording, rank: int) -> None:
+        self.rank = rank
+        self.size = recording.size
+        self.steps: list[Sends | Receives] = []
+        self._messages = recording.messages
+        self._sent: dict[int, int] = {}
+        self._received: dict[int, int] = {}
+
+    def isend(self, dest: int, data: Symbol | bytes) -> None:
+        nth = self._sent[dest] = self._sent.get(dest, -1) + 1
+        message = self._message(self.rank, dest, nth)
+        message.payload = data if isinstance(data, Symbol) else Symbol.join((data,))
+        if not self.steps or isinstance(self.steps[-1], Receives):
+            self.steps.append(Sends())
+        self.steps[-1].dests.append(dest)  # type: ignore[union-attr]
+        self.steps[-1].messages.append(message)
+
+    send = isend
+
+    def irecv(self, source: int) -> Incoming:
+        nth = self._received[source] = self._received.get(source, -1) + 1
+        return self._message(source, self.rank, nth)
+
+    def recv(self, source: int) -> Symbol:
+        message = self.irecv(source)
+        self.steps.append(Receives([message]))
+        return Symbol(((message, 0, -1),))
+
+    def sendrecv(self, dest: int, data: Symbol | bytes, source: int) -> Symbol:
+        self.isend(dest, data)
+        return self.recv(source)
+
+    def wait(self, handles: Sequence[Incoming | None]) -> list[Symbol | None]:
+        messages = [handle for handle in handles if handle is not None]
+        if messages:
+            self.steps.append(Receives(messages))
+        return [None if handle is None else Symbol(((handle, 0, -1),)) for handle in handles]
+
+    def _message(self, source: int, dest: int, nth: int) -> Incoming:
+        key = source, dest, nth
+        message = self._messages.get(key)
+        if message is None:
+            message = self._messages[key] = Incoming()
+        return message
+
+
+class Recording:
+    """What all ranks of a call do.
+
+    Attributes
+    ----------
+    inputs : list of Node
+        The contribution of each rank.
+    steps : list of list
+        For each rank its `Sends` and `Receives`, in order.
+    results : list
+        For each rank what the algorithm returns: a symbol, a list of them, or None.
+    messages : dict
+        Every message by source, destination and how many there were before it between the two.
+    """
+
+    def __init__(self, size: int, sizes: Sequence[int]) -> None:
+        self.size = size
+        self.inputs = [Node(rank, sizes[rank]) for rank in range(size)]
+        self.steps: list[list[Sends | Receives]] = [[] for _ in range(size)]
+        self.results: list[Any] = [None] * size
+        self.messages: dict[tuple[int, int, int], Incoming] = {}
+
+    def contribution(self, rank: int) -> Symbol:
+        """What a rank puts in."""
+        node = self.inputs[rank]
+        return Symbol(((node, 0, node.size_bytes),) if node.size_bytes else ())
+
+    def blocks(self, rank: int, sizes: Iterable[int]) -> list[Symbol]:
+        """The same, cut into consecutive blocks."""
+        node = self.inputs[rank]
+        found = []
+        start = 0
+        for end in accumulate(sizes):
+            found.append(Symbol(((node, start, end),) if start < end else ()))
+            start = end
+        return found
+
+
+def record(
+    size: int, sizes: Sequence[int], body: Callable[[Any, Recording], Any], *, most_passes: int = 40
+) -> Recording | None:
+    """Run an algorithm for all ranks.
+
+    Parameters
+    ----------
+    size : int
+        The number of ranks.
+    sizes : sequence of int
+        How many bytes each rank contributes.
+    body : callable
+        ``body(channel, recording)`` runs it for the rank of a channel.
+
+    Returns
+    -------
+    Recording or None
+        None where it does not come to its end: ranks wait for each other, or for messages that nobody sends.
+    """
+    recording = Recording(size, sizes)
+    waiting = list(range(size))
+    for _ in range(most_passes):
+        again = []
+        for rank in waiting:
+            channel = _Channel(recording, rank)
+            try:
+                recording.results[rank] = body(channel, recording)
+                recording.steps[rank] = channel.steps
+            except NotYetError:
+                again.append(rank)
+        if not again:
+            complete = all(message.payload is not None for message in recording.messages.values())
+            return recording if complete else None
+        waiting = again
+    return None
