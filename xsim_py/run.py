@@ -31,7 +31,7 @@ from xsim_py.mpi.links import SharedLinks
 from xsim_py.mpi.p2p import Fabric, Settings
 from xsim_py.mpi.preference import from_description
 from xsim_py.mpi.tracing import TracingFabric
-from xsim_py.mpi4py._install import install_face, measured_owners
+from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import Network
 from xsim_py.outcome import Attempt, assemble
@@ -509,8 +509,7 @@ class _Run:
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))
-        if self.program.folder is not None:
-            patches.set(sys, "meta_path", [PrivateModules(self.program.folder), *sys.meta_path])
+        patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])
 
     @contextmanager
     def _watched(

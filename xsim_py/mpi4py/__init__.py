@@ -6,12 +6,14 @@ Its public names are those of mpi4py 4.1.2, whose documentation says what they d
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from xsim_py.mpi.private import own
+from xsim_py.process.modules import SharedPackage
 
 __version__ = "4.1.2+xsim"
 __author__ = "The xsim_py authors"
@@ -25,6 +27,9 @@ _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 # The modules that are plain Python over MPI (bench, util, ...) are mpi4py's own, where that is installed.
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *((_real and _real.submodule_search_locations) or ())]
+
+_private = ("futures",)
+sys.modules[__name__].__class__ = SharedPackage
 
 _DEFAULTS: dict[str, Option] = {
     "initialize": True,

@@ -15,7 +15,10 @@ from . import MPI, functions, rc
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
 
-__all__ = ["install_face"]
+__all__ = ["PRIVATE", "install_face"]
+
+PRIVATE = ("mpi4py.futures", "mpi4py.util.pool")
+"""The parts of mpi4py of which each process has its own: they keep its threads, and what its pools share."""
 
 
 def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:

@@ -37,8 +37,7 @@ def install(rank: Rank) -> None:
         _remember()
     else:
         if previous.modules is not None:
-            for name in previous.modules:
-                _modules.pop(name, None)
+            _take_away(previous)
         if previous.own is not None:
             own.take_back(previous.own)
     main = rank.main
@@ -48,6 +47,22 @@ def install(rank: Rank) -> None:
         _modules.update(rank.modules)
     if rank.own is not None:
         own.put(rank.own)
+
+
+_MADE = ("__worker__", "__mp_main__")
+"""What a process that loads the program of another calls it beside ``__main__``: mpi4py.futures, multiprocessing."""
+
+
+def _take_away(rank: Rank) -> None:
+    """Take out a rank's modules, and keep what it has put in the place of its program."""
+    assert rank.modules is not None
+    if rank.main is not None:
+        rank.main = _modules.get("__main__")
+    for name in _MADE:
+        if name in _modules:
+            rank.modules[name] = _modules[name]
+    for name in rank.modules:
+        _modules.pop(name, None)
 
 
 def _remember() -> None:
@@ -61,8 +76,8 @@ def release(rank: Rank, *, dead: bool) -> None:
     A dead rank's objects must not be freed: their ``__del__`` is code of the program.
     """
     if installed is rank:
-        for name in rank.modules or ():
-            _modules.pop(name, None)
+        if rank.modules is not None:
+            _take_away(rank)
         own.take_back(rank.own or {})
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
@@ -74,8 +89,7 @@ def forget() -> None:
     """Put back what was there before the first `install`."""
     global installed, _outside
     if installed is not None and installed.modules:
-        for name in installed.modules:
-            _modules.pop(name, None)
+        _take_away(installed)
     own.forget()
     if _outside is not None:
         _modules["__main__"] = _outside

@@ -2,7 +2,7 @@
 
 Modules that live under the program's folder, or where the program itself tells Python to look, are private to each
 rank, as they are in real processes: the code is compiled once and executed in each rank that imports it. Installed
-packages are shared by all ranks.
+packages are shared by all ranks, but for some that keep what belongs to a process, such as its threads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
@@ -21,7 +21,7 @@ from typing import Any
 
 from . import current
 
-__all__ = ["PrivateModules", "is_installed"]
+__all__ = ["PrivateModules", "SharedPackage", "is_installed"]
 
 
 class PrivateModules(MetaPathFinder):
@@ -32,12 +32,15 @@ class PrivateModules(MetaPathFinder):
 
     Parameters
     ----------
-    folder : Path
-        Of the program.
+    folder : Path or None
+        Of the program, if it has one.
+    packages : collection of str
+        Modules in packages that all ranks share, of which each rank has its own copy nevertheless.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
+    def __init__(self, folder: Path | None, packages: Collection[str] = ()) -> None:
+        self._folder = "" if folder is None else str(folder)
+        self._packages = frozenset(packages)
         self._installed = {os.path.abspath(entry) for entry in sys.path} - {self._folder}
         self._specs: dict[tuple[str, ...], ModuleSpec] = {}
         self._codes: dict[str, tuple[object, CodeType]] = {}
@@ -48,7 +51,9 @@ class PrivateModules(MetaPathFinder):
         if current.here() is None:
             return None
         parent = name.rpartition(".")[0]
-        if parent and parent not in (current.rank().modules or ()):
+        if name in self._packages:
+            pass
+        elif (parent and parent not in (current.rank().modules or ())) or not (parent or self._folder):
             return None
         places = sys.path if path is None else list(path)
         key = (name, *places)
@@ -78,6 +83,25 @@ class PrivateModules(MetaPathFinder):
             return False
         roots = [self._folder, *(entry for entry in map(os.path.abspath, sys.path) if entry not in self._installed)]
         return any(place.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+class SharedPackage(ModuleType):
+    """A package that all ranks share, with modules of which each rank has its own: these are looked up in each.
+
+    Give its class to the package's module, and set ``_private`` to the names of those modules there.
+    """
+
+    _private: Collection[str]
+
+    def __getattr__(self, name: str) -> Any:
+        module = sys.modules.get(f"{self.__name__.removeprefix('xsim_py.')}.{name}") if name != "_private" else None
+        if module is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return module
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dict__.get("_private", ()):
+            super().__setattr__(name, value)
 
 
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")

@@ -1,6 +1,12 @@
 """``mpi4py.util``: mpi4py's own modules, plain Python over MPI that runs on ours as it is, and one that is ours."""
 
+import sys
 from importlib.machinery import PathFinder
+
+from xsim_py.process.modules import SharedPackage
 
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *(f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ())]
+
+_private = ("pool",)
+sys.modules[__name__].__class__ = SharedPackage
