@@ -103,7 +103,7 @@ def render(interface: Interface) -> str:
         "All names of `mpi4py.MPI`: made from mpi4py's list of them (`MPI.pyi`, 4.1) by",
         "`python -m tests.mpi4py.api_table --write`; tests keep it true. Names, signatures and defaults are mpi4py's.",
         "",
-        "`mpi4py.util` is mpi4py's own and runs on the simulated `MPI`. Not simulated: `mpi4py.futures`.",
+        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are mpi4py's own and run on the simulated `MPI`.",
         "",
         "## At a glance",
         "",

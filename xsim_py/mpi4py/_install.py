@@ -34,7 +34,8 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
-    sys.modules["mpi4py"] = sys.modules[__package__]
+    sys.modules["mpi4py"] = package = sys.modules[__package__]
+    patches.set(package, "__name__", "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
     sys.modules["mpi4py.MPI"] = MPI
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     patches.set(private, "_lookup", _own)

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from xsim_py.errors import ConfigError
 
@@ -37,8 +38,11 @@ def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[
         There is no such program, or it is not Python.
     """
     if _is_interpreter(command):
-        kind, target, rest = _of_interpreter(list(args))
-        return Program(target, kind=kind, args=rest, start=start)
+        flags: dict[str, Any] = {}
+        kind, target, rest = _of_interpreter(list(args), flags)
+        program = Program(target, kind=kind, args=rest, start=start)
+        program.flags = flags
+        return program
     for folder in (start, *path):
         file = os.path.join(start, folder, command)
         if os.path.isfile(file):
@@ -52,8 +56,38 @@ def _is_interpreter(command: str) -> bool:
     return command == sys.executable or _PYTHON.fullmatch(os.path.basename(command)) is not None
 
 
-def _of_interpreter(args: list[str]) -> tuple[str, str, list[str]]:
-    """What the interpreter's arguments ask for: kind, target, and the arguments that are left."""
+_FLAGS = {
+    "b": "bytes_warning",
+    "B": "dont_write_bytecode",
+    "d": "debug",
+    "E": "ignore_environment",
+    "i": "inspect",
+    "I": "isolated",
+    "O": "optimize",
+    "P": "safe_path",
+    "q": "quiet",
+    "R": "hash_randomization",
+    "s": "no_user_site",
+    "S": "no_site",
+    "v": "verbose",
+}
+_X_FLAGS = {"-Xdev": ("dev_mode", True), "-Xutf8": ("utf8_mode", 1), "-Xutf8=1": ("utf8_mode", 1)}
+
+
+def _note(option: str, flags: dict[str, Any]) -> None:
+    """Count what an option says in ``sys.flags``."""
+    if option in _X_FLAGS:
+        name, value = _X_FLAGS[option]
+        flags[name] = value
+    elif set(option[1:]) <= set(_FLAGS):
+        for letter in option[1:]:
+            name = _FLAGS[letter]
+            had = flags.get(name, getattr(sys.flags, name))
+            flags[name] = True if isinstance(had, bool) else had + 1
+
+
+def _of_interpreter(args: list[str], flags: dict[str, Any]) -> tuple[str, str, list[str]]:
+    """What the interpreter's arguments ask for: kind, target, and the arguments that are left; and what `flags` get."""
     while args:
         option = args.pop(0)
         if option in ("-m", "-c") and args:
@@ -64,6 +98,8 @@ def _of_interpreter(args: list[str]) -> tuple[str, str, list[str]]:
             args.pop(0)
         elif option == "-" or not option.startswith("-"):
             return "script", option, args
+        else:
+            _note(option, flags)
     raise ConfigError("an interpreter without a program would wait for input")
 
 

@@ -94,7 +94,7 @@ class SharedPackage(ModuleType):
     _private: Collection[str]
 
     def __getattr__(self, name: str) -> Any:
-        module = sys.modules.get(f"{self.__name__.removeprefix('xsim_py.')}.{name}") if name != "_private" else None
+        module = sys.modules.get(f"{self.__name__}.{name}")
         if module is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return module

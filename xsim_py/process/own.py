@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from . import context, current
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Unseen", "change", "forget", "install", "put", "take_back"]
+__all__ = ["Unseen", "change", "forget", "install", "put", "set_flags", "take_back"]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
@@ -77,6 +77,14 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
         rank.own = {}
         rank.bare = False
     rank.own[name] = value
+
+
+def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
+    """Let the running rank find some of ``sys.flags`` set otherwise."""
+    real = sys.flags
+    known = {name: getattr(real, name) for name in dir(real) if not name.startswith(("_", "n_"))}
+    sys.__dict__["flags"] = changed = SimpleNamespace(**{**known, **flags})
+    change(rank, "flags", real, changed)
 
 
 class Unseen(tuple[Any, ...]):

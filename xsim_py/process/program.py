@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.errors import ConfigError
 
-from .own import Unseen
+from .own import Unseen, set_flags
 from .rank import Rank
 
 __all__ = ["Program"]
@@ -53,6 +53,7 @@ class Program:
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
         self.function: Callable[..., Any] | None = None
+        self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
         self.path = Unseen((str(self.folder), *self._search))
@@ -114,6 +115,8 @@ class Program:
         rank.bare = rank.modules is None and rank.own is None
         rank.argv, rank.path = self.argv, self.path
         _modules["__main__"] = main
+        if self.flags:
+            set_flags(rank, self.flags)
         if self.spec is not None:
             main.__package__ = self.spec.parent
             if self.spec.parent:
