@@ -216,8 +216,11 @@ def last(mpi):
 
 
 def operation(run, name):
-    """A predefined operation, or a user's."""
-    return {"matrices": matrices, "last": last}[name](run.mpi) if name.islower() else getattr(run.mpi, name)
+    """A predefined operation, or a user's; mpi4py has room for few of those at a time."""
+    if name.isupper():
+        return getattr(run.mpi, name)
+    run.ops.append({"matrices": matrices, "last": last}[name](run.mpi))
+    return run.ops[-1]
 
 
 @step(comm=4, form=FORMS, call=["Reduce", "Allreduce", "Scan", "Exscan", "Reduce_scatter_block", "Reduce_scatter"],

@@ -131,7 +131,9 @@ def graph(run, comm, kind, seed, weighted):
         run.topologies.append(run.mpi.COMM_NULL)
         return
     size = comm.size
-    edges = [(a, b) for a in range(size) for b in range(size) if (a * 3 + b * 5 + seed) % 3 == 0]
+    pairs = [(a, b) for a in range(size) for b in range(size)]
+    symmetric = kind == "graph"  # whoever speaks there also hears
+    edges = [(a, b) for a, b in pairs if (a + b * (1 if symmetric else 2) + seed) % 3 == 0]
     out = {rank: [b for a, b in edges if a == rank] for rank in range(size)}
     into = [a for a, b in edges if b == comm.rank]
     if kind == "graph":

@@ -34,6 +34,7 @@ class Run:
         self.inters, self.sides = [], []
         self.topologies = []
         self.pending = []
+        self.ops = []
         self.log = []
         self.number = 0
         self.errors = {getattr(mpi, name): name for name in dir(mpi) if name.startswith("ERR_")}
@@ -114,6 +115,8 @@ class Run:
         self.number = len(steps)
         self.complete()
         self.mpi.Detach_buffer()
+        for op in self.ops:
+            op.Free()
         self.world.Barrier()
         for comm in [*self.inters, *self.topologies, *self.comms]:
             if comm != self.mpi.COMM_NULL and comm != self.world:

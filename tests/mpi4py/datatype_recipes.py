@@ -74,6 +74,28 @@ def _struct(rng, depth):
     return _some(rng, 1, 2, n), _some(rng, -40, 40, n), [random_recipe(rng, depth) for _ in range(n)]
 
 
+def emptied(rng, recipe):
+    """The recipe with a count of 0 in one place, if it has a count there."""
+    if isinstance(recipe, str):
+        return recipe
+    kind, *arguments = recipe
+    if kind == "struct":
+        lengths, places, types = arguments
+        chosen = rng.randrange(len(types))
+        if rng.random() < 0.5:
+            types = [emptied(rng, inner) if i == chosen else inner for i, inner in enumerate(types)]
+        else:
+            lengths = [0 if i == chosen else length for i, length in enumerate(lengths)]
+        return [kind, lengths, places, types]
+    if rng.random() < 0.5 or kind in ("dup", "resized", "darray"):
+        return [kind, emptied(rng, arguments[0]), *arguments[1:]]
+    if kind in ("indexed", "hindexed"):
+        return [kind, arguments[0], [0] * len(arguments[1]), arguments[2]]
+    if kind == "subarray":
+        return [kind, *arguments[:2], [0, *arguments[2][1:]], *arguments[3:]]
+    return [kind, arguments[0], 0, *arguments[2:]]
+
+
 def _vector(low, high):
     return lambda rng, depth: (random_recipe(rng, depth), rng.randint(1, 3), rng.randint(1, 3), rng.randint(low, high))
 

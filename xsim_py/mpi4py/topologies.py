@@ -41,7 +41,7 @@ def _cartesian(dims: Sequence[int], periods: Sequence[bool] | bool | None) -> Ca
 
 def _graph(index: Sequence[int], edges: Sequence[int]) -> Graph:
     ends, ranks = int_list(index), int_list(edges)
-    if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(ranks):
+    if ends and ends[0] == 0 and ends[-1] == len(ranks):
         del ends[0]  # mpi4py takes the usual form of adjacency arrays too, which begins with a 0
     graph: Graph = _shared(Graph(tuple(ends), tuple(ranks)))
     return graph
