@@ -132,8 +132,8 @@ def graph(run, comm, kind, seed, weighted):
         return
     size = comm.size
     pairs = [(a, b) for a in range(size) for b in range(size)]
-    symmetric = kind == "graph"  # whoever speaks there also hears
-    edges = [(a, b) for a, b in pairs if (a + b * (1 if symmetric else 2) + seed) % 3 == 0]
+    symmetric = kind == "graph"  # whoever speaks there also hears; and mpi4py takes a first node without edges for none
+    edges = [(a, b) for a, b in pairs if (a + b * (1 if symmetric else 2) + seed) % 3 == 0 or a == b == 0]
     out = {rank: [b for a, b in edges if a == rank] for rank in range(size)}
     into = [a for a, b in edges if b == comm.rank]
     if kind == "graph":
