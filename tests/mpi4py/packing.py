@@ -1,7 +1,7 @@
 """What can be asked of a datatype and what packing makes of it, under whatever MPI it is given.
 
-As a script it reads recipes (see `datatype_recipes`) with what else `answers` needs, one a line as JSON, and answers each
-with a line, under real mpi4py.
+As a script it reads recipes (see `datatype_recipes`) with what else `answers` needs, one a line as JSON, and answers
+each with a line, under real mpi4py.
 """
 
 import json
