@@ -38,7 +38,7 @@ def message(run, comm, src, dst, tag, send, receive, wild, base, there, here, co
         receive = "Irecv" if receive != "Recv_init" else receive
     tag = WILD + run.number if wild == "source" else tag
     total = elements(there) * count
-    into = max(0, -(-total // elements(here)) + room)
+    into = max(int(total > 0), -(-total // elements(here)) + room)  # MPICH may not see what has no room at all
     arrived = None
     if comm.rank == dst:
         wanted = run.mpi.ANY_SOURCE if wild == "source" else src, run.mpi.ANY_TAG if wild == "tag" else tag

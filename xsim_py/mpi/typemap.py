@@ -9,6 +9,7 @@ done byte by byte or element by element in Python.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,10 +20,14 @@ __all__ = ["Layout", "block", "join", "place", "repeat"]
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
+# Bytes of a unit and from one to the next, where the first begins, which of them, and where they go (None: in a row).
+Group: TypeAlias = tuple[int, int, int, Integers, Integers | None]
 
 _UNITS: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 _FEW = 64  # so many blocks are copied faster one by one than through index arrays, which cost 20 us to begin with
+_LARGEST_UNIT = 8
+_SHORT = 8  # so many units are gathered faster one by one than as one block of a length that numpy has no type for
 
 
 def _unit(length: int) -> np.dtype[Any]:
@@ -48,7 +53,7 @@ class Layout:
         self.dims = dims
         self.offsets = offsets
         self.lengths = lengths
-        self._groups: list[tuple[int, Integers, Integers]] | None = None
+        self._groups: list[Group] | None = None
         self._pieces: list[tuple[int, int]] | None = None
         repeats = 1
         low = high = 0
@@ -84,6 +89,9 @@ class Layout:
             return b"".join([memory[at + start : at + end] for at in origins for start, end in self.pieces()])
         packed = np.empty(count * self.size, np.uint8)
         for there, here in self._pairs(memory, packed, origin, count, extent):
+            if here[1] is ...:
+                whole: bytes = there[0][there[1]].tobytes()
+                return whole
             here[0][here[1]] = there[0][there[1]]
         return packed.tobytes()
 
@@ -119,31 +127,53 @@ class Layout:
         return np.ndarray(counts, _unit(length), memory, origin + offset, strides)
 
     def _pairs(self, memory: memoryview, packed: NDArray[Any], origin: int, count: int, extent: int) -> Iterable[Any]:
-        """For each distinct block length: (array, index) in the memory, and (array, index) in the packed bytes.
+        """For each group of blocks: (array, index) in the memory, and (array, index) in the packed bytes.
 
-        The last axis of both arrays advances by one byte, so that it can be indexed with plain byte offsets: the
-        overlapping units of such an array are never all touched.
+        Where lengths differ, the last axis of both arrays advances by one byte, so that it can be indexed with plain
+        byte offsets: the overlapping units of such an array are never all touched.
         """
-        counts = (count, *(n for n, _ in self.dims))
-        strides = (extent, *(stride for _, stride in self.dims))
+        repeated = [dim for dim in ((count, extent), *self.dims) if dim[0] != 1]  # numpy is slower in more dimensions
+        counts, strides = [n for n, _ in repeated], [stride for _, stride in repeated]
         inner = int(self.lengths.sum())
-        for length, offsets, positions in self.groups():
-            first = int(offsets.min())
-            width = int(offsets.max()) - first + 1
-            there = np.ndarray((*counts, width), _unit(length), memory, origin + first, (*strides, 1))
+        for unit, step, first, index, positions in self.groups():
+            width = int(index.max()) + 1
+            there = np.ndarray((*counts, width), _unit(unit), memory, origin + first, (*strides, step))
+            if positions is None:
+                flat = packed.view(_unit(unit))
+                yield (there, (..., index) if counts else index), (flat.reshape(*counts, -1), ...)
+                continue
             row = packed.reshape(*counts, inner)
-            here = np.ndarray((*counts, inner - length + 1), _unit(length), packed, 0, (*row.strides[:-1], 1))
-            yield (there, (..., offsets - first)), (here, (..., positions))
+            here = np.ndarray((*counts, inner - unit + 1), _unit(unit), packed, 0, (*row.strides[:-1], 1))
+            yield (there, (..., index)), (here, (..., positions))
 
-    def groups(self) -> list[tuple[int, Integers, Integers]]:
-        """Blocks by their length: (length, offsets in memory, positions in the packed bytes); made once."""
+    def groups(self) -> list[Group]:
+        """How irregular blocks are copied; made once.
+
+        Short blocks of any lengths are one gather of numbers, where all begin and end at a multiple of such a number's
+        size: what numpy does for an index array. Others are a gather for each length.
+        """
         if self._groups is None:
-            positions = np.cumsum(self.lengths) - self.lengths
-            self._groups = []
-            for length in np.unique(self.lengths):
-                chosen = self.lengths == length
-                self._groups.append((int(length), self.offsets[chosen], positions[chosen]))
+            first = int(self.offsets.min())
+            common = int(np.gcd.reduce(np.concatenate((self.lengths, self.offsets - first))))
+            unit = math.gcd(common, _LARGEST_UNIT)
+            if int(self.lengths.sum()) <= _SHORT * unit * len(self.offsets):
+                self._groups = [(unit, unit, first, self._numbers(first, unit), None)]
+            else:
+                self._groups = list(self._by_length())
         return self._groups
+
+    def _numbers(self, first: int, unit: int) -> Integers:
+        """The units of all blocks, in packing order, counted from `first`."""
+        counts = self.lengths // unit
+        before = np.cumsum(counts) - counts
+        return np.repeat((self.offsets - first) // unit - before, counts) + np.arange(int(counts.sum()))
+
+    def _by_length(self) -> Iterable[Group]:
+        positions = np.cumsum(self.lengths) - self.lengths
+        for length in np.unique(self.lengths):
+            chosen = self.lengths == length
+            first = int(self.offsets[chosen].min())
+            yield int(length), 1, first, self.offsets[chosen] - first, positions[chosen]
 
 
 def block(length: int) -> Layout:
