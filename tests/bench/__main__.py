@@ -109,6 +109,8 @@ def main() -> int:
         failures.append(f"start-up takes more than {START_UP_AT_MOST_S} s")
     if subprocess.run([sys.executable, "-m", "tests.bench.formal"], check=False).returncode:
         failures.append("the formal model of FTCO is not as it must be")
+    if subprocess.run([sys.executable, "-m", "tests.bench.packing"], check=False).returncode:
+        failures.append("datatypes are not packed as they must be")
     if record:
         EXPECTED.write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")
     print(*failures, sep="\n")

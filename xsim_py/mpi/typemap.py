@@ -3,8 +3,8 @@
 A type map in the standard (section 5.1) is a list of (basic type, displacement). Here it is kept as a small program for
 numpy: a few regular dimensions around a list of blocks. Almost every type in real programs (vectors, subarrays,
 their nestings) is one block under some dimensions, so packing it is one strided copy in C, however large it is. What
-is irregular (indexed, structs) costs one index per block and one gather per distinct block length; nothing is ever
-done byte by byte or element by element in Python.
+is irregular (indexed, structs) is gathered by an index array: of numbers where the blocks are short, else of blocks, once
+for each length; nothing is ever done byte by byte or element by element in Python.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["Layout", "block", "join", "place", "repeat"]
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
-# Bytes of a unit and from one to the next, where the first begins, which of them, and where they go (None: in a row).
-Group: TypeAlias = tuple[int, int, int, Integers, Integers | None]
+# Bytes of a unit and from one to the next, where the first begins, how many there are, which of them, and where they go
+# (None: in a row).
+Group: TypeAlias = tuple[int, int, int, int, Integers, Integers | None]
 
 _UNITS: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
@@ -135,8 +136,7 @@ class Layout:
         repeated = [dim for dim in ((count, extent), *self.dims) if dim[0] != 1]  # numpy is slower in more dimensions
         counts, strides = [n for n, _ in repeated], [stride for _, stride in repeated]
         inner = int(self.lengths.sum())
-        for unit, step, first, index, positions in self.groups():
-            width = int(index.max()) + 1
+        for unit, step, first, width, index, positions in self.groups():
             there = np.ndarray((*counts, width), _unit(unit), memory, origin + first, (*strides, step))
             if positions is None:
                 flat = packed.view(_unit(unit))
@@ -157,7 +157,8 @@ class Layout:
             common = int(np.gcd.reduce(np.concatenate((self.lengths, self.offsets - first))))
             unit = math.gcd(common, _LARGEST_UNIT)
             if int(self.lengths.sum()) <= _SHORT * unit * len(self.offsets):
-                self._groups = [(unit, unit, first, self._numbers(first, unit), None)]
+                index = self._numbers(first, unit)
+                self._groups = [(unit, unit, first, int(index.max()) + 1, index, None)]
             else:
                 self._groups = list(self._by_length())
         return self._groups
@@ -173,7 +174,8 @@ class Layout:
         for length in np.unique(self.lengths):
             chosen = self.lengths == length
             first = int(self.offsets[chosen].min())
-            yield int(length), 1, first, self.offsets[chosen] - first, positions[chosen]
+            index = self.offsets[chosen] - first
+            yield int(length), 1, first, int(index.max()) + 1, index, positions[chosen]
 
 
 def block(length: int) -> Layout:
