@@ -40,6 +40,9 @@ _COUNT = struct.Struct("<q")
 _REPLY = struct.Struct("<qq")
 _WHOLE = 1 << 62
 
+_SMALLEST_SHARE = 1 << 16
+"""Bytes: so few are not worth another aggregator. ROMIO takes a stripe of the file system where that has some."""
+
 
 class _Share(NamedTuple):
     """What one aggregator accesses for all."""
@@ -78,7 +81,7 @@ def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: boo
         return _EACH_ALONE
     low, high = min(found[0] for found in used), max(found[1] for found in used)
     owners = file.hints.aggregators
-    each = -(-(high - low) // len(owners))
+    each = max(-(-(high - low) // len(owners)), _SMALLEST_SHARE)
     shares = [
         _Share(owner, low + number * each, min(low + (number + 1) * each, high)) for number, owner in enumerate(owners)
     ]
