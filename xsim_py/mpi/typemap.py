@@ -3,8 +3,8 @@
 A type map in the standard (section 5.1) is a list of (basic type, displacement). Here it is kept as a small program for
 numpy: a few regular dimensions around a list of blocks. Almost every type in real programs (vectors, subarrays,
 their nestings) is one block under some dimensions, so packing it is one strided copy in C, however large it is. What
-is irregular (indexed, structs) is gathered by an index array: of numbers where the blocks are short, else of blocks, once
-for each length; nothing is ever done byte by byte or element by element in Python.
+is irregular (indexed, structs) is gathered by an index array: of numbers where the blocks are short, else of blocks,
+once for each length; nothing is ever done byte by byte or element by element in Python.
 """
 
 from __future__ import annotations
