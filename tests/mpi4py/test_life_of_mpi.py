@@ -5,7 +5,7 @@ import pytest
 
 from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
-from xsim_py.mpi.constants import THREAD_FUNNELED, THREAD_MULTIPLE, THREAD_SINGLE
+from xsim_py.mpi.constants import THREAD_FUNNELED, THREAD_MULTIPLE, THREAD_SERIALIZED, THREAD_SINGLE
 
 
 def test_detach_gives_back_the_object_that_was_attached():
@@ -225,3 +225,58 @@ def test_mpi4py_run_ends_the_job_when_a_rank_fails(tmp_path, monkeypatch, capfd)
 def test_mpi4py_run_refuses_what_it_cannot_read(args, capfd):
     assert simulate("xsim_py.mpi4py", kind="module", ranks=1, args=args).exit_status == 1
     assert "usage: python -m mpi4py" in capfd.readouterr().err
+
+
+def test_threads_are_what_rc_asks_for():
+    def program(options):
+        import threading
+
+        import mpi4py
+
+        mpi4py.rc(**options)
+        from mpi4py import MPI
+
+        seen = [(MPI.Query_thread(), MPI.Is_thread_main())]
+        thread = threading.Thread(target=lambda: seen.append((MPI.Query_thread(), MPI.Is_thread_main())))
+        thread.start()
+        thread.join()
+        return seen
+
+    for options, level in (
+        ({}, THREAD_MULTIPLE),
+        ({"threads": False}, THREAD_SINGLE),
+        ({"thread_level": "single"}, THREAD_SINGLE),
+        ({"thread_level": "funneled"}, THREAD_FUNNELED),
+        ({"thread_level": "serialized"}, THREAD_SERIALIZED),
+        ({"thread_level": "multiple"}, THREAD_MULTIPLE),
+    ):
+        assert values_of(program, options, ranks=2) == [[(level, True), (level, False)]] * 2
+    with pytest.warns(RuntimeWarning, match="unexpected value 'some'"):
+        assert values_of(program, {"thread_level": "some"}, ranks=1) == [
+            [(THREAD_MULTIPLE, True), (THREAD_MULTIPLE, False)]
+        ]
+
+
+def test_the_main_thread_is_the_one_that_initialises_mpi():
+    def program():
+        import threading
+
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+
+        seen = []
+
+        def begin():
+            seen.append(MPI.Init_thread(THREAD_SERIALIZED))
+            seen.append(MPI.Is_thread_main())
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        thread.join()
+        seen += [MPI.Query_thread(), MPI.Is_thread_main()]
+        MPI.Finalize()
+        return seen
+
+    assert values_of(program, ranks=2) == [[THREAD_SERIALIZED, True, THREAD_SERIALIZED, False]] * 2
