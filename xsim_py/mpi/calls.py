@@ -293,10 +293,10 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
 
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
-    """``algorithm(ch, *args)`` in the running fiber, or the same for all ranks at once; see `arrays.meeting`."""
+    """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `arrays.meeting`."""
     meetings = ch.comm.fabric.meetings
     if meetings is None or ch.meeting is None:
-        return algorithm(ch, *args)
+        return algorithm(ch, *form.plain(args))
     return meetings.perform(ch, form, algorithm, args)
 
 

@@ -126,6 +126,8 @@ class Fabric:
         One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
     shortcuts : bool
         Whether receives may be posted without `Mailbox.post`, and messages used again.
+    equally_far : bool
+        Whether any two ranks are.
     uniform : dict
         What a message of so many bytes costs, where that is the same between any two ranks; else empty.
     trace : Recorder or None
@@ -146,6 +148,7 @@ class Fabric:
         self.inline_end = -1 if links is not None else shard.end
         self.shortcuts = True
         self.uniform = network.uniform
+        self.equally_far = network.equally_far
         self.trace: Recorder | None = None
         self.meetings: Meetings | None = None
         self.link = network.link

@@ -23,9 +23,17 @@ Numbers: TypeAlias = NDArray[np.int64]
 class Sends(Protocol):
     """Many sends: three arrays, as long as each other."""
 
-    source: Numbers
-    dest: Numbers
-    size_bytes: Numbers
+    @property
+    def origin(self) -> Numbers:
+        """Who sends each of them, as a rank of the whole run."""
+
+    @property
+    def dest(self) -> Numbers:
+        """Whom it goes to."""
+
+    @property
+    def size_bytes(self) -> Numbers:
+        """How large it is."""
 
 
 class Tally:
@@ -95,7 +103,7 @@ class Tally:
     def _total(self) -> None:
         self.add_up()
         for sends, times in self._often.items():
-            self._add(sends.source, sends.dest, sends.size_bytes, times)
+            self._add(sends.origin, sends.dest, sends.size_bytes, times)
         self._often.clear()
 
     def messages(self) -> list[int]:

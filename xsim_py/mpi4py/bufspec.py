@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi.collectives.channel import EqualBlocks
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
@@ -97,14 +98,19 @@ class Message:
         """Store what has arrived for block `i`."""
         return self.datatype.unpack(data, self.memory, self._at(i), self.count)
 
-    def pack_parts(self, blocks: int) -> list[bytes]:
+    def pack_blocks(self, blocks: int) -> EqualBlocks:
         """The bytes of all blocks, packed at once."""
-        data = self.datatype.pack(self.memory, self.offset, blocks * self.count)
-        n = self.nbytes
-        return [data[i * n : (i + 1) * n] for i in range(blocks)]
+        return EqualBlocks(self.datatype.pack(self.memory, self.offset, blocks * self.count), self.nbytes, blocks)
+
+    def pack_parts(self, blocks: int) -> list[bytes]:
+        """The same, each block by itself."""
+        return self.pack_blocks(blocks).listed()
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
         """Store what has arrived for all blocks."""
+        if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
+            self.datatype.unpack(parts.whole, self.memory, self.offset, parts.blocks * self.count)
+            return
         for i, data in enumerate(parts):
             self.unpack_part(i, data)
 

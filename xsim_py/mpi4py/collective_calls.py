@@ -350,22 +350,22 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     source = target
     if not _in_place(comm, sendbuf):
         source = PARSERS[form](sendbuf, writable=False, blocks=blocks)
-    parts = source.pack_parts(blocks)
+    parts = source.pack_parts(blocks) if form else source.pack_blocks(blocks)
     block_bytes = None
     if comm.local is None:
-        _fits(len(parts[comm.me]), target.part_bytes(comm.me))
+        _fits(source.part_bytes(comm.me), target.part_bytes(comm.me))
         block_bytes = None if form else target.nbytes
         if block_bytes and source is not target:
             _check_apart(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(comm, "alltoall" + form, block_bytes or 0)
+    if not form:
+        return len(parts.whole), lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
     size_bytes = sum(map(len, parts))
-    if form and comm.local is None:
+    if comm.local is None:
         sizes = _sizes(target, blocks)
         return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts, sizes))
-    if form:
-        return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts))
-    return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
+    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts))
 
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:

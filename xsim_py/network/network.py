@@ -51,6 +51,8 @@ class Network:
 
     Attributes
     ----------
+    equally_far
+        Whether any two ranks are.
     uniform
         The times of sizes asked before, where any two ranks are equally far apart, as `Link.cache`; else empty.
     """
@@ -63,6 +65,7 @@ class Network:
         self._across: dict[int, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention == "links"
         self.uniform: dict[int, Times] = {}
+        self.equally_far = False
         if spec.same_node is not None:
             self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
         else:  # no figures of its own: as between neighbours
@@ -73,6 +76,7 @@ class Network:
             self._only = self._make(self._least_hops)
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
+            self.equally_far = True
 
     def follow(self, node_of: Sequence[int]) -> None:
         """Ranks are placed anew, or there are more of them; it costs the same between those that there were."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
 
-from .building import built
+from .building import Plan, built
 from .compiling import compiled
 from .hashing import hash_sum
-from .recipe import Recipe
+from .rounds import Rounds, in_rounds
 from .symbols import Fold, record
-from .timetable import Costs, Times, Timetable
+from .timetable import Costs, Times
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -27,40 +27,124 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "bind"]
 
+Numbers = NDArray[np.int64]
 _MOST_BYTES = 1 << 28
 _MOST_LISTS = 256  # ranks that each have as many results
+_MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
 _KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
 
 
 class Bound:
-    """A compiled call on the ranks of one communicator.
+    """A call on the ranks of one communicator: one whose messages are listed.
 
     Attributes
     ----------
-    costs : Costs
-        Of its messages.
-    source, dest, size_bytes : array
-        Of its messages, as ranks of the whole run; what `Tally.add` takes.
+    sent : array
+        How many messages each rank sends.
+    origin, dest : array
+        Of each message, as ranks of the whole run.
+    source, size_bytes : array
+        Of each message: the sender's number in the communicator, and the size.
     """
 
-    def __init__(
-        self, timetable: Timetable, recipe: Recipe, payloads: NDArray[np.int64], costs: Costs, ranks: Any, check: bool
-    ) -> None:
-        self.timetable = timetable
-        self.recipe = recipe
-        self.payloads = payloads
+    def __init__(self, plan: Plan, costs: Costs, ranks: Any, check: bool) -> None:
+        self._timetable, self._recipe, self._payloads = plan
         self.costs = costs
-        numbers = np.array(ranks, np.int64)
-        self.source = numbers[timetable.source]
-        self.dest = numbers[timetable.dest]
-        self.size_bytes = timetable.size_bytes
         self.check = check
+        numbers = np.array(ranks, np.int64)
+        self.sent = self._timetable.sent
+        self.source = self._timetable.source
+        self.origin = numbers[self.source]
+        self.dest = numbers[self._timetable.dest]
+        self.size_bytes = self._timetable.size_bytes
 
-    def hashes(self, times: Times, tag: int, memory: NDArray[np.uint8]) -> int:
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+        """See `Timetable.run`."""
+        return self._timetable.run(self.costs, clock_ps, nic_free_ps, keys)
+
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+        """All bytes of the call, for the other methods, and what each rank gets."""
+        memory = self._recipe.make(contributions, fold)
+        return memory, self._recipe.taken(memory)
+
+    def hashes(self, times: Times, tag: int, memory: Any) -> int:
         """What the arrival of all messages adds to the digest; see `Fabric._deliver`."""
-        checks: Any = self.recipe.checks(memory)[self.payloads] if self.check else 0
-        table = self.timetable
-        return hash_sum([times.arrival_ps, self.dest, table.source, tag, table.size_bytes, checks], len(table))
+        checks: Any = self._recipe.checks(memory)[self._payloads] if self.check else 0
+        return hash_sum([times.arrival_ps, self.dest, self.source, tag, self.size_bytes, checks], len(self))
+
+    def payload(self, memory: Any, number: int) -> bytes:
+        """What one message contains."""
+        return self._recipe.payload(memory, int(self._payloads[number]))
+
+
+class BoundRounds(Bound):
+    """One that is an exchange in rounds: its messages are listed when somebody wants to see them."""
+
+    def __init__(self, rounds: Rounds, costs: Costs, ranks: Any, check: bool) -> None:
+        self._rounds = rounds
+        self.costs = costs
+        self.check = check
+        self._numbers = np.array(ranks, np.int64)
+        self.sent = np.full(rounds.size, rounds.rounds, np.int64)
+
+    def __len__(self) -> int:
+        return self._rounds.rounds * self._rounds.size
+
+    @property
+    def source(self) -> Numbers:  # type: ignore[override]
+        """See `Bound`."""
+        return np.tile(self._rounds.ranks, self._rounds.rounds)
+
+    @property
+    def origin(self) -> Numbers:  # type: ignore[override]
+        """See `Bound`."""
+        return np.tile(self._numbers, self._rounds.rounds)
+
+    @property
+    def dest(self) -> Numbers:  # type: ignore[override]
+        """See `Bound`."""
+        found: Numbers = self._numbers[np.concatenate([self._rounds.dest(turn) for turn in range(self._rounds.rounds)])]
+        return found
+
+    @property
+    def size_bytes(self) -> Numbers:  # type: ignore[override]
+        """See `Bound`."""
+        rounds = self._rounds
+        return np.repeat([rounds.size_bytes(turn) for turn in range(rounds.rounds)], rounds.size)
+
+    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+        """See `Bound.times`."""
+        return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
+
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+        """See `Bound.values`."""
+        memory = self._rounds.memory(contributions)
+        return memory, self._rounds.results(memory)
+
+    def hashes(self, times: Times, tag: int, memory: Any) -> int:
+        """See `Bound.hashes`; round by round, or many at once where they are short."""
+        rounds, total = self._rounds, 0
+        size = rounds.size
+        batch = max(1, (1 << 16) // size)
+        for first in range(0, rounds.rounds, batch):
+            turns = range(first, min(first + batch, rounds.rounds))
+            arrival = times.arrival_ps[first * size : turns.stop * size]
+            dest = self._numbers[np.concatenate([rounds.dest(turn) for turn in turns])]
+            source = np.tile(rounds.ranks, len(turns))
+            sizes = np.repeat([rounds.size_bytes(turn) for turn in turns], size)
+            checks: Any = 0
+            if self.check and sizes.any():
+                checks = np.concatenate([rounds.checks(memory, turn) for turn in turns])
+            total += hash_sum([arrival, dest, source, tag, sizes, checks], len(arrival))
+        return total
+
+    def payload(self, memory: Any, number: int) -> bytes:
+        """See `Bound.payload`."""
+        turn, rank = divmod(number, self._rounds.size)
+        return self._rounds.payload(memory, turn, rank)
 
 
 def bind(
@@ -78,7 +162,7 @@ def bind(
     ----------
     often : bool
         Whether the call is made so often that it pays to find out what its algorithm does; else only the algorithms
-        are taken of which that is known (`building`).
+        are taken of which that is known (`building`, `rounds`).
     always : bool
         Whether to take arrays also where that is slower.
     """
@@ -88,25 +172,26 @@ def bind(
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
-    made = built(algorithm, ch.size, shape)
+    fabric, ranks = ch.comm.fabric, ch.comm.ranks
+    rounds = in_rounds(algorithm, ch.size, shape)
+    if rounds is not None:
+        costs = _costs_of_rounds(fabric, ranks, rounds)
+        return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check)
+    plan = built(algorithm, ch.size, shape)
     many = form.many_results and ch.size > _MOST_LISTS
-    if made is None and often and (always or not many):
-        made = _compiled(algorithm, ch.size, form, shape, unit)
-    if made is None:
+    if plan is None and often and (always or not many):
+        plan = _compiled(algorithm, ch.size, form, shape, unit)
+    if plan is None or plan[1].total_bytes > _MOST_BYTES or not plan[0].received.all():
         return None
-    timetable, recipe, payloads = made
-    if recipe.total_bytes > _MOST_BYTES or not (timetable.received > 0).all():
-        return None
+    timetable = plan[0]
     if not always and len(timetable) < 8 * len(timetable.steps):
         return None
-    costs = _costs(ch.comm.fabric, ch.comm.ranks, timetable)
-    return None if costs is None else Bound(timetable, recipe, payloads, costs, ch.comm.ranks, ch.check)
+    costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes)
+    return None if costs is None else Bound(plan, costs, ranks, ch.check)
 
 
 @lru_cache(maxsize=64)
-def _compiled(
-    algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int
-) -> tuple[Timetable, Recipe, NDArray[np.int64]] | None:
+def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int) -> Plan | None:
     """An algorithm on so many ranks, whichever they are."""
     fold = Fold(unit_bytes, True)
     whole = (key, fold) if unit_bytes else key
@@ -118,19 +203,39 @@ def _compiled(
     return None if recording is None else compiled(recording)
 
 
-def _costs(fabric: Fabric, ranks: Any, timetable: Timetable) -> Costs | None:
-    """What the messages cost; None where one of them does not go eagerly, or takes no time."""
+def _costs_of_rounds(fabric: Fabric, ranks: Any, rounds: Rounds) -> Costs | None:
+    """What the messages of an exchange cost, as `_costs`; most networks need not be asked for each of them."""
+    turns = range(rounds.rounds)
+    if fabric.equally_far:
+        sizes = sorted({rounds.size_bytes(turn) for turn in turns})
+        link = fabric.link(ranks[0], ranks[1])
+        if len(sizes) == 1:
+            return _table([link.times(sizes[0])], np.zeros(1, np.int64))
+        which = np.searchsorted(sizes, [rounds.size_bytes(turn) for turn in turns])
+        return _table([link.times(size) for size in sizes], np.repeat(which, rounds.size))
+    if rounds.rounds * rounds.size > _MOST_COSTS:
+        return None
+    source = np.tile(rounds.ranks, rounds.rounds)
+    dest = np.concatenate([rounds.dest(turn) for turn in turns])
+    return _costs(fabric, ranks, source, dest, np.repeat([rounds.size_bytes(turn) for turn in turns], rounds.size))
+
+
+def _costs(fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_bytes: Numbers) -> Costs | None:
+    """What messages cost; None where one of them does not go eagerly, or takes no time."""
     found: dict[tuple[Any, int], int] = {}
     kinds: list[Any] = []
     which = []
-    for source, dest, size in zip(
-        timetable.source.tolist(), timetable.dest.tolist(), timetable.size_bytes.tolist(), strict=True
-    ):
-        link = fabric.link(ranks[source], ranks[dest])
+    for one, other, size in zip(source.tolist(), dest.tolist(), size_bytes.tolist(), strict=True):
+        link = fabric.link(ranks[one], ranks[other])
         kind = found.setdefault((link, size), len(kinds))
         if kind == len(kinds):
             kinds.append(link.times(size))
         which.append(kind)
+    return _table(kinds, np.array(which))
+
+
+def _table(kinds: list[Any], which: Numbers) -> Costs | None:
+    """The costs of messages of several kinds."""
     if not all(eager and wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, eager in kinds):
         return None
     table = np.array([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds], np.int64)

@@ -28,6 +28,10 @@ class Form:
         """The bytes that a rank puts in."""
         return b""
 
+    def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments for an algorithm that works on bytes."""
+        return args
+
     def fold(self, args: Any) -> Any:
         """The reduction operation, if there is one."""
         return None
@@ -81,15 +85,19 @@ class Blocks(Form):
 
 
 class Parts(Form):
-    """``(parts,)``: a block for everybody, all of one size."""
+    """``(parts,)``: a block for everybody, all of one size, as `EqualBlocks`."""
 
     many_results = True
 
     def key(self, args: Any) -> Any:
-        return len(args[0][0])
+        return args[0].block_bytes
 
     def contribution(self, args: Any) -> bytes:
-        return join(args[0])
+        whole: bytes = args[0].whole
+        return whole
+
+    def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (args[0].listed(),)
 
     def sizes(self, key: Any, ranks: int) -> list[int]:
         return [key * ranks] * ranks

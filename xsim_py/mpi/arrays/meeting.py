@@ -170,10 +170,10 @@ class Meetings:
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Do a blocking call, as ``algorithm(ch, *args)`` does."""
+        """Do a blocking call, as ``algorithm(ch, *form.plain(args))`` does."""
         call: Call = ch.meeting  # type: ignore[assignment]
         if call.undone:
-            return algorithm(ch, *args)
+            return algorithm(ch, *form.plain(args))
         fiber: Any = current.fiber
         rank = fiber.rank
         signature = algorithm, form.key(args), ch.check
@@ -181,7 +181,7 @@ class Meetings:
             self._open(call, ch, form, signature, args)
         if call.signature != signature or not self._may_wait(ch.comm, fiber):
             self._undo_here(call)
-            return algorithm(ch, *args)
+            return algorithm(ch, *form.plain(args))
         me = ch.rank
         kernel = self.kernel
         call.clock_ps[me] = fiber.clock_ps
@@ -194,7 +194,7 @@ class Meetings:
         if call.inside or self._compute(call, me, form.fold(args)):
             fiber.park(call)
             if call.undone:
-                return algorithm(ch, *args)
+                return algorithm(ch, *form.plain(args))
         call.fibers[me] = None
         fiber.clock_ps = call.clock_ps[me]
         rank.nic_free_ps = call.nic_free_ps[me]
@@ -246,11 +246,10 @@ class Meetings:
         bound, kernel = call.bound, self.kernel
         assert bound is not None
         call.before = call.clock_ps, call.nic_free_ps, call.keys
-        call.times = times = bound.timetable.run(bound.costs, *call.before)
-        call.memory = bound.recipe.make(call.contributions, fold)
-        call.results = bound.recipe.taken(call.memory)
+        call.times = times = bound.times(*call.before)
+        call.memory, call.results = bound.values(call.contributions, fold)
         call.clock_ps, call.nic_free_ps = times.clock_ps.tolist(), times.nic_free_ps.tolist()
-        call.keys = (bound.timetable.sent + call.keys).tolist()
+        call.keys = (bound.sent + call.keys).tolist()
         call.waited_ps = times.waited_ps.tolist()
         call.inside = len(call.fibers)
         call.computed = True
@@ -278,7 +277,7 @@ class Meetings:
         assert bound is not None
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         fabric.tally.add(bound)
-        self.kernel.events += len(bound.timetable) - len(call.fibers) + (call.inline >= 0)
+        self.kernel.events += len(bound) - len(call.fibers) + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back
 

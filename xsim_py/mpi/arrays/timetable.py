@@ -73,6 +73,14 @@ class Costs(NamedTuple):
     way_ps: Any
     receive_ps: Any
 
+    def of_round(self, turn: int, size: int) -> tuple[Any, Any, Any, Any]:
+        """Those of round `turn` of an exchange in which each of `size` ranks sends a message a round."""
+        start = turn * size
+        send_ps, busy_ps, way_ps, receive_ps = (
+            cost if np.ndim(cost) == 0 else cost[start : start + size] for cost in self
+        )
+        return send_ps, busy_ps, way_ps, receive_ps
+
 
 class Times(NamedTuple):
     """What comes of it, for each rank (and each message, of `arrival_ps` and `keys`).

@@ -25,15 +25,15 @@ def messages_of_those_who_left(fabric: Fabric, call: Call) -> list[Any]:
     """The messages of the ranks that have left, as entries of `Kernel.relive`."""
     bound, times = call.bound, call.times
     assert bound is not None
-    table = bound.timetable
     gone = np.array([fiber is None for fiber in call.fibers])
     fabric.kernel.events -= int(gone.sum()) - (call.inline >= 0)  # they went on at events that are none of the run
-    overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(table))
+    overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(bound))
+    sources, origins, dests = bound.source, bound.origin, bound.dest
     entries = []
-    for number in np.flatnonzero(gone[table.source]).tolist():
-        data = bound.recipe.payload(call.memory, int(bound.payloads[number]))
-        to, origin, size_bytes = int(bound.dest[number]), int(bound.source[number]), len(data)
-        source, arrival_ps = int(table.source[number]), int(times.arrival_ps[number])
+    for number in np.flatnonzero(gone[sources]).tolist():
+        data = bound.payload(call.memory, number)
+        to, origin, size_bytes = int(dests[number]), int(origins[number]), len(data)
+        source, arrival_ps = int(sources[number]), int(times.arrival_ps[number])
         check = crc32(data) if bound.check else 0
         fabric.tally.log += (origin, to, size_bytes)
         cid, tag = call.where

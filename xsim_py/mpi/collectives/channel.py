@@ -10,13 +10,14 @@ Nothing here receives from "any source": which message a rank takes next is fixe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
 __all__ = [
     "Bytes",
     "Channel",
+    "EqualBlocks",
     "Fold",
     "Handle",
     "block_sizes",
@@ -74,6 +75,39 @@ class Fold(Protocol):
 
     def __call__(self, left: bytes, right: bytes) -> bytes:
         """Combine element by element; `left` comes from the lower ranks."""
+
+
+class EqualBlocks(Sequence[bytes]):
+    """Blocks of one size, as one run of bytes: most often nobody looks at them one by one.
+
+    Parameters
+    ----------
+    whole : bytes
+        All of them.
+    block_bytes, blocks : int
+        The size of each, and how many there are.
+    """
+
+    __slots__ = ("block_bytes", "blocks", "whole")
+
+    def __init__(self, whole: bytes, block_bytes: int, blocks: int) -> None:
+        self.whole = whole
+        self.block_bytes = block_bytes
+        self.blocks = blocks
+
+    def __len__(self) -> int:
+        return self.blocks
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.listed()[index]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.listed())
+
+    def listed(self) -> list[bytes]:
+        """Each by itself."""
+        whole, n = self.whole, self.block_bytes
+        return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
 
 
 Bcast: TypeAlias = Callable[[Channel, Bytes, int, int], bytes]

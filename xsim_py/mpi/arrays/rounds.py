@@ -1,0 +1,246 @@
+"""Exchanges in rounds: in each of them every rank sends one message and then takes one.
+
+Dissemination, recursive doubling, rings and pairwise exchanges are like this. There is no list of their messages, of
+which there may be millions: whom a rank sends to in a round is a formula, and so is what. Each has its twin in
+`mpi.collectives`; tests compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi.collectives import allgather, alltoall, barrier
+from xsim_py.mpi.collectives.channel import EqualBlocks
+
+from .hashing import checks
+from .timetable import Costs, Numbers, Times
+
+__all__ = ["Rounds", "in_rounds"]
+
+Bytes = NDArray[np.uint8]
+
+
+def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any) -> Rounds | None:
+    """The exchange that an algorithm is, if it is one of those that are known here."""
+    kind = _KINDS.get(algorithm)
+    if kind is None or size < 2:
+        return None
+    if algorithm in _DOUBLING and size & (size - 1):
+        return None
+    if algorithm in _GATHERS:
+        if len(set(shape)) != 1:
+            return None
+        shape = shape[0]
+    return kind(size, shape or 0)
+
+
+class Rounds:
+    """An exchange without content, by dissemination: in round k to rank + 2**k.
+
+    Parameters
+    ----------
+    size : int
+        The number of ranks.
+    block_bytes : int
+        Of one block.
+
+    Attributes
+    ----------
+    rounds : int
+        How many rounds there are.
+    """
+
+    def __init__(self, size: int, block_bytes: int) -> None:
+        self.size = size
+        self.block_bytes = block_bytes
+        self.ranks = np.arange(size)
+        self.rounds = self._rounds()
+
+    def _rounds(self) -> int:
+        return (self.size - 1).bit_length()
+
+    def dest(self, turn: int) -> Numbers:
+        """Whom each rank sends to."""
+        return (self.ranks + (1 << turn)) % self.size
+
+    def source(self, turn: int) -> Numbers:
+        """Whom each rank receives from."""
+        return (self.ranks - (1 << turn)) % self.size
+
+    def size_bytes(self, turn: int) -> int:
+        """Of each message."""
+        return 0
+
+    def memory(self, contributions: Sequence[bytes]) -> Any:
+        """The contributions, as `payload` and `results` need them."""
+        return None
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        """The check sum of what each rank sends, or one of all."""
+        return 0
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        """What a rank sends."""
+        return b""
+
+    def results(self, memory: Any) -> list[Any]:
+        """What each rank has at the end."""
+        return [None] * self.size
+
+    def run(self, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+        """The times of all ranks, as `Timetable.run`; messages by rounds, and in a round by their sources."""
+        clock, nic, first = (np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys))
+        entered = clock.copy()
+        overheads = np.zeros(self.size, np.int64)
+        arrival = np.empty((self.rounds, self.size), np.int64)
+        last, last_key = np.full(self.size, -1), np.full(self.size, -1)
+        for turn in range(self.rounds):
+            send_ps, busy_ps, way_ps, receive_ps = costs.of_round(turn, self.size)
+            source = self.source(turn)
+            clock += send_ps
+            start = np.maximum(clock, nic)
+            nic = start + busy_ps
+            np.add(start, way_ps, out=arrival[turn])
+            came, key = arrival[turn][source], first[source] + (turn + 1)
+            later = (came > last) | ((came == last) & (key > last_key))
+            last, last_key = np.where(later, came, last), np.where(later, key, last_key)
+            taking = receive_ps if np.ndim(receive_ps) == 0 else receive_ps[source]
+            clock = np.maximum(clock, came) + taking
+            overheads += send_ps + taking
+        sent = (first + np.arange(1, self.rounds + 1)[:, None]).reshape(-1)
+        return Times(clock, nic, last, last_key, clock - entered - overheads, arrival.reshape(-1), sent)
+
+
+class Doubling(Rounds):
+    """The same by recursive doubling, for a power of two: in round k with rank xor 2**k."""
+
+    def dest(self, turn: int) -> Numbers:
+        return self.ranks ^ (1 << turn)
+
+    source = dest
+
+
+class Gather(Rounds):
+    """Something of which everybody has all blocks at the end."""
+
+    def memory(self, contributions: Sequence[bytes]) -> Any:
+        return b"".join(contributions)
+
+    def results(self, memory: Any) -> list[Any]:
+        return [EqualBlocks(memory, self.block_bytes, self.size)] * self.size
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        whole = np.frombuffer(memory, np.uint8)
+        count = self._blocks(turn)
+        twice = np.concatenate((whole, whole[: (count - 1) * self.block_bytes])) if count > 1 else whole
+        windows = np.lib.stride_tricks.sliding_window_view(twice, count * self.block_bytes)
+        first = self._first(turn)
+        runs, which = np.unique(first, return_inverse=True)
+        return checks(windows[runs * self.block_bytes])[which] if self.block_bytes else np.zeros(self.size, np.uint32)
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        start = int(self._first(turn)[rank]) * self.block_bytes
+        return bytes((memory * 2)[start : start + self.size_bytes(turn)])
+
+    def size_bytes(self, turn: int) -> int:
+        return self._blocks(turn) * self.block_bytes
+
+    def _blocks(self, turn: int) -> int:
+        """How many blocks a message has."""
+        return 1
+
+    def _first(self, turn: int) -> Numbers:
+        """The first block of what each rank sends; the others come after it, and after the last the first."""
+        return self.ranks
+
+
+class RingGather(Gather):
+    """Each block travels once round the ring."""
+
+    def _rounds(self) -> int:
+        return self.size - 1
+
+    def dest(self, turn: int) -> Numbers:
+        return (self.ranks + 1) % self.size
+
+    def source(self, turn: int) -> Numbers:
+        return (self.ranks - 1) % self.size
+
+    def _first(self, turn: int) -> Numbers:
+        return (self.ranks - turn) % self.size
+
+
+class BruckGather(Gather):
+    """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
+
+    def dest(self, turn: int) -> Numbers:
+        return (self.ranks - (1 << turn)) % self.size
+
+    def source(self, turn: int) -> Numbers:
+        return (self.ranks + (1 << turn)) % self.size
+
+    def _blocks(self, turn: int) -> int:
+        return min(1 << turn, self.size - (1 << turn))
+
+
+class DoublingGather(Gather):
+    """A rank has the blocks of its group of 2**k ranks, and exchanges them with the group beside it."""
+
+    dest = Doubling.dest
+    source = Doubling.source
+
+    def _blocks(self, turn: int) -> int:
+        return 1 << turn
+
+    def _first(self, turn: int) -> Numbers:
+        return self.ranks & -(1 << turn)
+
+
+class Pairwise(Rounds):
+    """In each round the blocks go to the ranks that are one further away."""
+
+    def _rounds(self) -> int:
+        return self.size - 1
+
+    def dest(self, turn: int) -> Numbers:
+        return (self.ranks + turn + 1) % self.size
+
+    def source(self, turn: int) -> Numbers:
+        return (self.ranks - turn - 1) % self.size
+
+    def size_bytes(self, turn: int) -> int:
+        return self.block_bytes
+
+    def memory(self, contributions: Sequence[bytes]) -> Any:
+        whole = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.size, self.block_bytes)
+        return whole, []
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        whole, known = memory
+        if not known:
+            known.append(checks(whole.reshape(-1, self.block_bytes)).reshape(self.size, self.size))
+        return known[0][self.ranks, self.dest(turn)]
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        data: bytes = memory[0][rank, (rank + turn + 1) % self.size].tobytes()
+        return data
+
+    def results(self, memory: Any) -> list[Any]:
+        turned = memory[0].transpose(1, 0, 2)
+        return [EqualBlocks(blocks.tobytes(), self.block_bytes, self.size) for blocks in turned]
+
+
+_KINDS: dict[Any, Callable[[int, int], Rounds]] = {
+    barrier.bruck: Rounds,
+    barrier.recursive_doubling: Doubling,
+    allgather.ring: RingGather,
+    allgather.bruck: BruckGather,
+    allgather.recursive_doubling: DoublingGather,
+    alltoall.pairwise: Pairwise,
+}
+_DOUBLING = frozenset((barrier.recursive_doubling, allgather.recursive_doubling))
+_GATHERS = frozenset((allgather.ring, allgather.bruck, allgather.recursive_doubling))
