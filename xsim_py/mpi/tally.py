@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 __all__ = ["Tally"]
 
 _CLASS_BITS = 6
+_MOST_PIECES = 32
 Numbers: TypeAlias = NDArray[np.int64]
 
 
@@ -61,7 +62,7 @@ class Tally:
         self._later: list[int] = []
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
-        self._pairs: dict[int, int] | None = {} if pairs else None
+        self._pairs: list[tuple[Numbers, Numbers]] | None = [] if pairs else None
         self._often: dict[Any, int] = {}
 
     def grow(self, numbers: Sequence[int]) -> None:
@@ -95,10 +96,18 @@ class Tally:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
             ends = senders << 32 | dests
             classes = np.frexp(sizes.astype(float))[1].astype(np.int64)
-            for slot, count in zip(
-                *map(_listed, np.unique(ends << _CLASS_BITS | classes, return_counts=True)), strict=True
-            ):
-                self._pairs[slot] = self._pairs.get(slot, 0) + times * count
+            slots, counts = np.unique(ends << _CLASS_BITS | classes, return_counts=True)
+            self._pairs.append((slots, counts * times))
+            if len(self._pairs) > _MOST_PIECES:
+                self._pairs = [self._joined()]
+
+    def _joined(self) -> tuple[Numbers, Numbers]:
+        """Each slot once, in order, and its count."""
+        if not self._pairs:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        every, counts = (np.concatenate(column) for column in zip(*self._pairs, strict=True))
+        slots, which = np.unique(every, return_inverse=True)
+        return slots, np.bincount(which, counts, len(slots)).astype(np.int64)
 
     def _total(self) -> None:
         self.add_up()
@@ -119,11 +128,9 @@ class Tally:
     def pairs(self) -> list[tuple[int, int, int, int]]:
         """(source, destination, size class, messages); class k holds the sizes of k bits: 2**(k-1) to 2**k - 1."""
         self._total()
-        mask = (1 << _CLASS_BITS) - 1
-        return [
-            (slot >> 32 + _CLASS_BITS, slot >> _CLASS_BITS & 0xFFFFFFFF, slot & mask, count)
-            for slot, count in sorted((self._pairs or {}).items())
-        ]
+        slots, counts = self._joined()
+        columns = slots >> 32 + _CLASS_BITS, slots >> _CLASS_BITS & 0xFFFFFFFF, slots & (1 << _CLASS_BITS) - 1, counts
+        return list(zip(*map(_listed, columns), strict=True))
 
 
 def _listed(numbers: NDArray[Any]) -> list[int]:

@@ -14,7 +14,9 @@ __all__ = ["checks", "hash_sum", "tuple_hashes"]
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
 _LEFT, _RIGHT = np.uint64(31), np.uint64(33)
-_SHORT_BYTES = 24
+_SHORT_BYTES = 160
+_MANY = 64
+_BATCH = 1 << 14  # rows: as many as a processor's cache holds
 
 
 def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
@@ -49,23 +51,35 @@ def hash_sum(columns: list[Any], count: int) -> int:
 
 
 @lru_cache(maxsize=1)
-def _table() -> NDArray[np.uint32]:
-    """What one byte does to the register."""
-    table = np.arange(256, dtype=np.uint32)
+def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """What one byte does to the register, and what two of them do."""
+    one = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = np.where(table & 1, table >> np.uint32(1) ^ np.uint32(0xEDB88320), table >> np.uint32(1))
-    return table
+        one = np.where(one & 1, one >> np.uint32(1) ^ np.uint32(0xEDB88320), one >> np.uint32(1))
+    two = np.arange(1 << 16, dtype=np.uint32)
+    for _ in range(2):
+        two = one[two & np.uint32(0xFF)] ^ two >> np.uint32(8)
+    return one, two
 
 
 def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """`zlib.crc32` of each row of a matrix of bytes."""
     count, length = rows.shape
-    if length > _SHORT_BYTES or count < 32:
+    if length > _SHORT_BYTES or count < _MANY:
         whole = memoryview(rows.tobytes())
         spans = range(0, count * length, length) if length else [0] * count
         return np.array([crc32(whole[start : start + length]) for start in spans], np.uint32)
-    table = _table()
-    register = np.full(count, 0xFFFFFFFF, np.uint32)
-    for column in rows.T:
-        register = table[(register ^ column) & np.uint32(255)] ^ register >> np.uint32(8)
+    batches = [_checks(rows[start : start + _BATCH]) for start in range(0, count, _BATCH)]
+    return batches[0] if len(batches) == 1 else np.concatenate(batches)
+
+
+def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The same, two bytes of all rows at a time: a third of the time of a call for each row, if rows are short."""
+    one, two = _tables()
+    register = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    even = rows.shape[1] & -2
+    for pair in np.ascontiguousarray(np.ascontiguousarray(rows[:, :even]).view("<u2").T):
+        register = two[(register ^ pair) & np.uint32(0xFFFF)] ^ register >> np.uint32(16)
+    for byte in rows[:, even:].T:
+        register = one[(register ^ byte) & np.uint32(0xFF)] ^ register >> np.uint32(8)
     return ~register

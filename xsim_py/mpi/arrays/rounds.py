@@ -234,6 +234,34 @@ class Pairwise(Rounds):
         return [EqualBlocks(blocks.tobytes(), self.block_bytes, self.size) for blocks in turned]
 
 
+class BruckExchange(Pairwise):
+    """Every block travels by the bits of the distance that it has to go: in round k those whose bit k is set."""
+
+    _rounds = Rounds._rounds
+    dest = Rounds.dest
+    source = Rounds.source
+
+    def size_bytes(self, turn: int) -> int:
+        return len(self._moved(turn)) * self.block_bytes
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        return checks(self._sent(memory, turn, self.ranks).reshape(self.size, -1))
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        data: bytes = self._sent(memory, turn, self.ranks[rank : rank + 1]).tobytes()
+        return data
+
+    def _moved(self, turn: int) -> Numbers:
+        """The distances of the blocks that are sent."""
+        return self.ranks[self.ranks & (1 << turn) > 0]
+
+    def _sent(self, memory: Any, turn: int, ranks: Numbers) -> Any:
+        """The blocks that ranks send: each has come as far as the lower bits of its distance say."""
+        distance = self._moved(turn)
+        origin = (ranks[:, None] - (distance & (1 << turn) - 1)) % self.size
+        return memory[0][origin, (origin + distance) % self.size]
+
+
 _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     barrier.bruck: Rounds,
     barrier.recursive_doubling: Doubling,
@@ -241,6 +269,7 @@ _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     allgather.bruck: BruckGather,
     allgather.recursive_doubling: DoublingGather,
     alltoall.pairwise: Pairwise,
+    alltoall.bruck: BruckExchange,
 }
 _DOUBLING = frozenset((barrier.recursive_doubling, allgather.recursive_doubling))
 _GATHERS = frozenset((allgather.ring, allgather.bruck, allgather.recursive_doubling))
