@@ -179,8 +179,12 @@ def _run(work: Callable[[], object]) -> None:
 
 
 def _run_object(thread: Any) -> None:
+    context = getattr(thread, "_context", None)  # since Python 3.14
     try:
-        thread.run()
+        if context is None:
+            thread.run()
+        else:
+            context.run(thread.run)
     except BaseException as error:
         without_simulator(error)
         try:
