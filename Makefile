@@ -48,7 +48,14 @@ $(VENV)/installed-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/installed-plot
 	@$(BIN)/xsim compare --machines gige,shmem,torus3d -n 4,16,64,256 --out demo-out apps/heat2d.py
 
-test: $(VENV)/installed-test
+SUITE := .conformance/downloaded
+
+$(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
+	@echo "fetching mpi4py's own tests"
+	@$(BIN)/python -m tests.conformance --download
+	@touch $@
+
+test: $(VENV)/installed-test $(SUITE)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -70,7 +77,7 @@ ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
 	@$(BIN)/python -m pytest -q -n $(JOBS) tests/test_same_as_ulfm.py
 
 conformance: $(VENV)/installed-test
-	@$(BIN)/python -m tests.conformance
+	@$(BIN)/python -m tests.conformance --write
 
 clean:
 	rm -rf $(VENV) $(OPENMPI) .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

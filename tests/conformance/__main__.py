@@ -1,7 +1,8 @@
 """``python -m tests.conformance``: run mpi4py's own tests under the simulation and under the real MPIs that are there.
 
 Writes a table (``.conformance/table.md``): for each module and number of ranks run/passed/skipped/failed, ours first.
-Ends with status 1 if a test that passes under a real MPI does not pass here and is not in ``known.yaml``.
+What a real MPI that is not there makes of the tests is taken from the records. Ends with status 1 if a test that passes
+under a real MPI does not pass here and is not in ``known.yaml``.
 """
 
 from __future__ import annotations
@@ -9,32 +10,17 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tests.conformance import records
 from tests.conformance.judgement import Outcomes, broken, counts, known_failures, outcomes_of
+from tests.conformance.page import Row, write_page
+from tests.conformance.suite import CACHE, ROOT, NoSuite, download, modules, suite
 
-VERSION = "4.1.2"
-ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".conformance"
 SIZES = (1, 2, 3, 4, 5, 8, 64)
-REAL_SIZES = (1, 2, 3, 4, 5)
-
-
-def suite() -> Path:
-    """Download the source of mpi4py, unless it is there; return its folder of tests, with the runner in it."""
-    folder = CACHE / f"mpi4py-{VERSION}"
-    if not folder.is_dir():
-        command = ["download", "--quiet", "--no-deps", "--no-binary", "mpi4py", f"mpi4py=={VERSION}"]
-        subprocess.run([sys.executable, "-m", "pip", *command, "--dest", str(CACHE)], check=True)
-        with tarfile.open(CACHE / f"mpi4py-{VERSION}.tar.gz") as archive:
-            archive.extractall(CACHE, filter="data")
-    shutil.copy(Path(__file__).with_name("runner.py"), folder / "test" / "conformance_runner.py")
-    return folder / "test"
 
 
 def real_launchers() -> Iterator[tuple[str, list[str]]]:
@@ -48,19 +34,55 @@ def real_launchers() -> Iterator[tuple[str, list[str]]]:
         yield "Open MPI", [str(other / "mpirun"), *options, "-n", "{ranks}", str(other / "python")]
 
 
-def run(command: Sequence[str], folder: Path, module: str, ranks: int, seconds: float) -> Outcomes:
-    """Run one module of the suite; what of it ended within so many seconds."""
+def simulation() -> list[str]:
+    """The command of ours."""
+    return [sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"]
+
+
+def run(command: Sequence[str], chosen: Iterable[str], ranks: int, seconds: float) -> tuple[Outcomes, str]:
+    """Run modules of the suite; what of them ended within so many seconds, and all that was said."""
     words = [word.format(ranks=ranks) for word in command]
-    words += [str(folder / "conformance_runner.py"), "-q", "-i", f"^{re.escape(module)}[.]py$"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    words += [str(suite() / "conformance_runner.py"), "-q"]
+    words += ["-i", f"^({'|'.join(map(re.escape, chosen))})[.]py$"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(ROOT)
     try:
         done = subprocess.run(
-            words, capture_output=True, cwd=folder.parent, env=environment, timeout=seconds, check=False
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=suite().parent,
+            env=environment,
+            timeout=seconds,
+            check=False,
         )
         output = done.stdout
     except subprocess.TimeoutExpired as late:
         output = late.stdout or b""
-    return outcomes_of(output.decode(errors="replace"))
+    said = output.decode(errors="replace")
+    return outcomes_of(said), said
+
+
+def compare(options: argparse.Namespace, chosen: Sequence[str], sizes: Sequence[int]) -> list[Row]:
+    """Run what is asked for, and say how each module does as soon as that is known."""
+    launchers = {} if options.no_real else dict(real_launchers())
+    known, rows, found = known_failures(), [], {}
+    for module in chosen:
+        for ranks in sizes:
+            ours = run(simulation(), [module], ranks, options.seconds)[0] if not options.record else {}
+            real = records.recorded(ranks)
+            real = [{test: o for test, o in outcomes.items() if test.startswith(f"{module}.")} for outcomes in real]
+            for place, mpi in enumerate(records.MPIS):
+                if mpi in launchers and real:
+                    real[place] = run(launchers[mpi], [module], ranks, options.seconds)[0]
+                    found.setdefault((mpi, ranks), {}).update(real[place])
+            missed = [] if options.record else broken(ours, real, known)
+            rows.append(Row(module, ranks, [ours, *real], missed))
+            print(module, ranks, *map(counts, rows[-1].outcomes), *missed, flush=True)
+    if options.record:
+        records.write(found)
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,29 +91,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", "--ranks", default=",".join(map(str, SIZES)), help="numbers of ranks")
     parser.add_argument("-m", "--modules", default="", help="only modules whose names match this regular expression")
     parser.add_argument("--seconds", type=float, default=600, help="what a module may take")
-    parser.add_argument("--no-real", action="store_true", help="do not run the real MPIs")
+    parser.add_argument("--no-real", action="store_true", help="do not run the real MPIs: compare with the records")
+    parser.add_argument("--record", action="store_true", help="run the real MPIs only, and record what they do")
+    parser.add_argument("--write", action="store_true", help="write the page of the documentation, too")
+    parser.add_argument("--download", action="store_true", help="only fetch the source of the tests")
     options = parser.parse_args(arguments)
-    sizes = [int(size) for size in options.ranks.split(",")]
-    folder = suite()
-    modules = sorted(path.stem for path in folder.glob("test_*.py") if re.search(options.modules, path.stem))
-    launchers = [] if options.no_real else list(real_launchers())
-    simulation = [sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"]
-    known = known_failures()
-    names = ["xsim", *(name for name, _ in launchers)]
-    lines = [f"| module | ranks | {' | '.join(names)} | broken |", f"|---|---|{'---|' * len(names)}---|"]
-    bad = 0
-    for module in modules:
-        for ranks in sizes:
-            ours = run(simulation, folder, module, ranks, options.seconds)
-            wanted = launchers if ranks in REAL_SIZES else []
-            real = [run(command, folder, module, ranks, options.seconds) for _, command in wanted]
-            missed = broken(ours, real, known)
-            bad += len(missed)
-            cells = [counts(outcomes) for outcomes in (ours, *real)] + [""] * (len(launchers) - len(real))
-            said = ", ".join(test.removeprefix(module + ".") for test in missed)
-            lines.append(f"| {module} | {ranks} | {' | '.join(cells)} | {said} |")
-            print(lines[-1], flush=True)
-    (CACHE / "table.md").write_text("\n".join(lines) + "\n")
+    try:
+        download()
+    except NoSuite as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    if options.download:
+        return 0
+    chosen = [module for module in modules() if re.search(options.modules, module)]
+    rows = compare(options, chosen, [int(size) for size in options.ranks.split(",")])
+    (CACHE / "table.md").write_text(
+        "\n".join(
+            ["| module | ranks | xsim | MPICH | Open MPI | broken |", "|---|---|---|---|---|---|", *map(str, rows)]
+        )
+        + "\n"
+    )
+    if options.write:
+        write_page(rows)
+    bad = sum(len(row.missed) for row in rows)
     print(f"{bad} broken; run/passed/skipped/failed are in {CACHE / 'table.md'}")
     return 1 if bad else 0
 

@@ -16,6 +16,7 @@ from xsim_py.mpi4py import functions as _functions
 from xsim_py.mpi4py import op as _op
 from xsim_py.mpi4py.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
 from xsim_py.mpi4py.datatype import Datatype
+from xsim_py.mpi4py.docstrings import document as _document
 from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
 from xsim_py.mpi4py.file import FILE_NULL, File
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
@@ -55,4 +56,6 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-del annotations, _capsules, _constants, _datatype, _functions, _op
+_document(globals())
+
+del annotations, _capsules, _constants, _datatype, _document, _functions, _op

@@ -87,7 +87,9 @@ rc = Rc()
 
 
 def get_include() -> str:
-    return str(Path(__file__).parent / "include")
+    """Return the folder of mpi4py's headers: a program in C that is given our objects asks for them in the same way."""
+    folders = [Path(folder) / "include" for folder in __path__]
+    return str(next((folder for folder in folders if folder.is_dir()), folders[0]))
 
 
 def get_config() -> dict[str, str]:

@@ -217,6 +217,8 @@ class Management(CommHandle):
             nodes = comm.fabric.settings.machine.node_of
             same = all(nodes[rank] == node for rank in comm.ranks)
             color = c.UNDEFINED if same else node
+            if info and not same:
+                info.Set("mpi_hw_resource_type", "mpi_shared_memory")
         else:
             comm.fail(c.ERR_ARG, f"split type {split_type} is not known")
         return self._new(manage.split(comm, color, key, "Comm.Split_type"))

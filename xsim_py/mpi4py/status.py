@@ -21,11 +21,9 @@ _INTEGERS = 8
 
 
 class Status:
-    """Status object.
+    """Status object."""
 
-    A hot path: a receive may fill one for every message, so the fields are bare slots and `_set` writes them all.
-    """
-
+    # A hot path: a receive may fill one for every message, so the fields are bare slots and `_set` writes them all.
     __module__ = "mpi4py.MPI"
     __slots__ = ("__weakref__", "_memory", "cancelled", "count", "error", "source", "tag")
     __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,52 @@
+"""mpi4py's own tests pass on virtual ranks wherever they pass under a real MPI; what those do is recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.__main__ import run, simulation
+from tests.conformance.judgement import broken, known_failures, reason_for
+from tests.conformance.records import recorded
+from tests.conformance.suite import modules
+
+# What a module takes on 4 ranks, in seconds of CPU; others take less than two.
+SECONDS = {
+    "test_cco_buf": 5, "test_cco_nb_buf": 8, "test_cco_nb_vec": 14, "test_cco_ngh_buf": 18, "test_cco_pr_buf": 12,
+    "test_cco_pr_ngh_buf": 10, "test_cco_pr_vec": 20, "test_cco_vec": 11, "test_datatype": 12, "test_msgspec": 16,
+    "test_p2p_buf": 7, "test_p2p_buf_matched": 2, "test_p2p_buf_part": 11, "test_pack": 11, "test_rma": 30,
+    "test_rma_nb": 26, "test_util_dtlib": 40, "test_file": 5, "test_io": 20, "test_util_pool": 5,
+}  # fmt: skip
+PARTS = {1: 1, 2: 2, 4: 4}
+"""In how many runs the suite is gone through, by the number of ranks: two workers have equal loads."""
+
+
+def part(place: int, parts: int) -> list[str]:
+    """The modules of one of the parts, which take about the same time."""
+    loads: list[list[str]] = [[] for _ in range(parts)]
+    for module in sorted(modules(), key=lambda name: (-SECONDS.get(name, 1), name)):
+        min(loads, key=lambda load: sum(SECONDS.get(name, 1) for name in load)).append(module)
+    return loads[place]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "place"), [(ranks, place) for ranks, n in PARTS.items() for place in range(n)])
+def test_what_passes_under_a_real_mpi_passes_here(ranks, place):
+    chosen = part(place, PARTS[ranks])
+    ours, said = run(simulation(), chosen, ranks, seconds=1200)
+    real = [
+        {test: outcome for test, outcome in outcomes.items() if test.partition(".")[0] in chosen}
+        for outcomes in recorded(ranks)
+    ]
+    missed = broken(ours, real, known_failures())
+    assert not missed, said
+
+
+def test_every_module_is_in_one_part():
+    for parts in (1, 2, 4):
+        assert sorted(name for place in range(parts) for name in part(place, parts)) == modules()
+
+
+def test_what_is_known_to_fail_passes_under_a_real_mpi():
+    passed = {test for ranks in (1, 2, 4) for outcomes in recorded(ranks) for test in outcomes}
+    for entry in known_failures():
+        assert any(reason_for(test, [entry]) for test in passed), entry.test

@@ -1,0 +1,40 @@
+"""Every public name of the module MPI says in one sentence what it does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from tests.mpi4py.api_table import contract, face
+
+INTERFACE = contract()
+
+
+@pytest.mark.parametrize("name", INTERFACE.classes)
+def test_a_class_and_its_calls_and_properties_are_described(name):
+    cls = getattr(face(), name)
+    assert inspect.getdoc(cls)
+    for attribute in INTERFACE.classes[name].names:
+        value = inspect.getattr_static(cls, attribute)
+        if isinstance(value, property):
+            assert is_sentence(value.__doc__), attribute
+        elif not attribute.startswith("_") and callable(getattr(cls, attribute)):
+            assert_call(attribute, getattr(cls, attribute).__doc__)
+
+
+@pytest.mark.parametrize("name", INTERFACE.functions)
+def test_a_function_is_described(name):
+    assert_call(name, getattr(face(), name).__doc__)
+
+
+def assert_call(name, text):
+    """As in mpi4py, a line with the call stands before what it does."""
+    first, _, rest = text.partition("\n\n")
+    assert re.fullmatch(r"\w+\(.*\)", first), name
+    assert is_sentence(rest), name
+
+
+def is_sentence(text):
+    return bool(text) and re.fullmatch(r"[A-Z][^\n]*[^.\n]\.", text) is not None
