@@ -1,6 +1,7 @@
 """What the outcomes of mpi4py's own tests mean."""
 
 from tests.conformance.judgement import KNOWN, Known, broken, counts, known_failures, outcomes_of
+from tests.conformance.page import PAGE, known_table
 
 OUTPUT = """\
 [0] outcome passed test_a.A.one
@@ -30,6 +31,10 @@ def test_what_passes_under_any_real_mpi_has_to_pass():
 
 def test_without_a_real_mpi_what_fails_is_broken():
     assert broken(outcomes_of(OUTPUT), [], []) == ["test_a.A.two"]
+
+
+def test_the_page_says_what_cannot_pass():
+    assert known_table() in PAGE.read_text(encoding="utf-8"), "run python -m tests.conformance --write"
 
 
 def test_every_known_failure_has_a_reason():
