@@ -99,6 +99,7 @@ def assemble(
             _failures_table(attempts),
             _learned_table(attempts),
             _starts_table(attempts),
+            *_worlds_table(attempts),
             *_storage_table(parts),
             *_profile_table(parts),
         ],
@@ -431,6 +432,18 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
         end_s = _virtual_time_ps(attempt.parts) / PS_PER_S
         rows.append((start, attempt.start_ps / PS_PER_S, end_s, ended, report.split("\n")[0]))
     return _table("starts", ("start", "start_s", "end_s", "ended", "report"), rows)
+
+
+def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
+    """Who was started while others ran; no table where nobody was."""
+    rows = [
+        (start, world.number, world.first, world.size, world.born_ps / PS_PER_S, world.parent, world.command)
+        for start, attempt in enumerate(attempts)
+        for part in attempt.parts
+        for world in part.worlds
+    ]
+    columns = ("start", "world", "first_rank", "size", "born_s", "parent", "command")
+    return [_table("worlds", columns, rows)] if rows else []
 
 
 def _storage_table(parts: Sequence[Part]) -> list[Table]:

@@ -469,7 +469,7 @@ class _Run:
             if self._meet_in_arrays():
                 fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
-            Switchboard(Launcher(fabric, self.startup, self.program.start))
+            Switchboard(Launcher(fabric, self.network, self.startup, self.program.start))
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)

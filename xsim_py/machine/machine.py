@@ -33,7 +33,7 @@ class Machine:
     open
         Whether there can be more: the description leaves the number of its nodes or cores open, and of its places.
     followers
-        Called with `node_of` when that is another object.
+        Called with `node_of` when there are more ranks.
 
     Raises
     ------
@@ -68,12 +68,12 @@ class Machine:
         """Ranks from `first` on run on these nodes; it may be said several times, once for each shard."""
         if not isinstance(self.node_of, array):
             self.node_of = array("i", self.node_of)
-            for follow in self.followers:
-                follow(self.node_of)
         if len(self.node_of) == first:
             self.node_of.extend(nodes)
             if isinstance(self.topology, Switch):
                 self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
+            for follow in self.followers:
+                follow(self.node_of)
 
     def clear(self) -> None:
         """Only the first ranks are there, as when the job starts."""

@@ -387,7 +387,7 @@ class Detector:
     def _told_of(self, number: int) -> str:
         death = self.dead.get(number)
         when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
-        return f"rank {number} of MPI_COMM_WORLD failed{when}"
+        return f"rank {number} of {self.shard.everyone} failed{when}"
 
 
 def _of_anyone(operation: Any) -> bool:

@@ -116,7 +116,7 @@ class Part:
     worlds: list[World] = field(default_factory=list)
 
 
-_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "values", "storage")
+_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
 
 
 def joined(parts: list[Part], first: int) -> list[Part]:
@@ -192,8 +192,8 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
                 label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
                 unread.add((label, message.tag, str(message.note), message.origin))
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
-    if program.kind == "callable":
-        part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks]
+    if program.kind == "callable":  # which those that were started later do not run
+        part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.launcher.worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
@@ -247,7 +247,7 @@ def _waiting(fiber: Fiber, program: Program) -> Waiting:
     if len(leaves) == 1 or isinstance(reason, AllOf):
         waiting.peers = sorted({peer for leaf in leaves for peer in _peers(leaf)})
     if len(waiting.peers) == 1 and not waiting.collectives and waiting.peers[0] != _named(leaves[0]):
-        waiting.reason += f"; it is rank {waiting.peers[0]} of MPI_COMM_WORLD"
+        waiting.reason += f"; it is rank {waiting.peers[0]} of {fiber.rank.shard.everyone}"
     return waiting
 
 

@@ -132,7 +132,7 @@ class Session:
             return True
         rank, ranks = self.rank, self.members.ranks
         where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID else f"a communicator of {len(ranks)} ranks"
-        said = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of MPI_COMM_WORLD)"
+        said = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of {rank.shard.everyone})"
         announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {said}")
         return False
 
@@ -267,7 +267,7 @@ class Call(Operation):
         """One line for the roll-call."""
         awaited = self.awaited
         who = f"rank{'s' * (len(awaited) > 1)} {', '.join(map(str, awaited[:8]))}{', ...' * (len(awaited) > 8)}"
-        return f"{self.name} on {self.comm.label()}: {who} of MPI_COMM_WORLD to take part"
+        return f"{self.name} on {self.comm.label()}: {who} of {self.comm.fabric.shard.everyone} to take part"
 
     @property
     def awaited(self) -> list[int]:
@@ -354,7 +354,8 @@ def check_agreed(call: Call) -> None:
     if call.decision.error:
         missing = sorted(call.members.ranks[place] for place in call.decision.missing)
         who = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
-        call.comm.fail(c.ERR_PROC_FAILED, f"{who} of MPI_COMM_WORLD did not take part; not all had acknowledged that")
+        whole = call.comm.fabric.shard.everyone
+        call.comm.fail(c.ERR_PROC_FAILED, f"{who} of {whole} did not take part; not all had acknowledged that")
 
 
 def begin_shrink(comm: Communicator, name: str) -> Call:

@@ -61,6 +61,7 @@ class Network:
         self._across_costs = spec.network
         self._node_of = places.node_of
         self._hops = places.topology.hops
+        self._topology = places.topology
         self._least_hops = places.topology.least_hops
         self._across: dict[int, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention == "links"
@@ -79,8 +80,13 @@ class Network:
             self.equally_far = True
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Ranks are placed anew, or there are more of them; it costs the same between those that there were."""
+        """There are more ranks, and perhaps more nodes; it costs the same between those that there were."""
         self._node_of = node_of
+        if self._least_hops != self._topology.least_hops:  # there was one node only
+            self._least_hops = self._topology.least_hops
+            if self.link == self._uniform_link:
+                self._only = self._make(self._least_hops)
+                self.uniform = self._only.cache
 
     def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
         return self._same if src_rank == dst_rank else self._only

@@ -15,7 +15,8 @@ from .program import Program
 __all__ = ["program_of"]
 
 _PYTHON = re.compile(r"python[0-9.]*")
-_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+_LONG = ("--check-hash-based-pycs",)
+_KINDS = {"c": "code", "m": "module"}
 
 
 def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[str] = ()) -> Program:
@@ -90,16 +91,19 @@ def _of_interpreter(args: list[str], flags: dict[str, Any]) -> tuple[str, str, l
     """What the interpreter's arguments ask for: kind, target, and the arguments that are left; and what `flags` get."""
     while args:
         option = args.pop(0)
-        if option in ("-m", "-c") and args:
-            return ("module" if option == "-m" else "code"), args.pop(0), args
-        if option.startswith(("-m", "-c")) and len(option) > 2:
-            return ("module" if option[1] == "m" else "code"), option[2:], args
-        if option in _WITH_VALUE and args:
-            args.pop(0)
-        elif option == "-" or not option.startswith("-"):
+        if not option.startswith("-"):
             return "script", option, args
-        else:
-            _note(option, flags)
+        if option.startswith("--"):
+            del args[: option in _LONG]
+            continue
+        # One dash, several letters: the first that takes a value takes the rest of the word, or else the next one.
+        place = next((place for place, letter in enumerate(option) if letter in "cmWX"), len(option))
+        _note(option[:place], flags)
+        if place < len(option):
+            value = option[place + 1 :] or (args.pop(0) if args else "")
+            if option[place] in _KINDS:
+                return _KINDS[option[place]], value, args
+            _note(f"-{option[place]}{value}", flags)
     raise ConfigError("an interpreter without a program would wait for input")
 
 

@@ -158,6 +158,11 @@ class Shard:
         rank: Rank = self.at[number - self.first]
         return rank
 
+    @property
+    def everyone(self) -> str:
+        """What the numbers of ranks are of, for people."""
+        return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
+
     def bear(self, homes: Sequence[int]) -> list[Rank]:
         """More ranks begin now, numbered on from those that there are; made are those that live here.
 

@@ -151,6 +151,8 @@ class Launcher:
     ----------
     fabric : Fabric
         Carries the messages of the shard's ranks.
+    network : Network
+        Whose costs may be others when there are more ranks.
     startup : Startup
         What its work takes.
     start : str
@@ -164,8 +166,9 @@ class Launcher:
         Who answers what kind of question: called with it where the launcher is, once it has come.
     """
 
-    def __init__(self, fabric: Fabric, startup: Startup, start: str) -> None:
+    def __init__(self, fabric: Fabric, network: Any, startup: Startup, start: str) -> None:
         self.fabric = fabric
+        self._network = network
         self.shard = fabric.shard
         self.startup = startup
         self.start = start
@@ -266,6 +269,7 @@ class Launcher:
         fabric.settings.machine.settle(world.first, birth.nodes)
         born = shard.bear(birth.homes)
         fabric.ranks = shard.at
+        fabric.uniform = self._network.uniform
         fabric.tally.grow([rank.number for rank in born])
         context = shared_context(fabric, cid, world.ranks)
         for place, rank in enumerate(born, len(shard.ranks) - len(born)):

@@ -376,7 +376,8 @@ class Session:
         """The message of the abort of a job whose ranks are in different collectives."""
         size = len(self.members.ranks)
         where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID | 1 else f"a communicator of {size} ranks"
-        said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of MPI_COMM_WORLD)"
+        whole = self.rank.shard.everyone
+        said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of {whole})"
         return f"{MISMATCH} on {where}: {said}"
 
     def learn(self, numbers: Iterable[int]) -> None:
