@@ -21,9 +21,12 @@ from .view import Pieces
 __all__ = ["read", "write"]
 
 
-def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int) -> bytes:
-    """The bytes of the pieces, as far as the file has them; a buffer of 0 bytes is none."""
-    if len(pieces) == 1:
+def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int, direct: bool = True) -> bytes:
+    """The bytes of the pieces, as far as the file has them; a buffer of 0 bytes is none.
+
+    What is one run is read at once; not so if it is not `direct`, as for others, into the buffer.
+    """
+    if len(pieces) == 1 and direct:
         return disk.read(pieces.low, pieces.total)
     if not buffer_bytes or pieces.overlap:
         return _one_by_one(disk, pieces)
@@ -48,9 +51,9 @@ def _one_by_one(disk: Disk, pieces: Pieces) -> bytes:
     return b"".join(taken)
 
 
-def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int) -> None:
-    """Write the pieces, whose bytes follow each other in `data`; a buffer of 0 bytes is none."""
-    if len(pieces) == 1:
+def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int, direct: bool = True) -> None:
+    """Write the pieces, whose bytes follow each other in `data`; otherwise as `read`."""
+    if len(pieces) == 1 and direct:
         disk.write(pieces.low, data)
         return
     position = 0

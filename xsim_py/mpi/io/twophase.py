@@ -176,7 +176,8 @@ def _write_share(file: OpenFile, lists: Sequence[tuple[Pieces, bytes]]) -> None:
     memory = memoryview(bytearray(union.pieces.total))
     for pieces, data in lists:  # where ranks write the same bytes, the last one's stay
         union.layout(pieces).unpack(data, memory, origin=0, count=1, extent=0)
-    independent.write(file.disk, union.pieces, bytes(memory), buffer_bytes=file.hints.collective_buffer_bytes)
+    buffer_bytes = file.hints.collective_buffer_bytes
+    independent.write(file.disk, union.pieces, bytes(memory), buffer_bytes=buffer_bytes, direct=False)
 
 
 class _Largest:
@@ -235,7 +236,8 @@ def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
     if wanted:
         union = _Union(wanted)
         try:
-            data = independent.read(file.disk, union.pieces, buffer_bytes=file.hints.collective_buffer_bytes)
+            buffer_bytes = file.hints.collective_buffer_bytes
+            data = independent.read(file.disk, union.pieces, buffer_bytes=buffer_bytes, direct=False)
         except errors.Exception as error:
             return [_REPLY.pack(error.Get_error_class(), 0) for _ in lists]
         total = union.pieces.total
