@@ -45,6 +45,7 @@ from xsim_py.process import (
     filecalls,
     life,
     logs,
+    loops,
     own,
     randomness,
     sockets,
@@ -502,6 +503,7 @@ class _Run:
         threads.install(patches)
         own.install(patches)
         sockets.install(patches)
+        loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
         debugger.install(patches)

@@ -13,13 +13,16 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["REAL_LOCKS", "are_served", "waits_really"]
+__all__ = ["REAL_LOCKS", "SERVING", "are_served", "waits_really"]
 
 REAL_LOCKS: WeakSet[Any] = WeakSet()
 """The real locks that were made in ranks for this."""
 
 _BETWEEN = ("threading", "queue", "concurrent.futures._base")
-_PROCESSES = "concurrent.futures.process"
+_SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
+
+SERVING = "threads that serve children"
+"""Under this name a rank keeps its real threads."""
 
 
 def are_served(depth: int) -> bool:
@@ -30,7 +33,7 @@ def are_served(depth: int) -> bool:
             return True
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__"))
-    return name == _PROCESSES or name.startswith("multiprocessing.")
+    return name in _SERVANTS or name.startswith("multiprocessing.")
 
 
 def _futures(frame: FrameType) -> Any:

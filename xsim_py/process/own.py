@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Unseen", "change", "forget", "install", "put", "set_flags", "take_back"]
+__all__ = ["LOOP", "Unseen", "change", "forget", "install", "put", "set_flags", "take_back"]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
 )
+
+LOOP = "running loop"
+"""What stands for asyncio's running loop: that changes often, so it is kept when another rank takes its turn."""
 
 _environ: Any = os.environ
 
@@ -43,6 +46,8 @@ def put(entries: dict[str, Any]) -> None:
 def take_back(entries: dict[str, Any]) -> None:
     """Put what is shared in the place of what a rank has changed."""
     for name in entries:
+        if name == LOOP:
+            entries[name] = sys.modules["asyncio.events"]._get_running_loop()
         _set(name, _shared[name])
 
 
@@ -66,6 +71,8 @@ def _set(name: str, value: Any) -> None:
         _environ._data = value
     elif name == "trace":
         _real_settrace(value)
+    elif name == LOOP:
+        sys.modules["asyncio.events"]._set_running_loop(value)
     else:
         sys.__dict__[name] = value
 

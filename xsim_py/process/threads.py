@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from . import current
-from .children import are_served
+from .children import SERVING, are_served
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -290,6 +290,8 @@ def _start(thread: Any) -> None:
     fiber = current.here()
     if fiber is None or are_served(1) or type(thread).__module__ == "concurrent.futures.process":
         _real_start(thread)
+        if fiber is not None:
+            fiber.rank.private(SERVING, list).append(thread)
         return
     if not thread._initialized:
         raise RuntimeError("thread.__init__() not called")
