@@ -253,17 +253,25 @@ class Result:
         return self._timeline().text(width=width)
 
     def _timeline(self) -> Timeline:
-        return Timeline(self._traced(), ranks=self.ranks, lives=self._lives(), title=self._title())
+        trace, lives = self._traced(), self._lives()
+        return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title())
 
     def _lives(self) -> list[tuple[int, int, int]]:
-        """Return when each rank lived: from a start of the job to its own end, its death, or the end of the job."""
+        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""
         starts, failures, ends_s = self.tables["starts"], self.tables["failures"], self.tables["ranks"]["end_s"]
         until_s = dict(zip(zip(failures["start"], failures["rank"], strict=True), failures["time_s"], strict=True))
         until_s |= {(len(starts) - 1, rank): end_s for rank, end_s in enumerate(ends_s) if end_s is not None}
+        begun = [(start, start_s, range(self.ranks)) for start, start_s in enumerate(starts["start_s"])]
+        if "worlds" in self.tables:
+            worlds = self.tables["worlds"]
+            columns = (worlds[name] for name in ("start", "born_s", "first_rank", "size"))
+            begun += [
+                (start, at_s, range(first, first + size)) for start, at_s, first, size in zip(*columns, strict=True)
+            ]
         return [
-            (rank, round(start_s * PS_PER_S), round(until_s.get((start, rank), end_s) * PS_PER_S))
-            for start, start_s, end_s in zip(starts["start"], starts["start_s"], starts["end_s"], strict=True)
-            for rank in range(self.ranks)
+            (rank, round(at_s * PS_PER_S), round(until_s.get((start, rank), starts["end_s"][start]) * PS_PER_S))
+            for start, at_s, ranks in begun
+            for rank in ranks
         ]
 
     def _end_ps(self) -> int:

@@ -255,3 +255,61 @@ def test_a_job_that_is_started_again_spawns_again(shards: int) -> None:
     worlds = result.tables["worlds"].columns
     assert (worlds["start"], worlds["first_rank"]) == ([0, 1], [2, 2])
     assert result.digest == run(start_over, ranks=2, failures=["rank=1@7.3ms"], restart="on-abort", ft=False).digest
+
+
+def test_the_timeline_has_a_row_for_each_from_its_birth_on() -> None:
+    quick = {"spawn.startup": "20us", "spawn.startup_per_process": "0s"}
+    result = run(times, [2], False, ranks=2, trace=True, overrides=quick)
+    rows = [line for line in result.timeline_text(width=50).splitlines() if line.startswith("rank ")]
+    assert [row.split()[1] for row in rows] == ["0", "1", "2", "3"]
+    lives = [row.partition("|")[2].rstrip("|") for row in rows]
+    assert all(life[0] == "S" for life in lives[:2])
+    assert all(life.startswith("   ") and life.strip() for life in lives[2:])
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+def test_a_single_rank_that_gets_no_processes_ends_the_job(shards: int) -> None:
+    one = {"machine.nodes": "1", **TIMES}
+    result = run(times, [1], True, overrides=one, shards=shards, stderr=io.StringIO())
+    assert (result.ended, result.exit_status) == ("aborted", 1)
+    assert "MPI_ERR_SPAWN" in result.report
+
+
+def crowd() -> list[Any]:
+    from mpi4py import MPI
+
+    body = "both = parent.Merge(high=True); world.allreduce(1); world.Barrier(); both.allgather(both.rank)"
+    inter = MPI.COMM_WORLD.Spawn(sys.executable, ["-c", CHILD + body], 30)
+    both = inter.Merge(high=False)
+    both.allgather(both.rank)
+    return [both.size, MPI.Wtime()]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_collectives_of_those_who_were_started_later_may_be_computed_at_once(ranks: int) -> None:
+    messages, arrays, parts = (
+        run(crowd, ranks=ranks, **options)
+        for options in ({"collectives": "messages"}, {"collectives": "arrays"}, {"shards": 3})
+    )
+    assert messages.values == arrays.values == parts.values
+    assert messages.digest == arrays.digest == parts.digest
+
+
+@pytest.mark.parametrize(
+    ("machine", "overrides"),
+    [
+        ("shmem", {}),
+        ("torus3d", {"spawn.universe": "20"}),
+        ("gige", {"machine.cores_per_node": "3", "machine.placement": "round_robin"}),
+        ("gige", {"network.contention": "links"}),
+        ("gige", {"storage.latency": "3us"}),
+        ("gige", {"spawn.startup": "0s", "spawn.startup_per_process": "0s"}),
+    ],
+)
+def test_shards_make_no_difference_on_any_machine(machine: str, overrides: dict[str, str]) -> None:
+    results = [
+        run(times, [2, 3], False, ranks=3, shards=shards, machine=machine, overrides={**TIMES, **overrides})
+        for shards in SHARDS
+    ]
+    assert {result.ended for result in results} == {"finished"}
+    assert len({result.digest for result in results}) == 1
