@@ -269,7 +269,7 @@ def _peers(leaf: Any) -> Sequence[int]:
     if isinstance(leaf, Send):
         return (leaf.to,)
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
-        return (leaf.comm.remote[leaf.source],)
+        return (leaf.comm.remote[int(leaf.source)],)
     return leaf.awaited if isinstance(leaf, Call) else ()
 
 

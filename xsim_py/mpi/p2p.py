@@ -16,6 +16,7 @@ of greenlets if the receiver waits for it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -374,6 +375,11 @@ def _thread_changed(rank: Rank, change: int) -> None:
 # ------------------------------------------------------------------------------------------------ the calls
 
 
+def _whole(rank: Any) -> int:
+    """A rank that is no integer: mpi4py takes a float, and cuts it off."""
+    return int(rank) if isinstance(rank, float) else operator.index(rank)
+
+
 def start_send(
     comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, note: Any = None
 ) -> Send | None:
@@ -387,7 +393,11 @@ def start_send(
     rank = fiber.rank
     origin = rank.number
     fabric = comm.fabric
-    to = comm.remote[dest]
+    try:
+        to = comm.remote[dest]
+    except TypeError:
+        dest = _whole(dest)
+        to = comm.remote[dest]
     if fabric.troubled:
         fabric.detector.admit(comm, to, collective=note is not None)
     size = len(data)

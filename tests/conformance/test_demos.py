@@ -1,0 +1,34 @@
+"""mpi4py's demonstration programs give on virtual ranks what they give under a real MPI."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.demos import DEMOS, Outcome, recorded, run
+from xsim_py import simulate
+
+RECORDED = recorded()
+
+
+def simulated(demo):
+    """Run a program; one that reads is run in a process of its own."""
+    if demo.stdin:
+        return run([sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"], demo)
+    program, *args = demo.command()
+    stdout = io.StringIO()
+    result = simulate(program, ranks=demo.ranks, args=args, stdout=stdout, stderr=io.StringIO())
+    return Outcome.of(demo, stdout.getvalue(), result.exit_status)
+
+
+@pytest.mark.parametrize("demo", [pytest.param(demo, id=str(demo)) for demo in DEMOS])
+def test_a_demo_does_what_it_does_under_a_real_mpi(demo, monkeypatch):
+    monkeypatch.chdir(Path(demo.command()[0]).parent)
+    assert simulated(demo) == RECORDED[str(demo)]
+
+
+def test_every_demo_is_recorded():
+    assert set(map(str, DEMOS)) == set(RECORDED)
