@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from .constants import ANY_SOURCE, ANY_TAG
@@ -13,10 +14,15 @@ if TYPE_CHECKING:
     from .calls import AllOf
     from .comm import Communicator
 
-__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
+__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send", "whole_rank"]
 
 EAGER, SYNCHRONOUS, RENDEZVOUS, NOTICE = 0, 1, 2, 3
 """What kind of envelope a message is. A notice goes from MPI library to MPI library: no program receives it."""
+
+
+def whole_rank(rank: Any) -> int:
+    """A rank that is no integer: mpi4py takes a float, and cuts it off."""
+    return int(rank) if isinstance(rank, float) else operator.index(rank)
 
 
 class Message:

@@ -16,7 +16,6 @@ of greenlets if the receiver waits for it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakValueDictionary
@@ -26,7 +25,7 @@ from xsim_py.process import current
 from xsim_py.process.grave import keep_for_ever
 
 from .constants import ANY_SOURCE, ANY_TAG
-from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, whole_rank
 from .preference import Wanted
 from .state import Grave, Mailbox
 from .tally import Tally
@@ -375,11 +374,6 @@ def _thread_changed(rank: Rank, change: int) -> None:
 # ------------------------------------------------------------------------------------------------ the calls
 
 
-def _whole(rank: Any) -> int:
-    """A rank that is no integer: mpi4py takes a float, and cuts it off."""
-    return int(rank) if isinstance(rank, float) else operator.index(rank)
-
-
 def start_send(
     comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, note: Any = None
 ) -> Send | None:
@@ -396,7 +390,7 @@ def start_send(
     try:
         to = comm.remote[dest]
     except TypeError:
-        dest = _whole(dest)
+        dest = whole_rank(dest)
         to = comm.remote[dest]
     if fabric.troubled:
         fabric.detector.admit(comm, to, collective=note is not None)
