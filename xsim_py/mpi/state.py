@@ -284,14 +284,15 @@ class Mailbox:
         if self.wild is not None and message.cid in self.wild:
             self.wild[message.cid].append(message)
         if self.probes is not None:
-            for probe in self.probes:
-                if probe.wants(message):
+            for probe in [probe for probe in self.probes if probe.wants(message)]:  # of several threads, perhaps
+                if message.taken:
+                    return
+                if probe in self.probes:
                     self.probes.remove(probe)
                     probe.message = message
                     probe.done = True
                     if probe.waiter is not None:
                         probe.waiter.resume()
-                    return
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
         """The earliest kept message that fits, taken out of the mailbox."""

@@ -1,4 +1,8 @@
-"""The calls of a traced run: each outermost MPI call of a program becomes a span of its rank."""
+"""The calls of a traced run: each outermost MPI call of a program becomes a span of its rank.
+
+A rank has one line in the picture. Of the calls that several of its threads make at the same time, the one that began
+first is drawn, and none of the others.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +36,32 @@ def _recorder(fiber: Fiber) -> Recorder:
     return recorder
 
 
+class _Drawn:
+    """The call of a rank that is being drawn: the thread that makes it, and when the last one ended."""
+
+    __slots__ = ("fiber", "until_ps")
+
+    def __init__(self) -> None:
+        self.fiber: Fiber | None = None
+        self.until_ps = 0
+
+
 def _enter(number: int, name: str, fiber: Fiber) -> None:
-    _recorder(fiber).begin(number, name, fiber.clock_ps)
+    drawn: _Drawn = fiber.rank.private("drawn call", _Drawn)
+    if drawn.fiber is None:
+        drawn.fiber = fiber
+        drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)  # each thread has a clock of its own
+        _recorder(fiber).begin(number, name, drawn.until_ps)
 
 
 def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:
+    drawn: _Drawn = fiber.rank.private("drawn call", _Drawn)
+    if drawn.fiber is not fiber:
+        return
+    drawn.fiber = None
+    drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)
     local = error is None and name.startswith(_LOCAL) and name not in _TELLING
-    _recorder(fiber).end(number, fiber.clock_ps, _described(error), if_it_took_time=local)
+    _recorder(fiber).end(number, drawn.until_ps, _described(error), if_it_took_time=local)
 
 
 def _described(error: BaseException | None) -> str:
