@@ -390,8 +390,7 @@ def start_send(
     try:
         to = comm.remote[dest]
     except TypeError:
-        dest = whole_rank(dest)
-        to = comm.remote[dest]
+        to = comm.remote[dest := whole_rank(dest)]
     if fabric.troubled:
         fabric.detector.admit(comm, to, collective=note is not None)
     size = len(data)
