@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 
+import numpy as np
 import pytest
 
 from xsim_py.process.host import Host
@@ -171,3 +172,21 @@ def test_what_changed_is_told_the_innermost_that_is_gone_first(tree):
     put(overlay, top + "made/file", b"")
     told = [(path.removeprefix(top), type(entry).__name__) for path, entry in overlay.changes()]
     assert told == [("folder/inner", "Gone"), ("folder", "Gone"), ("made", "Folder"), ("made/file", "Inode")]
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_pieces_are_written_up_to_an_end_and_nothing_between_them_is_touched(tree, size: int):
+    overlay, folder = tree
+    number, _ = overlay.open(ME, f"{folder}new", os.O_CREAT | BOTH)
+    overlay.write(number, 0, b"." * size)
+    starts = np.arange(5, dtype=np.int64) * 2 * size
+    data = bytes(range(65, 70)) * size
+    for end in (0, size, 2 * size + 1, 8 * size, 9 * size):
+        overlay.resize(number, 0)
+        overlay.scatter(number, starts, np.full(5, size, np.int64), data, end)
+        expected = np.zeros(9 * size, np.uint8)
+        for piece, start in enumerate(starts.tolist()):
+            expected[start : start + size] = list(data[piece * size : (piece + 1) * size])
+        written = expected[:end].tobytes()
+        covered = max((min(int(start) + size, end) for start in starts if start < end), default=0)
+        assert overlay.read(number, 0, None) == written[:covered]

@@ -140,8 +140,8 @@ class Server:
             end = len(data) + (self.overlay.size(number) if start is None else start)
             return Answer(end, None, len(data))
         if request.kind == "scatter":  # the storage takes the pieces with what is between them
-            _, places, _, end = request.arguments
-            return Answer(None, None, end - places[0][0])
+            _, starts, _, _, end = request.arguments
+            return Answer(None, None, end - int(starts[0]))
         try:
             value = self._make(request, now_ps)
         except OSError as error:
@@ -163,6 +163,6 @@ class Server:
                 number, start, data = request.arguments
                 cut: tuple[Any, ...] = (number, start, data[:come])
             else:
-                number, places, data, _ = request.arguments
-                cut = (number, places, data, places[0][0] + come)
+                number, starts, sizes, data, _ = request.arguments
+                cut = (number, starts, sizes, data, int(starts[0]) + come)
             self._make(request._replace(arguments=cut), now_ps)

@@ -1,7 +1,5 @@
 """Access to pieces of a file by data sieving: what is read and written, and in how many requests."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,13 +25,13 @@ class Memory:
         self.data.extend(bytes(max(start + len(data) - len(self.data), 0)))
         self.data[start : start + len(data)] = data
 
-    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+    def scatter(self, pieces: Pieces, data: bytes) -> None:
         position = 0
-        for start, size in places:
+        for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
             self.write(start, data[position : position + size])
             self.asked.pop()
             position += size
-        self.asked.append(("scatter", places[0][0], sum(places[-1]) - places[0][0]))
+        self.asked.append(("scatter", pieces.low, pieces.high - pieces.low))
 
     def size(self) -> int:
         return len(self.data)

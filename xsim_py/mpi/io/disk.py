@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.process import current, files
+
+from .view import Pieces
 
 __all__ = ["Disk", "open_disk", "place_of", "remove"]
 
@@ -47,8 +48,8 @@ class Disk(Protocol):
         """Write at `start`."""
         ...
 
-    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
-        """Write pieces (start, size), in rising order and apart from each other."""
+    def scatter(self, pieces: Pieces, data: bytes) -> None:
+        """Write pieces, in rising order and apart from each other; their bytes follow each other in `data`."""
         ...
 
     def size(self) -> int:
@@ -130,11 +131,10 @@ class _Stored:
     def write(self, start: int, data: bytes) -> None:
         self._ask("write", self._number, start, data)
 
-    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+    def scatter(self, pieces: Pieces, data: bytes) -> None:
         """Data sieving: the storage reads what is between the pieces, and writes it back with them."""
-        start, end = places[0][0], sum(places[-1])
-        self.read(start, end - start)
-        self._ask("scatter", self._number, places, data, end)
+        self.read(pieces.low, pieces.high - pieces.low)
+        self._ask("scatter", self._number, pieces.starts, pieces.sizes, data, pieces.high)
 
     def size(self) -> int:
         size: int = self._ask("size", self._number)
@@ -180,18 +180,22 @@ class _Real:
             _refuse(error, self._place)
 
     def write(self, start: int, data: bytes) -> None:
-        self.scatter([(start, len(data))], data)
+        _settle()
+        self._put(start, memoryview(data))
 
-    def scatter(self, places: Sequence[tuple[int, int]], data: bytes) -> None:
+    def scatter(self, pieces: Pieces, data: bytes) -> None:
         """Only the pieces are touched: another process of the simulation may write between them."""
         _settle()
         left = memoryview(data)
+        for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
+            self._put(start, left[:size])
+            left = left[size:]
+
+    def _put(self, start: int, data: memoryview) -> None:
+        done = 0
         try:
-            for start, size in places:
-                done = 0
-                while done < size:
-                    done += os.pwrite(self._descriptor, left[done:size], start + done)
-                left = left[size:]
+            while done < len(data):  # one call of the system moves 2 GiB at most
+                done += os.pwrite(self._descriptor, data[done:], start + done)
         except OSError as error:
             _refuse(error, self._place)
 

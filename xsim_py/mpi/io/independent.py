@@ -68,7 +68,7 @@ def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int, direct:
         if len(chunk) == 1:
             disk.write(chunk.low, part)
         else:
-            disk.scatter(list(zip(chunk.starts.tolist(), chunk.sizes.tolist(), strict=True)), part)
+            disk.scatter(chunk, part)
 
 
 class _Chunks:

@@ -150,7 +150,17 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
             _write_share(file, [_unpacked(told) for told in come])
         except errors.Exception as error:
             code = error.Get_error_class()
-    worst = pick(file.comm, "allreduce", _COUNT.size)(chs[3], _COUNT.pack(code), _Largest())
+    _agree(file, chs[3], plan, code)
+
+
+def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> None:
+    """Tell all ranks whether the aggregators could write; a single one knows."""
+    told = _COUNT.pack(code)
+    if len(plan.shares) == 1:
+        owner = plan.shares[0].owner
+        worst = pick(file.comm, "bcast", len(told))(ch, told if ch.rank == owner else None, owner, len(told))
+    else:
+        worst = pick(file.comm, "allreduce", len(told))(ch, told, _Largest())
     (code,) = _COUNT.unpack(worst)
     if code:
         errors.fail(code, "an aggregator could not write")
