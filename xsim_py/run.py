@@ -483,7 +483,7 @@ class _Run:
     def _meet_in_arrays(self) -> bool:
         """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`."""
         alone = self.transport.size == 1 and self.network.contention() is None
-        calm = self.failures is None and not self.fault_tolerant and not self.traced
+        calm = self.failures is None and not self.fault_tolerant
         return alone and calm and self.collectives != MESSAGES
 
     def _refused(self) -> None:

@@ -135,17 +135,20 @@ def everything(result: Result) -> dict[str, Any]:
         "report": result.report,
         "warnings": result.warnings,
         "values": result.values,
+        "trace": None if result.trace is None else (list(result.trace.spans), list(result.trace.messages)),
     }
 
 
-def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, way: str) -> dict[str, Any]:
+def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, way: str, trace: bool = False) -> dict[str, Any]:
     said = io.StringIO()
-    result = simulate(walk, ranks=ranks, machine=machine, args=[steps], collectives=way, stderr=said, stdout=said)
+    result = simulate(
+        walk, ranks=ranks, machine=machine, args=[steps], collectives=way, trace=trace, stderr=said, stdout=said
+    )
     return {**everything(result), "said": said.getvalue()}
 
 
-def check(steps: list[Step], machine: dict[str, Any], ranks: int) -> None:
-    assert outcome(steps, machine, ranks, "arrays") == outcome(steps, machine, ranks, "messages")
+def check(steps: list[Step], machine: dict[str, Any], ranks: int, trace: bool = False) -> None:
+    assert outcome(steps, machine, ranks, "arrays", trace) == outcome(steps, machine, ranks, "messages", trace)
 
 
 COLLECTIVE = st.builds(
@@ -171,9 +174,10 @@ PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHM
     st.sampled_from(sorted(MACHINES)),
     st.integers(1, 33),
     PREFERENCE,
+    st.booleans(),
 )
-def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[str, str]) -> None:
-    check(steps, {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks)
+def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[str, str], trace: bool) -> None:
+    check(steps, {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks, trace)
 
 
 @given(
@@ -183,11 +187,12 @@ def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[s
     st.sampled_from(sorted(MACHINES)),
     st.integers(2, 33),
     PREFERENCE,
+    st.booleans(),
 )
 def test_any_program_that_goes_wrong(
-    before: list[Step], trouble: Step, after: list[Step], machine: str, ranks: int, wanted: dict[str, str]
+    before: list[Step], trouble: Step, after: list[Step], machine: str, ranks: int, wanted: dict[str, str], trace: bool
 ) -> None:
-    check([*before, trouble, *after], {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks)
+    check([*before, trouble, *after], {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks, trace)
 
 
 @pytest.mark.parametrize(

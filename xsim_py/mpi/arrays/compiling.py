@@ -52,7 +52,9 @@ def compiled(recording: Recording) -> tuple[Timetable, Recipe, NDArray[np.int64]
     results = [places.result(result) for result in recording.results]
     recipe = places.recipe(results)
     sizes = recipe.lengths[payloads]
-    return Timetable(recording.size, np.array(source), np.array(dest), sizes, steps, order), recipe, payloads
+    timetable = Timetable(recording.size, np.array(source), np.array(dest), sizes, steps, order)
+    timetable.early = recording.early
+    return timetable, recipe, payloads
 
 
 def _levels(recording: Recording) -> dict[tuple[int, bool], list[tuple[int, Any]]] | None:

@@ -277,6 +277,10 @@ class Meetings:
         assert bound is not None
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         fabric.tally.add(bound)
+        if fabric.trace is not None:
+            from .tracing import carried
+
+            carried(fabric, call)
         self.kernel.events += len(bound) - len(call.fibers) + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back

@@ -96,7 +96,7 @@ class Rounds:
         clock, nic, first = (np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys))
         entered = clock.copy()
         overheads = np.zeros(self.size, np.int64)
-        arrival = np.empty((self.rounds, self.size), np.int64)
+        arrival, taken = np.empty((2, self.rounds, self.size), np.int64)
         last, last_key = np.full(self.size, -1), np.full(self.size, -1)
         for turn in range(self.rounds):
             send_ps, busy_ps, way_ps, receive_ps = costs.of_round(turn, self.size)
@@ -109,10 +109,13 @@ class Rounds:
             later = (came > last) | ((came == last) & (key > last_key))
             last, last_key = np.where(later, came, last), np.where(later, key, last_key)
             taking = receive_ps if np.ndim(receive_ps) == 0 else receive_ps[source]
-            clock = np.maximum(clock, came) + taking
+            clock = np.maximum(clock, came)
+            taken[turn][source] = clock
+            clock += taking
             overheads += send_ps + taking
         sent = (first + np.arange(1, self.rounds + 1)[:, None]).reshape(-1)
-        return Times(clock, nic, last, last_key, clock - entered - overheads, arrival.reshape(-1), sent)
+        waited = clock - entered - overheads
+        return Times(clock, nic, last, last_key, waited, arrival.reshape(-1), sent, taken.reshape(-1))
 
 
 class Doubling(Rounds):

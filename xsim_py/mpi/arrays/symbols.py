@@ -176,8 +176,10 @@ class _Channel:
         self.size = recording.size
         self.steps: list[Sends | Receives] = []
         self._messages = recording.messages
+        self._recording = recording
         self._sent: dict[int, int] = {}
         self._received: dict[int, int] = {}
+        self._posted: dict[Incoming, tuple[int, int]] = {}
 
     def isend(self, dest: int, data: Symbol | bytes) -> None:
         nth = self._sent[dest] = self._sent.get(dest, -1) + 1
@@ -192,7 +194,14 @@ class _Channel:
 
     def irecv(self, source: int) -> Incoming:
         nth = self._received[source] = self._received.get(source, -1) + 1
-        return self._message(source, self.rank, nth)
+        message = self._message(source, self.rank, nth)
+        self._posted[message] = self._progress()
+        return message
+
+    def _progress(self) -> tuple[int, int]:
+        """How much the rank has done so far."""
+        last = self.steps[-1] if self.steps else None
+        return len(self.steps), len(last.messages) if last is not None else 0
 
     def recv(self, source: int) -> Symbol:
         message = self.irecv(source)
@@ -206,6 +215,8 @@ class _Channel:
     def wait(self, handles: Sequence[Incoming | None]) -> list[Symbol | None]:
         messages = [handle for handle in handles if handle is not None]
         if messages:
+            if any(self._posted[message] != self._progress() for message in messages):
+                self._recording.early = True
             self.steps.append(Receives(messages))
         return [None if handle is None else Symbol(((handle, 0, -1),)) for handle in handles]
 
@@ -230,6 +241,8 @@ class Recording:
         For each rank what the algorithm returns: a symbol, a list of them, or None.
     messages : dict
         Every message by source, destination and how many there were before it between the two.
+    early : bool
+        Whether a rank does something between posting a receive and waiting for it.
     """
 
     def __init__(self, size: int, sizes: Sequence[int]) -> None:
@@ -238,6 +251,7 @@ class Recording:
         self.steps: list[list[Sends | Receives]] = [[] for _ in range(size)]
         self.results: list[Any] = [None] * size
         self.messages: dict[tuple[int, int, int], Incoming] = {}
+        self.early = False
 
     def contribution(self, rank: int) -> Symbol:
         """What a rank puts in."""

@@ -83,7 +83,7 @@ class Costs(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What comes of it, for each rank (and each message, of `arrival_ps` and `keys`).
+    """What comes of it, for each rank; and for each message its arrival, its key, and when a receive has taken it.
 
     Attributes
     ----------
@@ -102,6 +102,7 @@ class Times(NamedTuple):
     waited_ps: Numbers
     arrival_ps: Numbers
     keys: Numbers
+    taken_ps: Numbers
 
 
 class Timetable:
@@ -123,6 +124,9 @@ class Timetable:
     sent : array
         How many messages each rank sends.
     """
+
+    early = False
+    """Whether there are receives that are posted some steps before they are waited for."""
 
     def __init__(
         self, size: int, source: Numbers, dest: Numbers, size_bytes: Numbers, steps: list[Step], order: Numbers
@@ -153,9 +157,11 @@ class Timetable:
         """
         clock, nic = np.array(clock_ps, np.int64), np.array(nic_free_ps, np.int64)
         entered = clock.copy()
-        arrival = np.empty(len(self), np.int64)
+        arrival, taken = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
         uniform = all(np.ndim(cost) == 0 for cost in costs)
         for step in self.steps:
+            if not step.sends:
+                taken[step.messages] = np.maximum(arrival[step.messages], clock[step.ranks][step.owner])
             if uniform:
                 (_send if step.sends else _receive)(step, costs, clock, nic, arrival)
                 continue
@@ -166,7 +172,7 @@ class Timetable:
         mine, theirs = arrival[self.by_dest], sent_keys[self.by_dest]
         last = np.maximum.reduceat(mine, self.starts)
         last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
-        return Times(clock, nic, last, last_key, clock - entered - self._overheads(costs), arrival, sent_keys)
+        return Times(clock, nic, last, last_key, clock - entered - self._overheads(costs), arrival, sent_keys, taken)
 
     def _overheads(self, costs: Costs) -> Numbers:
         """What each rank's processor does in the call."""

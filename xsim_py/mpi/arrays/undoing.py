@@ -13,6 +13,8 @@ import numpy as np
 
 from xsim_py.mpi.message import EAGER, Message
 
+from .tracing import departs, meetings_of
+
 if TYPE_CHECKING:
     from xsim_py.mpi.p2p import Fabric
 
@@ -52,6 +54,8 @@ def messages_of_those_who_left(fabric: Fabric, call: Call) -> list[Any]:
             check,
             call.note,
         )
+        if fabric.trace is not None:
+            departs(fabric, call, number, message)
         entries.append((arrival_ps, (int(times.keys[number]), fabric.deliver, message)))
     return entries
 
@@ -59,9 +63,12 @@ def messages_of_those_who_left(fabric: Fabric, call: Call) -> list[Any]:
 def forget_what_they_had(fabric: Fabric, call: Call) -> None:
     """Take what has come again to ranks that have left out of their mailboxes."""
     assert call.bound is not None
+    met = meetings_of(fabric, call) if fabric.trace is not None else None
     for number, fiber in zip(call.comm.ranks, call.fibers, strict=True):
         if fiber is None:
             box = fabric.shard.rank(number).mpi
             for message in box.all_kept():
                 if (message.cid, message.tag) == call.where:
                     box.remove(message)
+                    if met is not None:
+                        met(message)

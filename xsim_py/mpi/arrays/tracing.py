@@ -1,0 +1,70 @@
+"""The trace of what was computed: each message of a call is written down as if it had gone its way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.message import Message
+    from xsim_py.mpi.p2p import Fabric
+
+    from .meeting import Call
+
+__all__ = ["carried", "departs", "meetings_of"]
+
+
+def carried(fabric: Fabric, call: Call) -> None:
+    """Write down all messages of a call, from their departure to the receive that took them."""
+    bound, times = call.bound, call.times
+    assert bound is not None
+    trace = fabric.trace
+    assert trace is not None
+    sent_ps = times.arrival_ps - bound.costs.way_ps
+    columns = (times.keys, bound.origin, bound.dest, bound.size_bytes, sent_ps, times.arrival_ps, times.taken_ps)
+    for number, source, dest, size_bytes, left_ps, came_ps, taken_ps in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        _departs(fabric, call, number, source, dest, size_bytes, left_ps)
+        trace.taken(trace.arrived(number, came_ps), taken_ps)
+
+
+def departs(fabric: Any, call: Call, number: int, message: Message) -> None:
+    """Write down that one message leaves, the rest of whose way the fabric sees; `number` is its own in the call."""
+    assert call.bound is not None
+    key = int(call.times.keys[number])
+    way_ps = int(np.broadcast_to(call.bound.costs.way_ps, len(call.bound))[number])
+    _departs(fabric, call, key, message.origin, message.to, message.size_bytes, message.arrival_ps - way_ps)
+    fabric.on_its_way(message, key)
+
+
+def _departs(fabric: Fabric, call: Call, key: int, source: int, dest: int, size_bytes: int, left_ps: int) -> None:
+    assert fabric.trace is not None
+    cid, tag = call.where
+    fabric.trace.departed(
+        key,
+        source=source,
+        dest=dest,
+        tag=tag,
+        size_bytes=size_bytes,
+        communicator=cid & ~1,
+        collective=True,
+        call=call.note.name,
+        kind="eager",
+        sent_ps=left_ps,
+    )
+
+
+def meetings_of(fabric: Any, call: Call) -> Callable[[Message], None]:
+    """Notes, for a message that has come again to a rank that has left, when that rank had taken it."""
+    bound = call.bound
+    assert bound is not None
+    taken: dict[tuple[int, int], deque[int]] = {}
+    order = np.argsort(call.times.keys, kind="stable")
+    columns = (column[order].tolist() for column in (bound.origin, bound.dest, call.times.taken_ps))
+    for origin, dest, taken_ps in zip(*columns, strict=True):
+        taken.setdefault((origin, dest), deque()).append(taken_ps)
+    return lambda message: fabric.met(message, taken[message.origin, message.to].popleft())
