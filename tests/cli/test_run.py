@@ -50,6 +50,13 @@ def test_the_choice_of_collectives_comes_before_changes_to_the_machine(simulator
     assert simulator.calls[1].overrides["mpi.collectives"] == "{barrier: ftco}"
 
 
+def test_how_collectives_are_simulated_is_said_beside_their_algorithms(simulator: FakeSimulator):
+    assert main(["run", "-n", "2", "--collectives", "arrays", "--collectives", "tuned", "prog.py"]) == 0
+    assert main(["run", "-n", "2", "prog.py"]) == 0
+    said = [(call.collectives, dict(call.overrides)) for call in simulator.calls]
+    assert said == [("arrays", {"mpi.collectives": "tuned"}), ("auto", {})]
+
+
 def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulator: FakeSimulator, capsys):
     main(["run", "-n", "1024", "--seed", "7", "prog.py"])
     out, err = capsys.readouterr()

@@ -30,6 +30,48 @@ def test_order_is_by_time_and_key_whoever_came_first(posted: list[tuple[int, int
     assert kernel.events == len(posted)
 
 
+def test_what_was_put_off_happens_before_what_found_it_and_no_later():
+    kernel = Kernel(native_origin=0)
+    seen: list[tuple[int, str]] = []
+
+    def note(name: str) -> None:
+        seen.append((kernel.now_ps, name))
+
+    def put_off(name: str) -> None:
+        note(name)
+        kernel.post(kernel.now_ps + 4, first_key(3), note, f"{name}, then")
+
+    def find(name: str) -> None:
+        late = [(at_ps, (first_key(2), put_off, f"late {at_ps}")) for at_ps in (3, 7, 6)]
+        late += [(10, (first_key(1), note, "just before")), (10, (first_key(9), note, "just after"))]
+        kernel.relive(late)
+        note(name)
+
+    kernel.post(1, first_key(1), note, "first")
+    kernel.post(10, first_key(5), find, "found")
+    kernel.post(10, first_key(7), note, "beside")
+    kernel.post(12, first_key(7), note, "last")
+    kernel.run_window(INFINITY_PS)
+    assert seen == [
+        *((1, "first"), (3, "late 3"), (6, "late 6"), (7, "late 7"), (7, "late 3, then")),
+        *((10, "just before"), (10, "late 6, then"), (10, "found"), (10, "beside"), (10, "just after")),
+        *((11, "late 7, then"), (12, "last")),
+    ]
+    assert kernel.events == len(seen)
+
+
+def test_what_is_withdrawn_does_not_happen_and_is_not_counted():
+    kernel = Kernel(native_origin=0)
+    seen: list[str] = []
+    append = seen.append
+    kernel.post(1, first_key(1), lambda _: kernel.withdraw(append, {"a", "c"}), None)
+    for time_ps, key, name in ((1, 2, "a"), (1, 3, "b"), (2, 4, "c"), (2, 5, "d")):
+        kernel.post(time_ps, first_key(key), append, name)
+    kernel.run_window(INFINITY_PS)
+    assert seen == ["b", "d"]
+    assert kernel.events == 3
+
+
 def test_a_window_ends_before_its_end():
     kernel = Kernel(native_origin=0)
     seen: list[int] = []

@@ -9,7 +9,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.construct import contiguous, duplicate
 from xsim_py.mpi.errors import Exception as MPIException
 from xsim_py.mpi.op import PREDEFINED as OPS
-from xsim_py.mpi.op import ArrayFold, Operation, ScalarFold, make_fold
+from xsim_py.mpi.op import ArrayFold, Operation, ScalarFold, fold_rows, make_fold
 from xsim_py.mpi.predefined import PREDEFINED as TYPES
 
 UFUNCS = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
@@ -35,6 +35,30 @@ def test_the_shortcut_for_one_element_gives_the_bits_of_numpy(data, name, type_n
     else:
         assert short == wanted.tobytes()
         assert long == short * 3
+
+
+FOLDS = [
+    make_fold(OPS[name], TYPES[kind])
+    for name, kinds in {
+        **dict.fromkeys(("SUM", "PROD", "MAX", "MIN"), ("DOUBLE", "FLOAT", "INT", "UINT64_T", "LONG_DOUBLE")),
+        "BXOR": ("BYTE", "SHORT"),
+        "LAND": ("INT", "C_BOOL"),
+        "MAXLOC": ("DOUBLE_INT",),
+    }.items()
+    for kind in kinds
+]
+
+
+@given(st.sampled_from(FOLDS), st.integers(1, 5), st.integers(1, 9), st.data())
+def test_many_folds_at_once_have_the_bits_of_one_after_the_other(fold, count, rows, data):
+    length = count * fold.unit_bytes
+    special = st.sampled_from([bytes(length), b"\xff" * length, (b"\0" * 7 + b"\x80") * length])
+    side = st.lists(st.binary(min_size=length, max_size=length) | special, min_size=rows, max_size=rows)
+    left, right = ([row[:length] for row in data.draw(side)] for _ in range(2))
+    if fold.unit_bytes == 16 and fold.dtype.kind == "f":  # most bits of these are no number at all
+        return
+    together = fold_rows(fold, *(np.frombuffer(b"".join(each), np.uint8).reshape(rows, -1) for each in (left, right)))
+    assert [bytes(row) for row in together] == [fold(*pair) for pair in zip(left, right, strict=True)]
 
 
 @pytest.mark.parametrize("name", ["MAX", "MIN"])

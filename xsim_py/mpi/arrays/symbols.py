@@ -20,11 +20,16 @@ __all__ = ["Fold", "Incoming", "Receives", "Recording", "Sends", "Symbol", "reco
 Piece: TypeAlias = "tuple[Node, int, int]"
 """What it is from, the first byte and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
 
+_MOST_MESSAGES = 1 << 17
 Rope: TypeAlias = "tuple[Piece, ...]"
 
 
 class NotYetError(Exception):
     """The length of a message is asked for before it was sent."""
+
+
+class TooManyError(Exception):
+    """There are more messages than are worth it."""
 
 
 class Node:
@@ -224,6 +229,8 @@ class _Channel:
         key = source, dest, nth
         message = self._messages.get(key)
         if message is None:
+            if len(self._messages) >= _MOST_MESSAGES:
+                raise TooManyError
             message = self._messages[key] = Incoming()
         return message
 
@@ -286,7 +293,8 @@ def record(
     Returns
     -------
     Recording or None
-        None where it does not come to its end: ranks wait for each other, or for messages that nobody sends.
+        None where it does not come to its end: ranks wait for each other, or for messages that nobody sends; or where
+        there are too many of them.
     """
     recording = Recording(size, sizes)
     waiting = list(range(size))
@@ -299,6 +307,8 @@ def record(
                 recording.steps[rank] = channel.steps
             except NotYetError:
                 again.append(rank)
+            except TooManyError:
+                return None
         if not again:
             complete = all(message.payload is not None for message in recording.messages.values())
             return recording if complete else None

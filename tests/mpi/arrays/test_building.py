@@ -1,0 +1,117 @@
+"""What is known of an algorithm in advance is what it does."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xsim_py.mpi.arrays import forms
+from xsim_py.mpi.arrays.binding import Bound, BoundRounds
+from xsim_py.mpi.arrays.building import built
+from xsim_py.mpi.arrays.compiling import compiled
+from xsim_py.mpi.arrays.rounds import in_rounds
+from xsim_py.mpi.arrays.symbols import Fold, record
+from xsim_py.mpi.arrays.timetable import Costs
+from xsim_py.mpi.collectives import allreduce, bcast, reduce
+from xsim_py.mpi.collectives.choose import REGISTRY, reduce_then_bcast
+from xsim_py.mpi.op import PREDEFINED, make_fold
+from xsim_py.mpi4py.datatype import TYPE_DICT
+
+SUM = make_fold(PREDEFINED["SUM"], TYPE_DICT["d"]._impl)
+FORMS = {"barrier": forms.BARRIER, "allgather": forms.BLOCKS, "alltoall": forms.PARTS}
+IN_ROUNDS = [
+    ("barrier", "bruck"),
+    ("barrier", "recursive_doubling"),
+    ("allgather", "ring"),
+    ("allgather", "bruck"),
+    ("allgather", "recursive_doubling"),
+    ("alltoall", "pairwise"),
+    ("alltoall", "bruck"),
+]
+TREES = [
+    reduce_then_bcast(up, down)
+    for up in (reduce.binary, reduce.binomial)
+    for down in (bcast.binary_tree, bcast.binomial, bcast.knomial)
+]
+
+
+def observed(bound, size, contributions, seed):
+    """All that a run would see of a call."""
+    random = np.random.default_rng(seed)
+    clock, nic = random.integers(0, 5_000, (2, size)).tolist()
+    keys = [rank << 34 for rank in range(size)]
+    times = bound.times(clock, nic, keys)
+    memory, results = bound.values(contributions, SUM)
+    order = np.argsort(times.keys)
+    messages = [
+        (int(times.keys[i]), int(bound.origin[i]), int(bound.dest[i]), int(bound.source[i]), int(bound.size_bytes[i]))
+        + (int(times.arrival_ps[i]), int(times.taken_ps[i]), bound.payload(memory, i))
+        for i in order.tolist()
+    ]
+    ranks = [column.tolist() for column in times[:5]]
+    plain = [result if result is None or isinstance(result, bytes) else list(result) for result in results]
+    return messages, ranks, plain, bound.hashes(times, 7, memory), bound.sent.tolist()
+
+
+def recorded(algorithm, size, form, shape, fold):
+    key = (shape, fold) if fold is not None else shape
+    recording = record(
+        size, form.sizes(key, size), lambda ch, made: algorithm(ch, *form.symbols(key, made, ch.rank, fold))
+    )
+    return compiled(recording)
+
+
+def payloads(form, size, block_bytes, seed):
+    each = {forms.BARRIER: 0, forms.PARTS: size * block_bytes}.get(form, block_bytes)
+    return [np.random.default_rng((seed, rank)).random(each // 8 + 1).tobytes()[:each] for rank in range(size)]
+
+
+@pytest.mark.parametrize(("operation", "name"), IN_ROUNDS)
+@settings(max_examples=25)
+@given(st.integers(2, 40), st.sampled_from([0, 1, 8, 30]), st.sampled_from([0, 300]), st.integers(0, 99))
+def test_exchanges_in_rounds(operation, name, size, block_bytes, send_ps, seed):
+    algorithm, form = REGISTRY[operation][name], FORMS[operation]
+    shape = {"barrier": (), "allgather": (block_bytes,) * size, "alltoall": block_bytes}[operation]
+    rounds = in_rounds(algorithm, size, shape)
+    if rounds is None:
+        assert name == "recursive_doubling"
+        assert size & (size - 1)
+        return
+    costs = Costs(send_ps, 400, 2_000, 700)
+    data = payloads(form, size, block_bytes, seed)
+    plan = recorded(algorithm, size, form, shape, None)
+    numbers = range(100, 100 + size)
+    mine = observed(BoundRounds(rounds, costs, numbers, True), size, data, seed)
+    assert mine == observed(Bound(plan, costs, numbers, True), size, data, seed)
+
+
+@pytest.mark.parametrize("algorithm", [*TREES, REGISTRY["barrier"]["tree"]])
+@settings(max_examples=15)
+@given(st.integers(2, 70), st.sampled_from([8, 24]), st.sampled_from([0, 300]), st.integers(0, 99))
+def test_trees(algorithm, size, size_bytes, send_ps, seed):
+    barrier = algorithm not in TREES
+    form = forms.BARRIER if barrier else forms.VECTOR
+    costs = Costs(send_ps, 400, 2_000, 700)
+    data = payloads(form, size, size_bytes, seed)
+    plan = recorded(algorithm, size, form, () if barrier else size_bytes, None if barrier else Fold(8, True))
+    twin = built(algorithm, size, () if barrier else size_bytes)
+    mine, theirs = (observed(Bound(each, costs, range(size), True), size, data, seed) for each in (twin, plan))
+    assert mine == theirs
+
+
+def test_a_call_that_is_listed_in_advance_is_one_of_those_that_are_chosen():
+    assert built(allreduce.recursive_doubling, 8, 8) is None
+    assert Counter(type(built(algorithm, 8, 8)) for algorithm in TREES) == {tuple: len(TREES)}
+
+
+def test_costs_that_differ_give_the_times_of_the_formulas_for_equal_ones():
+    size = 20
+    plan = built(TREES[1], size, 8)
+    count = len(plan[0])
+    equal = Costs(300, 400, 2_000, 700)
+    listed = Costs(*(np.full(count, cost) for cost in equal))
+    data = payloads(forms.VECTOR, size, 8, 1)
+    one, other = (observed(Bound(plan, costs, range(size), True), size, data, 3) for costs in (equal, listed))
+    assert one == other

@@ -1,0 +1,33 @@
+"""Hashes and check sums of many messages at once are those of one message after the other."""
+
+from zlib import crc32
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim_py.mpi.arrays.hashing import checks, hash_sum, tuple_hashes
+
+NUMBER = st.integers(0, (1 << 61) - 2)
+MASK = (1 << 64) - 1
+
+
+@given(st.integers(1, 7).flatmap(lambda width: st.lists(st.tuples(*[NUMBER] * width), min_size=1)))
+def test_hashes_of_tuples_are_those_of_python(rows):
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    assert tuple_hashes(columns, len(rows)).tolist() == [hash(row) & MASK for row in rows]
+    assert hash_sum(columns, len(rows)) == sum(map(hash, rows)) & MASK
+
+
+@given(st.lists(NUMBER, min_size=1), NUMBER)
+def test_a_column_may_be_one_number(numbers, constant):
+    found = tuple_hashes([np.array(numbers), constant], len(numbers))
+    assert found.tolist() == [hash((number, constant)) & MASK for number in numbers]
+
+
+@given(
+    st.sampled_from([1, 63, 64, 200, 20_000]), st.sampled_from([0, 1, 2, 3, 8, 64, 159, 160, 161]), st.integers(0, 9)
+)
+def test_check_sums_are_those_of_zlib(count, length, seed):
+    rows = np.random.default_rng(seed).integers(0, 256, (count, length), dtype=np.uint8)
+    assert checks(rows).tolist() == [crc32(bytes(row)) for row in rows]
