@@ -44,12 +44,9 @@ def observed(bound, size, contributions, seed):
     keys = [rank << 34 for rank in range(size)]
     times = bound.times(clock, nic, keys)
     memory, results = bound.values(contributions, SUM)
-    order = np.argsort(times.keys)
-    messages = [
-        (int(times.keys[i]), int(bound.origin[i]), int(bound.dest[i]), int(bound.source[i]), int(bound.size_bytes[i]))
-        + (int(times.arrival_ps[i]), int(times.taken_ps[i]), bound.payload(memory, i))
-        for i in order.tolist()
-    ]
+    columns = (times.keys, bound.origin, bound.dest, bound.source, bound.size_bytes, times.arrival_ps, times.taken_ps)
+    data = [bound.payload(memory, number) for number in range(len(bound))]
+    messages = sorted(zip(*(column.tolist() for column in columns), data, strict=True))
     ranks = [column.tolist() for column in times[:5]]
     plain = [result if result is None or isinstance(result, bytes) else list(result) for result in results]
     return messages, ranks, plain, bound.hashes(times, 7, memory), bound.sent.tolist()
