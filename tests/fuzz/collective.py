@@ -194,7 +194,7 @@ def values(data):
     """What a reduction gave, without the bytes that pad long doubles and pairs."""
     if data.dtype.names:
         return [[data[name][i].item() for name in data.dtype.names] for i in range(len(data))]
-    return [repr(complex(x)) for x in data] if data.dtype.kind == "c" else [repr(float(x)) for x in data]
+    return [repr(complex(x) + 0) for x in data] if data.dtype.kind == "c" else [repr(float(x)) for x in data]
 
 
 def matrices(mpi):

@@ -9,7 +9,7 @@ FORMATS = {"INT": "i4", "UNSIGNED_SHORT": "u2", "LONG": "i8", "DOUBLE": "f8", "S
 EPOCHS = ["fence", "lock", "lock_shared", "lock_all", "post"]
 
 
-def _epoch(run, comm, window, kind, target, inside):
+def access_epoch(run, comm, window, kind, target, inside):
     """Do something in an epoch of one of the kinds; all ranks have met when it is over."""
     mpi = run.mpi
     if kind == "fence":
@@ -45,7 +45,7 @@ def transfer(run, comm, how, epoch, calls, shift, base, here, there, count):
     n, m = count * elements(there), count * elements(here)
     target = (comm.rank + shift) % comm.size
     nbytes = span(theirs, m) + 8
-    win, memory = _window(run, comm, how, nbytes)
+    win, memory = own_window(run, comm, how, nbytes)
     memory[:] = noise(nbytes, run.rank, run.number)
     comm.Barrier()
     data = noise(span(ours, n), run.rank, "origin")
@@ -57,12 +57,12 @@ def transfer(run, comm, how, epoch, calls, shift, base, here, there, count):
         if request is not None:
             request.Wait()
 
-    _epoch(run, comm, win, epoch, target, inside)
-    _together(win, comm, lambda: run.note(short(memory), short(data)))
+    access_epoch(run, comm, win, epoch, target, inside)
+    together(win, comm, lambda: run.note(short(memory), short(data)))
     win.Free()
 
 
-def _window(run, comm, how, nbytes):
+def own_window(run, comm, how, nbytes):
     if how == "Allocate":
         win = run.mpi.Win.Allocate(nbytes, 1, comm=comm)
         return win, np.frombuffer(win, np.uint8)
@@ -70,7 +70,7 @@ def _window(run, comm, how, nbytes):
     return run.mpi.Win.Create(memory, 1, comm=comm), memory
 
 
-def _together(win, comm, look):
+def together(win, comm, look):
     """Look at one's own window when all that was done to it is there."""
     win.Lock(comm.rank)
     look()
@@ -98,7 +98,7 @@ def accumulation(run, comm, how, epoch, op, base, shift, call, shared, count):
         op = "SUM"  # a target that cannot apply an operation has nobody to tell
     datatype = getattr(run.mpi, base)
     code = FORMATS[base]
-    win, memory = _window(run, comm, how, (comm.size + 1) * count * datatype.size)
+    win, memory = own_window(run, comm, how, (comm.size + 1) * count * datatype.size)
     numbers = memory.view(code)
     numbers[:] = (np.arange(len(numbers)) + comm.rank) % 5
     comm.Barrier()
@@ -117,8 +117,8 @@ def accumulation(run, comm, how, epoch, op, base, shift, call, shared, count):
         if request is not None:
             request.Wait()
 
-    _epoch(run, comm, win, epoch, target, inside)
-    _together(win, comm, lambda: run.note(numbers.tolist(), result.tolist()))
+    access_epoch(run, comm, win, epoch, target, inside)
+    together(win, comm, lambda: run.note(numbers.tolist(), result.tolist()))
     win.Free()
 
 
@@ -141,7 +141,7 @@ def counter(run, comm, times, sync):
     comm = run.pick(run.comms, comm)
     if comm is None:
         return
-    win, memory = _window(run, comm, "Allocate", 8)
+    win, memory = own_window(run, comm, "Allocate", 8)
     memory[:] = 0
     comm.Barrier()
     one, old, taken = np.ones(1, "i8"), np.zeros(1, "i8"), []
@@ -167,7 +167,7 @@ def wrong_window(run, comm, what, call):
     if comm is None:
         return
     mpi = run.mpi
-    win, _ = _window(run, comm, "Allocate", 16)
+    win, _ = own_window(run, comm, "Allocate", 16)
     data = np.zeros(2, "i4")
 
     def access(target, place, buffer=data):
