@@ -470,7 +470,7 @@ class _Run:
             if self._meet_in_arrays():
                 fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
             install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
-            Switchboard(Launcher(fabric, self.network, self.startup, self.program.start))
+            Switchboard(Launcher(fabric, self.network, self.startup, self.program.start, self.failures))
             self.fabrics.append(fabric)
             if self.files is not None:
                 self.files.attach(shard)
@@ -538,7 +538,8 @@ class _Run:
             if progress is not None:
                 kernels = [shard.kernel for shard in self.shards]
                 finished = sum(shard.finished for shard in self.shards)
-                progress(max(k.now_ps for k in kernels), sum(k.events for k in kernels), finished, self.ranks)
+                total = self.shards[0].population
+                progress(max(k.now_ps for k in kernels), sum(k.events for k in kernels), finished, total)
 
         def interrupt(*_: object) -> None:
             self.control.stop("interrupted")

@@ -103,6 +103,18 @@ class Components:
         """How many components of that level there are, up to the last one with a rank."""
         return max(self.of_ranks(name)) + 1
 
+    def of_later(self, name: str, number: int, node: int) -> int | None:
+        """The number of the component of that level which holds a rank that was started later, on that node.
+
+        None for parts of a node: nobody says on which core it runs.
+        """
+        level = self._levels[name]
+        if name == "rank":
+            return number
+        if name == "machine":
+            return 0
+        return node // level.nodes if level.nodes else None
+
     def members(self, name: str, number: int) -> Sequence[int]:
         """The ranks in a component; none when it is empty or is not there."""
         if name == "rank":

@@ -72,8 +72,9 @@ class Renewals:
         self.draw = draw
         self._name = ("failure", draw.per, occurrence)
         self._seed = seed
-        uniform = stream(seed, *self._name).random
-        self._first_ps = [interval_ps(draw, uniform()) for _ in range(count)]
+        self._uniform = stream(seed, *self._name).random
+        self._count = count
+        self._first_ps = [interval_ps(draw, self._uniform()) for _ in range(count)]
         shape = "" if draw.shape is None else f", shape {draw.shape:g}"
         self._law = f"{draw.law}, MTBF {format_time(draw.mtbf_ps)}{shape}"
         self._known_ps: dict[int, tuple[list[int], random.Random]] = {}
@@ -91,10 +92,17 @@ class Renewals:
             raise ConfigError(
                 f"failures: {law} are more than a million up to {format_time(after_ps)}; give a longer mtbf"
             )
-        return [
-            time_ps if time_ps > after_ps else self._later_ps(component, after_ps)
-            for component, time_ps in enumerate(self._first_ps)
-        ]
+        return [self._next_ps(component, after_ps) for component in range(self._count)]
+
+    def next_of_ps(self, component: int, after_ps: int) -> int:
+        """The same for one component, of which there may be more than were counted."""
+        while component >= len(self._first_ps):
+            self._first_ps.append(interval_ps(self.draw, self._uniform()))
+        return self._next_ps(component, after_ps)
+
+    def _next_ps(self, component: int, after_ps: int) -> int:
+        time_ps = self._first_ps[component]
+        return time_ps if time_ps > after_ps else self._later_ps(component, after_ps)
 
     def _later_ps(self, component: int, after_ps: int) -> int:
         if component not in self._known_ps:

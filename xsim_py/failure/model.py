@@ -122,6 +122,18 @@ class FailureModel:
         timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
         return Schedule(timed, tuple(site for site in self._sites if site not in struck))
 
+    def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
+        """The failure that a rank meets which is started later, on a node; None if there is none."""
+        found: list[tuple[int, str]] = []
+        for time_ps, level, component, cause in self._one_by_one(born_ps):
+            if self._components.of_later(level, number, node) == component:
+                found.append((time_ps, cause))
+        for renewals in self._renewals:
+            its = self._components.of_later(renewals.draw.per, number, node)
+            if its is not None:
+                found.append((renewals.next_of_ps(its, born_ps), renewals.cause(its)))
+        return Failure(number, *min(found)) if found else None
+
     def _told(self, cause: str | Renewals, rank: int) -> str:
         if isinstance(cause, str):
             return cause

@@ -313,3 +313,33 @@ def test_shards_make_no_difference_on_any_machine(machine: str, overrides: dict[
     ]
     assert {result.ended for result in results} == {"finished"}
     assert len({result.digest for result in results}) == 1
+
+
+def outlive(nap_s: float) -> list[Any]:
+    from mpi4py import MPI
+
+    code = CHILD + f"import time; time.sleep({nap_s}); parent.send(world.rank, 0)"
+    inter = MPI.COMM_WORLD.Spawn(sys.executable, ["-c", code], 3)
+    seen: list[Any] = []
+    for child in range(3) if MPI.COMM_WORLD.rank == 0 else ():
+        try:
+            seen.append(inter.recv(source=child))
+        except MPI.Exception as error:
+            seen.append(error.Get_error_class() == MPI.ERR_PROC_FAILED)
+    return seen
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+def test_who_runs_on_a_node_that_fails_dies_with_it(shards: int) -> None:
+    """Two cores a node: on node 1 are rank 2, which has ended, and rank 3."""
+    overrides = {"machine.cores_per_node": "2", **TIMES}
+    result = run(outlive, 0.01, ranks=3, shards=shards, failures=["node=1@9ms"], overrides=overrides)
+    assert (result.ended, result.values[0]) == ("finished", [True, 1, 2])
+    assert [(failure["rank"], failure["cause"]) for failure in result.failures] == [(3, "injected: node=1@9ms")]
+
+
+def test_draws_hold_for_those_who_are_started_later() -> None:
+    drawn = {"failures.draws": "[{per: rank, mtbf: 40ms}]", "mpi.fault_tolerance": "true", **TIMES}
+    results = [run(outlive, 1.0, ranks=1, shards=shards, overrides=drawn, seed=4) for shards in SHARDS]
+    assert {failure["rank"] for failure in results[0].failures} >= {1, 2, 3}
+    assert len({result.digest for result in results}) == 1

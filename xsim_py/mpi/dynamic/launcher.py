@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.failures import doom
 from xsim_py.process import current
 from xsim_py.process.life import body
 from xsim_py.process.own import change
@@ -22,6 +23,7 @@ from xsim_py.process.own import change
 from .commands import Command, Refused, program_for, settle
 
 if TYPE_CHECKING:
+    from xsim_py.failure import FailureModel
     from xsim_py.mpi.p2p import Fabric
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
@@ -157,6 +159,8 @@ class Launcher:
         What its work takes.
     start : str
         The directory in which processes start, unless told otherwise.
+    failures : FailureModel or None
+        Which of them will die.
 
     Attributes
     ----------
@@ -166,9 +170,12 @@ class Launcher:
         Who answers what kind of question: called with it where the launcher is, once it has come.
     """
 
-    def __init__(self, fabric: Fabric, network: Any, startup: Startup, start: str) -> None:
+    def __init__(
+        self, fabric: Fabric, network: Any, startup: Startup, start: str, failures: FailureModel | None = None
+    ) -> None:
         self.fabric = fabric
         self._network = network
+        self._failures = failures
         self.shard = fabric.shard
         self.startup = startup
         self.start = start
@@ -277,7 +284,11 @@ class Launcher:
             box.place = place
             box.world = Communicator(context, box)
             box.private = {"birth": birth}
-            fabric.digest += hash((world.born_ps, rank.number, birth.nodes[rank.number - world.first]))
+            node = birth.nodes[rank.number - world.first]
+            fabric.digest += hash((world.born_ps, rank.number, node))
+            failure = None if self._failures is None else self._failures.of_later(rank.number, node, world.born_ps)
+            if failure is not None:
+                doom(fabric, [failure])
         programs: dict[int, Program] = {}
         for rank in born:
             if shard.control.stop_reason:
