@@ -71,7 +71,10 @@ class FailureModel:
         said = read_failures(spec, extra, known_calls)
         self._ranks = ranks
         self._components = Components(said.levels, node_of=node_of, cores_per_node=cores_per_node)
-        raise_all([*said.problems, *misfits(said, self._components)])
+        here = said
+        if spec.spawn.universe is not None:  # there will be more ranks: who is not there yet may come
+            here = said._replace(explicit=[entry for entry in said.explicit if self._is_there(entry[1])])
+        raise_all([*said.problems, *misfits(here, self._components)])
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
@@ -84,6 +87,11 @@ class FailureModel:
             count = self._components.count(draw.per)
             yield Renewals(draw, occurrence=before[draw.per], count=count, seed=seed)
             before[draw.per] += 1
+
+    def _is_there(self, what: Timed | AtCall) -> bool:
+        """Whether there is somebody now whom a statement concerns, or never can be."""
+        level, number = ("rank", what.rank) if isinstance(what, AtCall) else (what.level, what.number)
+        return number < 0 or bool(self._components.members(level, number))
 
     @property
     def any(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from xsim_py import simulate
+from xsim_py.errors import ConfigError
 from xsim_py.report import Result
 
 US = 10**6
@@ -343,3 +344,18 @@ def test_draws_hold_for_those_who_are_started_later() -> None:
     results = [run(outlive, 1.0, ranks=1, shards=shards, overrides=drawn, seed=4) for shards in SHARDS]
     assert {failure["rank"] for failure in results[0].failures} >= {1, 2, 3}
     assert len({result.digest for result in results}) == 1
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+def test_where_more_ranks_are_to_come_failures_can_name_them(shards: int) -> None:
+    failures = ["rank=2@9ms", "rank=3 before its 1st send", "node=4@1ms", "node=4@11ms", "rank=7@1s"]
+    overrides = {"spawn.universe": "5", **TIMES}
+    result = run(outlive, 0.01, ranks=2, shards=shards, failures=failures, overrides=overrides)
+    assert (result.ended, result.values[0]) == ("finished", [True, True, True])
+    assert [(failure["rank"], failure["cause"]) for failure in result.failures] == [
+        (2, "injected: rank=2@9ms"),
+        (4, "injected: node=4@11ms"),
+        (3, "injected: rank=3 before its 1st send"),
+    ]
+    with pytest.raises(ConfigError, match="rank 2 does not exist"):
+        run(outlive, 0.01, ranks=2, failures=failures[:1])
