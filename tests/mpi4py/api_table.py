@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import distribution
 from pathlib import Path
@@ -24,6 +26,7 @@ class Interface:
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     classes: dict[str, Class] = field(default_factory=dict)
     constants: list[str] = field(default_factory=list)
+    types: dict[str, str] = field(default_factory=dict)  # what the constants are, by their names
 
     @property
     def names(self) -> set[str]:
@@ -53,6 +56,8 @@ def contract() -> Interface:
             found.classes[node.name] = read_class(node)
         elif isinstance(node, ast.AnnAssign | ast.Assign):
             found.constants.append(target(node))
+            if isinstance(node, ast.AnnAssign):
+                found.types[target(node)] = ast.unparse(node.annotation).removeprefix("Final[").removesuffix("]")
     return found
 
 
@@ -95,27 +100,71 @@ def is_property(node: ast.FunctionDef) -> bool:
 # ------------------------------------------------------------------------------------------------ the page
 
 
+PARTLY = {
+    "Win.Allocate_shared": "all ranks of a node have to be in one shard of the simulation",
+    "Register_datarep": "takes the name, and refuses functions that convert, as MPICH does",
+    "Pcontrol": "changes nothing: there is no profiler to tell",
+    "Datatype.Pack_external": "the long double of some processors cannot be converted",
+    "Datatype.Unpack_external": "the long double of some processors cannot be converted",
+}
+"""What is there with a limit, and which."""
+
+
+def status(name: str, value: object) -> str:
+    """``there``, ``partly``, or ``not`` for what only says that it is missing."""
+    if value is None:
+        return "not"
+    return "partly" if name in PARTLY else "there"
+
+
+def rows(owner: str, names: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Name, whether it is there, and what it does, of the public names of a class or of the module."""
+    holder = face() if owner == "functions" else getattr(face(), owner)
+    found = []
+    for name in sorted(names):
+        full = name if owner == "functions" else f"{owner}.{name}"
+        value = inspect.getattr_static(holder, name, None)
+        said = sentence(getattr(holder, name, None) if not isinstance(value, property) else value)
+        limit = PARTLY.get(full)
+        found.append((name, status(full, value), f"{said} Limit: {limit}." if limit else said))
+    return found
+
+
+def sentence(value: object) -> str:
+    """What an object's docstring says, without the line of the call."""
+    text = "" if isinstance(value, int | str) else (getattr(value, "__doc__", None) or "")
+    return text.rpartition("\n\n")[2].replace("\n", " ")
+
+
 def render(interface: Interface) -> str:
-    """The page, from what the contract lists."""
+    """The page, from what the contract lists and from the code."""
+    owners: dict[str, set[str]] = {name: public(found.names) for name, found in interface.classes.items()}
+    owners["functions"] = public(interface.functions)
+    tables = {owner: rows(owner, names) for owner, names in owners.items() if names}
     lines = [
         "# What of mpi4py is simulated",
         "",
-        "All names of `mpi4py.MPI`: made from mpi4py's list of them (`MPI.pyi`, 4.1) by",
-        "`python -m tests.mpi4py.api_table --write`; tests keep it true. Names, signatures and defaults are mpi4py's.",
+        "All names of `mpi4py.MPI`: made from mpi4py's list of them (`MPI.pyi`, 4.1) and from the code by",
+        "`python -m tests.mpi4py.api_table --write`; tests keep it true. Names, signatures, defaults and the types of",
+        "constants are mpi4py's.",
         "",
-        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are mpi4py's own and run on the simulated `MPI`.",
+        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are mpi4py's own and run on the simulated `MPI`; but",
+        "`mpi4py.util.dtlib` is ours. What [mpi4py's own tests](conformance.md) say is on a page of its own.",
         "",
         "## At a glance",
         "",
-        "| | simulated |",
-        "| --- | ---: |",
+        "| | there | partly | not |",
+        "| --- | ---: | ---: | ---: |",
     ]
-    owners: dict[str, set[str]] = {name: public(found.names) for name, found in interface.classes.items()}
-    owners["functions"] = public(interface.functions)
-    lines += [f"| {title(owner)} | {len(names)} |" for owner, names in owners.items()]
-    lines += [f"| constants and predefined objects | {len(public(interface.constants))} |"]
-    for owner, names in owners.items():
-        lines += ["", f"## {title(owner)}", "", ", ".join(f"`{name}`" for name in sorted(names))]
+    for owner, table in tables.items():
+        counts = Counter(row[1] for row in table)
+        lines.append(f"| {title(owner)} | {counts['there']} | {counts['partly']} | {counts['not']} |")
+    lines.append(f"| constants and predefined objects | {len(public(interface.constants))} | 0 | 0 |")
+    for owner, table in tables.items():
+        lines += ["", f"## {title(owner)}", "", "| name | | what it does |", "| --- | --- | --- |"]
+        lines += [f"| `{name}` | {there} | {text} |" for name, there, text in table]
+    lines += ["", "## Constants and predefined objects", ""]
+    lines.append(", ".join(f"`{name}`" for name in sorted(public(interface.constants))))
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mpi4py.api_table import PAGE, Class, Interface, contract, face, is_property, render
+from tests.mpi4py.api_table import PAGE, PARTLY, Class, Interface, contract, face, is_property, render
 
 INTERFACE = contract()
 
@@ -122,6 +122,17 @@ def test_class_methods_are_class_methods(mpi, name):
 
 
 # ---------------------------------------------------------------------------------------------------- the page
+
+
+@pytest.mark.parametrize("name", INTERFACE.types)
+def test_a_constant_is_what_the_stub_says(mpi, name):
+    kind = INTERFACE.types[name].partition("[")[0]
+    assert type(getattr(mpi, name)) is (vars(builtins).get(kind) or getattr(mpi, kind))
+
+
+def test_what_is_there_with_a_limit_is_in_mpi4py():
+    known = {f"{owner}.{name}" for owner, cls in INTERFACE.classes.items() for name in cls.names}
+    assert set(PARTLY) <= known | set(INTERFACE.functions)
 
 
 def test_the_page_of_the_documentation_is_up_to_date():
