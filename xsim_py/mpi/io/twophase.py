@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,8 @@ __all__ = ["CHANNELS", "read", "write"]
 CHANNELS = 4
 """How many collectives a call may be made of."""
 
-_RANGE = struct.Struct("<qq?")
+_RANGE = struct.Struct("<qqq")
+_NO_RANGE = _RANGE.pack(-1, -1, 0)
 _COUNT = struct.Struct("<q")
 _REPLY = struct.Struct("<qq")
 _WHOLE = 1 << 62
@@ -56,14 +56,19 @@ class _Plan(NamedTuple):
     """Who accesses what, as all ranks have found out: nothing where each rank goes its own way."""
 
     shares: list[_Share]
-    ranges: list[tuple[int, int]]
+    ranges: Integers
 
     def contributors(self, share: _Share) -> list[int]:
         """Whose range meets a share."""
-        return [place for place, (low, high) in enumerate(self.ranges) if low < share.high and high > share.low]
+        found: list[int] = np.flatnonzero((self.ranges[:, 0] < share.high) & (self.ranges[:, 1] > share.low)).tolist()
+        return found
+
+    def touches(self, place: int, share: _Share) -> bool:
+        """Whether a rank's range meets a share."""
+        return bool(self.ranges[place, 0] < share.high and self.ranges[place, 1] > share.low)
 
 
-_EACH_ALONE = _Plan([], [])
+_EACH_ALONE = _Plan([], np.empty((0, 3), np.int64))
 
 
 def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: bool) -> _Plan:
@@ -71,15 +76,15 @@ def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: boo
     if file.atomic or wanted == "disable" or len(file.comm.ranks) == 1:
         return _EACH_ALONE
     table = gather_everywhere(ch, _RANGE.pack(pieces.low, pieces.high, pieces.overlap))
-    told = [(-1, -1, False) if entry is None else _RANGE.unpack(entry) for entry in table]
-    ranges = [(low, high) for low, high, _ in told]
-    used = [found for found in ranges if found[0] >= 0]
-    if any(overlap for _, _, overlap in told):  # they can not be cut at the border of a share
+    # By numpy: each of the ranks looks at what all of them say.
+    ranges = np.frombuffer(b"".join(_NO_RANGE if entry is None else entry for entry in table), np.int64).reshape(-1, 3)
+    used = ranges[ranges[:, 0] >= 0]
+    if used[:, 2].any():  # pieces that overlap can not be cut at the border of a share
         return _EACH_ALONE
-    meet = any(later[0] < earlier[1] for earlier, later in pairwise(used))
-    if not used or not (meet or wanted == "enable"):
+    meet = (used[1:, 0] < used[:-1, 1]).any()
+    if not len(used) or not (meet or wanted == "enable"):
         return _EACH_ALONE
-    low, high = min(found[0] for found in used), max(found[1] for found in used)
+    low, high = int(used[:, 0].min()), int(used[:, 1].max())
     owners = file.hints.aggregators
     each = max(-(-(high - low) // len(owners)), _SMALLEST_SHARE)
     shares = [
@@ -138,7 +143,7 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
     parts, position = {}, 0
     for share in plan.shares:
         part = clipped(pieces, share.low, share.high)
-        if me in plan.contributors(share):
+        if plan.touches(me, share):
             parts[share.owner] = _packed(part) + data[position : position + part.total]
         position += part.total
     sends = [ch.isend(owner, part) for owner, part in parts.items() if owner != me]
@@ -213,9 +218,7 @@ def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> by
         return independent.read(file.disk, pieces, buffer_bytes=buffer_bytes)
     asking, answering, me = chs[1], chs[2], file.comm.me
     asked = {
-        share.owner: _packed(clipped(pieces, share.low, share.high))
-        for share in plan.shares
-        if me in plan.contributors(share)
+        share.owner: _packed(clipped(pieces, share.low, share.high)) for share in plan.shares if plan.touches(me, share)
     }
     sends = [asking.isend(owner, wanted) for owner, wanted in asked.items() if owner != me]
     mine = next((share for share in plan.shares if share.owner == me), None)
