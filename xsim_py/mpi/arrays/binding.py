@@ -206,24 +206,22 @@ def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, un
 
 
 def _costs_of_rounds(fabric: Fabric, ranks: Any, rounds: Rounds) -> Costs | None:
-    """What the messages of an exchange cost, as `_costs`; most networks need not be asked for each of them."""
+    """What the messages of an exchange cost, as `_costs`; where all ranks are equally far apart nobody lists them."""
     turns = range(rounds.rounds)
+    sizes = np.array([rounds.size_bytes(turn) for turn in turns])
     if fabric.equally_far:
-        sizes = sorted({rounds.size_bytes(turn) for turn in turns})
-        link = fabric.link(ranks[0], ranks[1])
-        if len(sizes) == 1:
-            return _table([link.times(sizes[0])], np.zeros(1, np.int64))
-        which = np.searchsorted(sizes, [rounds.size_bytes(turn) for turn in turns])
-        return _table([link.times(size) for size in sizes], np.repeat(which, rounds.size))
+        return _costs_by_size(fabric, ranks, sizes, rounds.size)
     if rounds.rounds * rounds.size > _MOST_COSTS:
         return None
     source = np.tile(rounds.ranks, rounds.rounds)
     dest = np.concatenate([rounds.dest(turn) for turn in turns])
-    return _costs(fabric, ranks, source, dest, np.repeat([rounds.size_bytes(turn) for turn in turns], rounds.size))
+    return _costs(fabric, ranks, source, dest, np.repeat(sizes, rounds.size))
 
 
 def _costs(fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_bytes: Numbers) -> Costs | None:
     """What messages cost; None where one of them does not go eagerly, or takes no time."""
+    if fabric.equally_far and (source != dest).all():
+        return _costs_by_size(fabric, ranks, size_bytes, 1)
     found: dict[tuple[Any, int], int] = {}
     kinds: list[Any] = []
     which = []
@@ -236,10 +234,17 @@ def _costs(fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_byte
     return _table(kinds, np.array(which))
 
 
+def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int) -> Costs | None:
+    """The same where only the size counts; there are so many messages of each."""
+    link = fabric.link(ranks[0], ranks[1])
+    sizes, which = np.unique(size_bytes, return_inverse=True)
+    return _table([link.times(size) for size in sizes.tolist()], np.repeat(which, times))
+
+
 def _table(kinds: list[Any], which: Numbers) -> Costs | None:
     """The costs of messages of several kinds."""
     if not all(eager and wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, eager in kinds):
         return None
     table = np.array([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds], np.int64)
-    columns = (int(column[0]) if (column == column[0]).all() else column[which] for column in table.T)
+    columns = [int(column[0]) if (column == column[0]).all() else column[which] for column in table.T]
     return Costs(*columns)

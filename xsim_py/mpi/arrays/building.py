@@ -6,6 +6,7 @@ Every one of these has its twin in `mpi.collectives`; tests compare the two, mes
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _UP = {reduce.binary: trees.binary, reduce.binomial: trees.in_order_binomial}
 _DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
 
 
+@lru_cache(maxsize=8)
 def built(algorithm: Callable[..., Any], size: int, key: Any) -> Plan | None:
     """The plan of an algorithm, where it is one of those that are known here."""
     if algorithm is barrier.tree:

@@ -183,13 +183,13 @@ class Meetings:
             self._undo_here(call)
             return algorithm(ch, *form.plain(args))
         me = ch.rank
-        kernel = self.kernel
+        kernel: Any = self.kernel
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
         call.keys[me] = rank.key
         call.contributions[me] = form.contribution(args)
         call.fibers[me] = fiber
-        call.entered[me] = kernel.now_ps, kernel.key
+        call.entered[me] = kernel._now, kernel.key
         call.inside -= 1
         if call.inside or self._compute(call, me, form.fold(args)):
             fiber.park(call)
