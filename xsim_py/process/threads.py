@@ -322,10 +322,12 @@ def _join(thread: Any, timeout: float | None = None) -> None:
 def _hash(thread: Any) -> int:
     """Pools keep their threads in sets: the order in those must not depend on addresses."""
     fiber = current.here()
-    if fiber is None or "_number" in vars(thread):
-        return vars(thread).get("_number") or object.__hash__(thread)
-    thread._number = next(_threads(fiber.rank).numbers)
-    return int(thread._number)
+    known = vars(thread).get("_number")
+    if known is None:
+        if fiber is None or thread._started.is_set():  # not one that is being made by a rank
+            return object.__hash__(thread)
+        known = thread._number = next(_threads(fiber.rank).numbers)
+    return int(known)
 
 
 def _is_alive(thread: Any) -> bool:
