@@ -27,7 +27,7 @@ from xsim_py.process.grave import keep_for_ever
 from .constants import ANY_SOURCE, ANY_TAG
 from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, whole_rank
 from .preference import Wanted
-from .state import Grave, Mailbox
+from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Fabric:
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
         shard.fabric = self
-        shard.on_thread = _thread_changed
+        shard.on_thread = thread_changed
         self.kernel = shard.kernel
         self.due = shard.kernel.due
         self.ranks = shard.at
@@ -363,12 +363,6 @@ class Fabric:
         operation.complete()
         if operation.detached is not None:
             operation.detached(operation.message)
-
-
-def _thread_changed(rank: Rank, change: int) -> None:
-    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
-    if rank.mpi is not None:
-        rank.mpi.background += change
 
 
 # ------------------------------------------------------------------------------------------------ the calls

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .p2p import Fabric
     from .recovery import Recovery
 
-__all__ = ["Grave", "Mailbox", "Probe"]
+__all__ = ["Grave", "Mailbox", "Probe", "thread_changed"]
 
 
 class _NoTable(dict[Any, Any]):
@@ -374,6 +374,12 @@ class Grave(Mailbox):
 
     def keep(self, message: Message) -> None:
         """Nothing is kept."""
+
+
+def thread_changed(rank: Rank, change: int) -> None:
+    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
+    if rank.mpi is not None:
+        rank.mpi.background += change
 
 
 def _entries(entry: Any) -> Any:
