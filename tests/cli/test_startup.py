@@ -8,8 +8,8 @@ LIBRARIES = {"greenlet", "mpi4py", "numpy", "simpy", "xsim_py", "yaml"}
 # What extension modules bring along, and how the standard library was built.
 PARTS = ("_cython_", "_sysconfigdata_", "_yaml", "cython_runtime")
 # Each of these takes as long to import as a tenth of xsim_py.
-HEAVY = {"asyncio", "concurrent.futures", "ctypes", "http", "multiprocessing", "sqlite3", "ssl", "unittest"}
-MODULES_AT_MOST = 350
+HEAVY = {"asyncio", "concurrent.futures.process", "ctypes", "http", "multiprocessing", "sqlite3", "ssl", "unittest"}
+MODULES_AT_MOST = 400
 
 
 def loaded(*command: str) -> set[str]:

@@ -1,12 +1,14 @@
-"""What Python needs for child processes stays real: threads that wait for pipes, and the locks between them and a rank.
+"""What stays real: threads that wait for the pipes of child processes, and the locks between real threads and a rank.
 
 A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` have threads of
 this process that serve it, and hand over what comes by events and queues made in `threading`. These are told from the
-program's own by who makes them.
+program's own by who makes them. And whoever calls `simulate` with threads of their own around may have made an event
+that one of these sets.
 """
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
 from types import FrameType
@@ -18,6 +20,8 @@ __all__ = ["REAL_LOCKS", "SERVING", "are_served", "waits_really"]
 REAL_LOCKS: WeakSet[Any] = WeakSet()
 """The real locks that were made in ranks for this."""
 
+_real_threads = _thread._count  # besides the first one; a rank that asks is told of its own threads
+_REAL = (type(_thread.allocate_lock()), type(_thread.RLock()))
 _BETWEEN = ("threading", "queue", "concurrent.futures._base")
 _SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
 
@@ -46,6 +50,12 @@ def _is_of_child(future: Any) -> bool:
 
 
 def waits_really(depth: int) -> bool:
-    """Whether the caller, so many frames above, is a condition whose lock is one of `REAL_LOCKS`."""
+    """Whether the caller, so many frames above, is a condition that a real thread may notify.
+
+    Its lock is one of `REAL_LOCKS`, or was made outside of the simulation, where there are other threads than this.
+    """
     condition = sys._getframe(depth + 1).f_locals.get("self")
-    return isinstance(condition, threading.Condition) and condition._lock in REAL_LOCKS  # type: ignore[attr-defined]
+    if not isinstance(condition, threading.Condition):
+        return False
+    lock = condition._lock  # type: ignore[attr-defined]
+    return lock in REAL_LOCKS or (isinstance(lock, _REAL) and _real_threads() > 0)
