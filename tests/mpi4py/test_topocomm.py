@@ -214,3 +214,14 @@ def test_where_ranks_would_be():
     assert (first, one) == (0, 0)
     assert second[:2] == (1, out)
     assert third[:2] == (out, out)
+
+
+def test_a_graph_of_one_rank_without_edges_is_no_communicator():
+    """Found by tests/fuzz: mpi4py takes the leading 0 of the usual adjacency arrays away, and nothing is left."""
+
+    def program():
+        from mpi4py import MPI
+
+        return MPI.COMM_SELF.Create_graph([0], []) == MPI.COMM_NULL, MPI.COMM_SELF.Create_graph([0, 0], []).nnodes
+
+    assert values_of(program, ranks=1) == [(True, 1)]
