@@ -394,7 +394,8 @@ def on_a_grid(run, which, axis, by, place):
         coordinates = [place // 3**i % 3 - 1 for i in range(comm.ndim)]
         run.attempt(lambda: run.note(comm.Get_cart_rank(coordinates)))
         run.attempt(lambda: run.note(comm.Get_coords(place)))
-        run.note(comm.dims, comm.periods, comm.inedges, comm.outedges, comm.indegree)
+        run.note(comm.dims, comm.periods, comm.indegree)
+        run.note([[run.named(rank) for rank in edges] for edges in (comm.inedges, comm.outedges)])
     elif kind == run.mpi.GRAPH:
         run.attempt(lambda: run.note(comm.Get_neighbors(place % 5), comm.Get_neighbors_count(place % 5)))
         run.note(comm.dims, comm.nnodes, comm.nedges, comm.neighbors)
