@@ -132,6 +132,33 @@ def test_everything_that_blocks_lets_the_others_go_on(tmp_path: Path, shards: in
     ]
 
 
+@SHARDS
+def test_timeouts_of_queues_and_semaphores_are_virtual(tmp_path: Path, shards: int):
+    done = run(
+        tmp_path,
+        """
+        tasks = queue.Queue(1)
+        try:
+            tasks.get(timeout=1)
+        except queue.Empty:
+            print("empty", now())
+        tasks.put("full")
+        try:
+            tasks.put("more", timeout=0.5)
+        except queue.Full:
+            print("full", now())
+        print(threading.Semaphore(0).acquire(timeout=0.25), now())
+        condition = threading.Condition()
+        with condition:
+            print(condition.wait_for(lambda: False, 2), now())
+        """,
+        ranks=3,
+        shards=shards,
+    )
+    assert done.lines == ["empty 1.0"] * 3 + ["full 1.5"] * 3 + ["False 1.75"] * 3 + ["False 3.75"] * 3
+    assert done.result.virtual_time_s == 3.75
+
+
 def test_locks_are_handed_on_in_order(tmp_path: Path):
     done = run(
         tmp_path,
@@ -469,3 +496,17 @@ def test_pools_of_processes_have_real_threads(tmp_path: Path):
         """,
     )
     assert sorted(done.lines[0]) == sorted("[1, 2, 4]")
+
+
+def test_python_does_not_wait_for_pools_of_ranks_that_stalled(tmp_path: Path):
+    done = run(
+        tmp_path,
+        """
+        from mpi4py import MPI
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        pool.submit(time.sleep, 1)
+        MPI.COMM_WORLD.recv(source=0)
+        """,
+    )
+    assert done.result.ended == "stalled"
+    assert not [thread for thread in concurrent.futures.thread._threads_queues if "_simulated" in vars(thread)]

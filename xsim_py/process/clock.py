@@ -8,7 +8,9 @@ within 1 %.
 
 from __future__ import annotations
 
+import queue
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -117,6 +119,8 @@ def install(patches: Patches) -> None:
     patches.set(time, "sleep", sleep)
     patches.set(time, "clock_gettime", _of_any_clock(time.time, time.clock_gettime, time.monotonic))
     patches.set(time, "clock_gettime_ns", _of_any_clock(time.time_ns, time.clock_gettime_ns, time.monotonic_ns))
+    for module, name in ((threading, "_time"), (queue, "time")):  # their own names for it, in what has a timeout
+        patches.set(module, name, time.monotonic)
     if "timeit" in sys.modules:
         patches.set(sys.modules["timeit"], "default_timer", time.perf_counter)
     for name, position in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("asctime", 0), ("strftime", 1)):

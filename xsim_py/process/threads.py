@@ -240,6 +240,14 @@ def _end_pools(rank: Rank) -> None:
             tasks.put(None)
 
 
+def _forget_pools() -> None:
+    """Threads of pools that have not ended, because their ranks have died, are none for which Python has to wait."""
+    table: Any = pools._threads_queues
+    for thread in list(table):
+        if _handle(thread) is not None:
+            del table[thread]
+
+
 # ------------------------------------------------------------------------------------------ the methods of a thread
 
 
@@ -449,6 +457,7 @@ def install(patches: Patches) -> None:
     patches.set(threading, "__class__", _Threading)
     patches.set(pools, "_global_shutdown_lock", SharedLock())
     patches.set(pools.ThreadPoolExecutor, "_counter", staticmethod(_pool_number))
+    patches.at_end(_forget_pools)
 
 
 _WHO: dict[str, Callable[..., Any]] = {
