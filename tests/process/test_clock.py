@@ -155,3 +155,22 @@ def test_dates_that_come_back_are_as_any_other(tmp_path: Path):
     assert (type(now), type(today)) == (datetime.datetime, datetime.date)
     assert pickle.loads(pickle.dumps([now, today])) == [now, today]
     assert now == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+
+
+def test_clocks_in_defaults_of_modules_that_were_there_before_are_virtual(tmp_path: Path):
+    import sched
+    import timeit
+
+    defaults = sched.scheduler.__init__.__defaults__, timeit.timeit.__defaults__  # type: ignore[attr-defined]
+    done = launch(
+        tmp_path,
+        """
+        import sched, time, timeit
+        events = sched.scheduler()
+        events.enter(2, 1, lambda: print(MPI.Wtime()))
+        events.run()
+        print(timeit.timeit(lambda: time.sleep(1), number=3), MPI.Wtime())
+        """,
+    )
+    assert done.lines == ["2.0", "3.0 5.0"]
+    assert (sched.scheduler.__init__.__defaults__, timeit.timeit.__defaults__) == defaults  # type: ignore[attr-defined]

@@ -110,8 +110,20 @@ def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
     return clock
 
 
+def _with_defaults() -> list[Any]:
+    """What has clocks for the defaults of its parameters, if it was imported before the run."""
+    found: list[Any] = []
+    if "sched" in sys.modules:
+        found.append(sys.modules["sched"].scheduler.__init__)
+    if "timeit" in sys.modules:
+        timeit = sys.modules["timeit"]
+        found += [timeit.Timer.__init__, timeit.timeit, timeit.repeat]
+    return found
+
+
 def install(patches: Patches) -> None:
     """Replace the functions of `time` for the duration of a run."""
+    real = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
     for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"):
         epoch = EPOCH_S if name == "time" else 0
         patches.set(time, name, _seconds(getattr(time, name), epoch))
@@ -123,5 +135,8 @@ def install(patches: Patches) -> None:
         patches.set(module, name, time.monotonic)
     if "timeit" in sys.modules:
         patches.set(sys.modules["timeit"], "default_timer", time.perf_counter)
+    for function in _with_defaults():
+        defaults = tuple(getattr(time, real[each]) if each in real else each for each in function.__defaults__)
+        patches.set(function, "__defaults__", defaults)
     for name, position in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("asctime", 0), ("strftime", 1)):
         patches.set(time, name, _defaulting(getattr(time, name), position))
