@@ -1,4 +1,5 @@
 # ranks: 1 2
+# alone
 """What the calls of files refuse, by error class; handles, hints and error handlers."""
 
 import os
