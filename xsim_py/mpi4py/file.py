@@ -30,6 +30,7 @@ from .group import Group
 from .handle import Handle, Null
 from .info import INFO_NULL, Info
 from .management import BoundHandler
+from .reporting import Face, Reporting
 from .request import Request
 from .status import Status
 from .task import Task, empty
@@ -90,34 +91,6 @@ class _OfNull:
         return True
 
 
-class _Reporting:
-    """Lets the error handler of a file see an error; where that is the user's own, the call goes on after it."""
-
-    __slots__ = ("whose",)
-
-    def __init__(self, whose: Any) -> None:
-        self.whose = whose
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
-        return isinstance(error, errors.Exception) and self.whose.report(error)
-
-
-class _Face:
-    """Makes the object that a user's error handler gets: the file that a communicator stands for."""
-
-    __slots__ = ("cls", "file")
-
-    def __init__(self, cls: type[File], file: OpenFile) -> None:
-        self.cls = cls
-        self.file = file
-
-    def _make(self, comm: object) -> File:
-        return self.cls._make(self.file)
-
-
 class _Transfer(Task):
     """Of a request: what its status says is how many bytes were moved."""
 
@@ -172,35 +145,35 @@ class File(Handle):
                 f"Argument 'comm' has incorrect type (expected mpi4py.MPI.Intracomm, got mpi4py.MPI.{kind})"
             )
         path = os.fsdecode(filename)
-        with _Reporting(_OfNull.mine()):
+        with Reporting(_OfNull.mine()):
             return cls._make(manage.open_file(comm._comm(), path, operator.index(amode), info.items()))
         return cls()
 
     def Close(self) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             self._impl = self._null
             manage.close(file)
 
     @classmethod
     def Delete(cls, filename: os.PathLike[Any] | str | bytes, info: Info = INFO_NULL) -> None:
         path = os.fsdecode(filename)
-        with _Reporting(_OfNull.mine()):
+        with Reporting(_OfNull.mine()):
             disk.remove(disk.place_of(path))
 
     def Set_size(self, size: int) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.set_size(file, operator.index(size))
 
     def Preallocate(self, size: int) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.preallocate(file, operator.index(size))
 
     def Get_size(self) -> int:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             return manage.size(file)
         return 0
 
@@ -258,7 +231,7 @@ class File(Handle):
         basic = _core(etype, "etype")
         outer = basic if filetype is None else _core(filetype, "filetype")
         name = "native" if datarep is None else datarep
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.set_view(file, operator.index(disp), basic, outer, name, info.items())
 
     def Get_view(self) -> tuple[int, Datatype, Datatype, str]:
@@ -267,13 +240,13 @@ class File(Handle):
 
     def Get_type_extent(self, datatype: Datatype) -> int:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             return manage.type_extent(file, datatype._live())
         return 0
 
     def Get_byte_offset(self, offset: int) -> int:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             return manage.byte_offset(file, operator.index(offset))
         return 0
 
@@ -281,23 +254,23 @@ class File(Handle):
 
     def Seek(self, offset: int, whence: int = c.SEEK_SET) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.seek(file, operator.index(offset), operator.index(whence))
 
     def Get_position(self) -> int:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             file.check_not_sequential("File.Get_position")
         return file.position
 
     def Seek_shared(self, offset: int, whence: int = c.SEEK_SET) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.seek_shared(file, operator.index(offset), operator.index(whence))
 
     def Get_position_shared(self) -> int:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             return manage.shared_position(file)
         return 0
 
@@ -305,14 +278,14 @@ class File(Handle):
 
     def _do(self, call: Call, offset: int, buf: Any, status: Status | None) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             _fill(status, body())
 
     def _start(self, call: Call, offset: int, buf: Any) -> Request:
         file = self._file()
         operation: Operation | None = None
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             operation = begin(call.name, body)
         request: Request = Request._make(_Transfer(operation, comm=file.comm))
@@ -320,12 +293,12 @@ class File(Handle):
 
     def _begin(self, call: Call, offset: int, buf: Any) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             access.begin_split(file, call, operator.index(offset), message(buf, writable=not call.writing))
 
     def _end(self, call: Call, buf: Any, status: Status | None) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             message(buf, writable=not call.writing)
             _fill(status, access.end_split(file, call.name))
 
@@ -443,7 +416,7 @@ class File(Handle):
 
     def Set_atomicity(self, flag: bool) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.set_atomicity(file, bool(flag))
 
     def Get_atomicity(self) -> bool:
@@ -459,7 +432,7 @@ class File(Handle):
 
     def Sync(self) -> None:
         file = self._file()
-        with _Reporting(file.comm):
+        with Reporting(file.comm):
             manage.sync(file)
 
     # --------------------------------------------------------------------------------------------------- errors
@@ -482,7 +455,7 @@ class File(Handle):
         file = self._file()
         if handler.kind not in ("", _KIND):
             file.comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        face: Any = _Face(type(self), file)
+        face: Any = Face(type(self), file)
         file.comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
 
     def Call_errhandler(self, errorcode: int) -> None:
@@ -502,7 +475,7 @@ def Register_datarep(
     extent_fn: Callable[[Datatype], int],
 ) -> None:
     """Register a data representation of the program's own."""
-    with _Reporting(_OfNull.mine()):
+    with Reporting(_OfNull.mine()):
         representation.register(datarep, read_fn, write_fn, extent_fn)
 
 

@@ -32,6 +32,7 @@ from .info import INFO_NULL, Info
 from .management import BoundHandler
 from .memory import buffer, flat_view, is_bottom
 from .op import INSTANCES, Op
+from .reporting import Face, Reporting
 from .request import Request, Task
 
 __all__ = ["WIN_NULL", "Win"]
@@ -46,37 +47,6 @@ _HINTS = {
     "same_size": "false",
     "same_disp_unit": "false",
 }
-
-
-class _Reporting:
-    """Lets the error handler of a window see an error; where that is the user's own, the call goes on after it.
-
-    Hot path: each call has one, hence not by `contextlib`.
-    """
-
-    __slots__ = ("comm",)
-
-    def __init__(self, comm: Communicator) -> None:
-        self.comm = comm
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
-        return isinstance(error, errors.Exception) and self.comm.report(error)
-
-
-class _Face:
-    """Makes the object that a user's error handler gets: the window that a communicator stands for."""
-
-    __slots__ = ("cls", "window")
-
-    def __init__(self, cls: type[Win], window: Window) -> None:
-        self.cls = cls
-        self.window = window
-
-    def _make(self, comm: Communicator) -> Win:
-        return self.cls._make(self.window)
 
 
 @exporting
@@ -143,7 +113,7 @@ class Win(Handle):
 
     def Shared_query(self, rank: int) -> tuple[buffer, int]:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             memory, unit = make.shared_memory(window, operator.index(rank))
             return _shown(memory), unit
         return buffer(), 0
@@ -151,18 +121,18 @@ class Win(Handle):
     def Attach(self, memory: Any) -> None:
         window = self._window()
         view = flat_view(memory, writable=True)
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             make.attach(window, view)
 
     def Detach(self, memory: Any) -> None:
         window = self._window()
         view = flat_view(memory, writable=True)
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             make.detach(window, view)
 
     def Free(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             window.epochs.close()
             attrs.delete_all(self, window.comm.attributes)
             make.free(window)
@@ -286,7 +256,7 @@ class Win(Handle):
         handler: handlers.ErrorHandler = errhandler._live()
         if handler.kind not in ("", _KIND):
             window.comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        face: Any = _Face(type(self), window)
+        face: Any = Face(type(self), window)
         window.comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
 
     def Call_errhandler(self, errorcode: int) -> None:
@@ -301,7 +271,7 @@ class Win(Handle):
         source = _message(origin, target_rank, writable=False)
         where = _where(source, target)
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 operate.put(window, source.pack(), target_rank, where, "Win.Put")
 
     def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
@@ -309,7 +279,7 @@ class Win(Handle):
         result = _message(origin, target_rank, writable=True)
         where = _where(result, target)
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Get")
 
     def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
@@ -317,7 +287,7 @@ class Win(Handle):
         source = _message(origin, target_rank, writable=False)
         where = _where(source, target)
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), "Win.Accumulate")
 
     def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
@@ -330,7 +300,7 @@ class Win(Handle):
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
             return None
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             data = source.pack()
             return operate.fetch(window, data, into.unpack, into.nbytes, target_rank, where, _reduction(op), call)
         return None
@@ -343,7 +313,7 @@ class Win(Handle):
             return
         _single(origin=source, result=into)
         where = source.datatype, operator.index(target_disp), 1
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             if not source.datatype.is_predefined:
                 errors.fail(c.ERR_TYPE, "Win.Fetch_and_op takes predefined datatypes only")
             operate.fetch(
@@ -359,7 +329,7 @@ class Win(Handle):
             return
         _single(origin=source, compare=wanted, result=into)
         where = source.datatype, operator.index(target_disp), 1
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             data, expected = source.pack(), wanted.pack()
             operate.compare_and_swap(window, data, expected, into.unpack, target_rank, where, "Win.Compare_and_swap")
 
@@ -371,7 +341,7 @@ class Win(Handle):
         where = _where(source, target)
         operation = None
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 left_ps = operate.put(window, source.pack(), target_rank, where, "Win.Rput")
                 operation = operate.when_left(window, left_ps, "Win.Rput")
         return _request(window, operation)
@@ -382,7 +352,7 @@ class Win(Handle):
         where = _where(result, target)
         operation = None
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 transfer = operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Rget")
                 operation = operate.when_here(window, transfer, "Win.Rget")
         return _request(window, operation)
@@ -393,7 +363,7 @@ class Win(Handle):
         where = _where(source, target)
         operation = None
         if target_rank != c.PROC_NULL:
-            with _Reporting(window.comm):
+            with Reporting(window.comm):
                 data = source.pack()
                 left_ps = operate.accumulate(window, data, target_rank, where, _reduction(op), "Win.Raccumulate")
                 operation = operate.when_left(window, left_ps, "Win.Raccumulate")
@@ -409,33 +379,33 @@ class Win(Handle):
 
     def Fence(self, assertion: int = 0) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.fence(window, assertion)
 
     def Start(self, group: Group, assertion: int = 0) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.start(window, group._members.ranks, assertion)
 
     def Complete(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.complete(window)
 
     def Post(self, group: Group, assertion: int = 0) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.post(window, group._members.ranks, assertion)
 
     def Wait(self) -> Literal[True]:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.wait(window)
         return True
 
     def Test(self) -> bool:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             return order.test(window)
         return False
 
@@ -443,47 +413,47 @@ class Win(Handle):
 
     def Lock(self, rank: int, lock_type: int = c.LOCK_EXCLUSIVE, assertion: int = 0) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.lock(window, rank, lock_type, assertion)
 
     def Unlock(self, rank: int) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.unlock(window, rank)
 
     def Lock_all(self, assertion: int = 0) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.lock_all(window, assertion)
 
     def Unlock_all(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.unlock_all(window)
 
     def Flush(self, rank: int) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.flush(window, rank, "Win.Flush")
 
     def Flush_all(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.flush(window, None, "Win.Flush_all")
 
     def Flush_local(self, rank: int) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.flush_local(window, rank, "Win.Flush_local")
 
     def Flush_local_all(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.flush_local(window, None, "Win.Flush_local_all")
 
     def Sync(self) -> None:
         window = self._window()
-        with _Reporting(window.comm):
+        with Reporting(window.comm):
             order.sync(window)
 
 
