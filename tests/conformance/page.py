@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.conformance.judgement import Outcomes, counts, known_failures
+from tests.conformance.judgement import CUT, Outcomes, counts, known_failures
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance.md"
 MARK = "<!-- the table is written by `python -m tests.conformance --write` -->\n"
@@ -27,13 +27,14 @@ class Row(NamedTuple):
 
 
 def cell(row: Row) -> str:
-    """Passed tests under each MPI; skipped and failed ones after a plus."""
+    """Passed tests under each MPI; skipped and failed ones after a plus, dots where a module was cut off."""
     return " · ".join(map(_count, row.outcomes))
 
 
 def _count(outcomes: Outcomes) -> str:
     count = Counter(outcomes.values())
     others = [f"+{count[what]}{what[0]}" for what in ("skipped", "failed") if count[what]]
+    others += ["…"] if count[CUT] else []
     return f"{count['passed']}{''.join(others)}"
 
 

@@ -10,13 +10,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.conformance.judgement import Outcomes
+from tests.conformance.judgement import CUT, Outcomes
 
 RECORDED = Path(__file__).with_name("recorded.json")
 MPIS = ("MPICH", "Open MPI")
 SIZES = (1, 2, 3, 4, 5)
 
-_LETTERS = {"passed": "p", "skipped": "s", "failed": "f", "did not end": "-"}
+_LETTERS = {"passed": "p", "skipped": "s", "failed": "f", CUT: "-"}
 _MEANINGS = {letter: outcome for outcome, letter in _LETTERS.items()}
 
 Records = Mapping[tuple[str, int], Outcomes]
@@ -42,6 +42,6 @@ def write(records: Records, path: Path = RECORDED) -> None:
     tests = sorted(set().union(*merged.values()))
     lines = []
     for test in tests:
-        words = ["".join(_LETTERS[merged[mpi, n].get(test, "did not end")] for mpi in MPIS) for n in SIZES]
+        words = ["".join(_LETTERS[merged[mpi, n].get(test, CUT)] for mpi in MPIS) for n in SIZES]
         lines.append(f'"{test}": "{" ".join(words)}"')
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")

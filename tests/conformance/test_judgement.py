@@ -1,7 +1,7 @@
 """What the outcomes of mpi4py's own tests mean."""
 
-from tests.conformance.judgement import KNOWN, Known, broken, counts, known_failures, outcomes_of
-from tests.conformance.page import PAGE, known_table
+from tests.conformance.judgement import CUT, KNOWN, Known, broken, counts, known_failures, outcomes_of
+from tests.conformance.page import PAGE, Row, cell, known_table
 
 OUTPUT = """\
 [0] outcome passed test_a.A.one
@@ -29,8 +29,17 @@ def test_what_passes_under_any_real_mpi_has_to_pass():
     assert broken(ours, real, [Known("test_a.A.t*", "")]) == ["test_a.A.four"]
 
 
-def test_without_a_real_mpi_what_fails_is_broken():
+def test_what_no_real_mpi_has_run_is_broken_if_it_fails():
     assert broken(outcomes_of(OUTPUT), [], []) == ["test_a.A.two"]
+    assert broken(outcomes_of(OUTPUT), [{"test_a.A.one": "passed"}], []) == ["test_a.A.two"]
+    assert broken(outcomes_of(OUTPUT), [{"test_a.A.two": "failed"}], []) == []
+
+
+def test_a_module_that_is_cut_off_is_broken_and_no_test_more():
+    found = {"test_a.A.one": "passed", "test_a.*": CUT}
+    assert broken(found, [], []) == ["test_a.*"]
+    assert counts(found) == "1/1/0/0"
+    assert str(cell(Row("test_a", 64, [found], []))) == "1…"
 
 
 def test_the_page_says_what_cannot_pass():

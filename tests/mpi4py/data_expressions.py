@@ -236,6 +236,8 @@ MPI.IN_PLACE == MPI.IN_PLACE, MPI.IN_PLACE == MPI.BOTTOM, MPI.IN_PLACE != 3, MPI
     MPI.BottomType() == MPI.BOTTOM
 MPI.BOTTOM == "x", MPI.IN_PLACE != "x", MPI.BOTTOM.__index__(), pickle_copy(MPI.BOTTOM) is MPI.BOTTOM
 MPI.IN_PLACE.__index__()
+[(view.nbytes, view.obj, view.format, view.readonly) for view in map(memoryview, (MPI.BOTTOM, MPI.IN_PLACE))]
+bytes(MPI.BOTTOM), np.asarray(MPI.IN_PLACE).size
 """
 
 PICKLE = """

@@ -51,6 +51,8 @@ _EXPORTERS = (array, bytes, bytearray, memoryview)
 _index = operator.index
 _blank = object.__new__
 
+_LOWEST_ADDRESS = 4096
+"""Below it no system has memory for a program: a reader there would end the simulator, not only the rank."""
 _MOST_SIZES = 4096
 _FILL: dict[int, Callable[[Any, int, bytes], None]] = {}  # for messages of so many bytes
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
@@ -468,7 +470,14 @@ def usable(core: Type) -> None:
 def _absolute(core: Type, count: int, blocks: int) -> Message:
     """A message at absolute addresses: the memory that its elements span."""
     low, high = core.span(count * blocks)
-    return Message(at_address(low, high - low), -low, count, core)
+    return Message(_at_absolute(low, high), -low, count, core)
+
+
+def _at_absolute(low: int, high: int) -> memoryview:
+    """The memory between two absolute addresses; at the null pointer there is none."""
+    if low < high and low < _LOWEST_ADDRESS:
+        fail(c.ERR_BUFFER, f"null buffer pointer: absolute addresses {low} to {high}")
+    return at_address(low, high - low)
 
 
 def _vector(memory: memoryview | None, counts: list[int], offsets: list[int], types: list[Type]) -> VectorMessage:
@@ -476,7 +485,7 @@ def _vector(memory: memoryview | None, counts: list[int], offsets: list[int], ty
         spans = [core.span(count) for core, count in zip(types, counts, strict=True)]
         low = min((at + span[0] for at, span in zip(offsets, spans, strict=True)), default=0)
         high = max((at + span[1] for at, span in zip(offsets, spans, strict=True)), default=0)
-        memory = at_address(low, high - low)
+        memory = _at_absolute(low, high)
         offsets = [at - low for at in offsets]
     return VectorMessage(memory, counts, offsets, types)
 

@@ -1,7 +1,8 @@
 """Lets ``memoryview`` take objects of classes that are written in Python, before CPython 3.12 can do that (PEP 688).
 
 A class has a place for the function that exports its memory, and up to 3.11 nothing but C can fill it. Here it is
-filled with a function that asks ``__buffer__`` and hands the request on to the memory that this returns.
+filled with a function that asks ``__buffer__`` and hands the request on to the memory that this returns; or with one
+that exports no bytes and names no owner, which ``__buffer__`` cannot say in any version.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import ctypes
 import sys
 from typing import TypeVar
 
-__all__ = ["exporting"]
+__all__ = ["exporting", "exporting_nothing"]
 
 C = TypeVar("C", bound=type)
 
 _GetBuffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
 _export = _GetBuffer(("PyObject_GetBuffer", ctypes.pythonapi))
-_BUFFER_PROCEDURES_AT = 20 * ctypes.sizeof(ctypes.c_void_p)  # in a PyTypeObject, of all versions that need this
+_fill = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_int
+)(("PyBuffer_FillInfo", ctypes.pythonapi))
+# The place in a PyTypeObject, behind the head that every object has, its size and 16 other words.
+_BUFFER_PROCEDURES_AT = object.__basicsize__ + 18 * ctypes.sizeof(ctypes.c_void_p)
 _kept: list[object] = []
 
 
@@ -28,14 +33,28 @@ def _answer(obj: object, view: int, flags: int) -> int:
         return -1
 
 
-_ask = _GetBuffer(_answer)
+def _answer_nothing(obj: object, view: int, flags: int) -> int:
+    return int(_fill(view, None, None, 0, 0, flags))
+
+
+_ask, _ask_nothing = _GetBuffer(_answer), _GetBuffer(_answer_nothing)
 
 
 def exporting(cls: C) -> C:
     """Let C find ``__buffer__`` of a class and of its subclasses; a class decorator."""
     if sys.version_info < (3, 12):
-        procedures = ctypes.c_void_p.from_address(id(cls) + _BUFFER_PROCEDURES_AT).value
-        assert procedures is not None
-        ctypes.c_void_p.from_address(procedures).value = ctypes.cast(_ask, ctypes.c_void_p).value
-        _kept.append(cls)
+        _put(cls, _ask)
     return cls
+
+
+def exporting_nothing(cls: C) -> C:
+    """Let objects of a class export no bytes that belong to nobody, as mpi4py's `BOTTOM` does; a class decorator."""
+    _put(cls, _ask_nothing)
+    return cls
+
+
+def _put(cls: type, function: object) -> None:
+    procedures = ctypes.c_void_p.from_address(id(cls) + _BUFFER_PROCEDURES_AT).value
+    assert procedures is not None
+    ctypes.c_void_p.from_address(procedures).value = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    _kept.append(cls)

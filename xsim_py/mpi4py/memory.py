@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .exporting import exporting_nothing
 from .foreign import at_address, foreign, is_device_memory, is_foreign
 
 __all__ = [
@@ -288,6 +289,7 @@ class _Address:
         return self._name
 
 
+@exporting_nothing
 @final
 class BottomType(_Address):
     """Type of `BOTTOM`."""
@@ -300,6 +302,7 @@ class BottomType(_Address):
         return self._value
 
 
+@exporting_nothing
 @final
 class InPlaceType(_Address):
     """Type of `IN_PLACE`."""
@@ -310,6 +313,7 @@ class InPlaceType(_Address):
     _value = -1
 
 
+@exporting_nothing
 @final
 class BufferAutomaticType(_Address):
     """Type of `BUFFER_AUTOMATIC`."""
