@@ -1,9 +1,7 @@
 """mpi4py's demonstration programs, and what a real MPI makes of them.
 
-Those that need no compiler, no graphics, no GPU and no network; and without those of init-fini that need what is not
-there: `mpi4py.rc.errors` other than ``"exception"``, variables of the environment (``MPI4PY_RC_...``) that a program
-sets before it imports MPI, and a package without `rc`. ``python -m tests.conformance.demos`` runs them under the real
-MPI beside this Python and says what differs from the records; with ``--write`` it records.
+Those that need no compiler, no graphics, no GPU and no network. ``python -m tests.conformance.demos`` runs them under
+the real MPI beside this Python and says what differs from the records; with ``--write`` it records.
 """
 
 from __future__ import annotations
@@ -45,6 +43,7 @@ _OPTIONS = (
     "threads=true", "threads=false", "thread_level=single", "thread_level=funneled", "thread_level=serialized",
     "thread_level=multiple", "fast_reduce=true", "fast_reduce=false", "recv_mprobe=true", "recv_mprobe=false",
     "irecv_bufsz=0", "irecv_bufsz=1", "irecv_bufsz=1024", "errors=exception",
+    "errors=default", "errors=abort", "errors=fatal",
 )  # fmt: skip
 _REFERENCE = ("2.01", "2.08", "2.16", "2.29", "2.32", "2.34", "2.35", *(f"3.{i:02}" for i in range(1, 14) if i != 10))
 _OSU = ("allgather", "alltoall", "alltoallv", "barrier", "bcast", "gather", "multi_lat", "scatter")
@@ -64,7 +63,7 @@ DEMOS = [
     *(Demo(f"nxtval/nxtval-{name}.py", 5) for name in ("threads", "dynproc", "onesided", "scalable", "mpi3")),
     *(Demo(f"mpi-ref-v1/ex-{number}.py", 2) for number in _REFERENCE),
     *(Demo("init-fini/test_0.py", 2, option) for option in _OPTIONS),
-    *(Demo(f"init-fini/test_{name}.py", 2) for name in ("1", "2", "4", "mpi40")),
+    *(Demo(f"init-fini/test_{name}.py", 2) for name in ("1", "2", "3", "4", "5", "6", "mpi40")),
     *(Demo(f"osu_{name}.py", 4) for name in _OSU),
     *(Demo(f"osu_{name}.py", 2) for name in ("bibw", "bw", "latency")),
 ]

@@ -14,6 +14,7 @@ from xsim_py.mpi.errors import Exception
 from xsim_py.mpi4py import datatype as _datatype
 from xsim_py.mpi4py import functions as _functions
 from xsim_py.mpi4py import op as _op
+from xsim_py.mpi4py import options as _options
 from xsim_py.mpi4py.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
 from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.docstrings import document as _document
@@ -57,5 +58,6 @@ globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
 _document(globals())
+__spec__ = _options.watched(__spec__)
 
-del annotations, _capsules, _constants, _datatype, _document, _functions, _op
+del annotations, _capsules, _constants, _datatype, _document, _functions, _op, _options

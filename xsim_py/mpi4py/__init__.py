@@ -11,9 +11,13 @@ import warnings
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
-from xsim_py.mpi.private import own
 from xsim_py.process.modules import SharedPackage
+
+from .options import Rc as Rc
+from .options import rc as rc
+from .options import seen
 
 __version__ = "4.1.2+xsim"
 __author__ = "The xsim_py authors"
@@ -21,69 +25,31 @@ __credits__ = "mpi4py, whose interface this is; MPI Forum"
 
 __all__ = ["MPI"]
 
-Option = bool | int | str | None
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 # The modules that are plain Python over MPI (bench, util, ...) are mpi4py's own, where that is installed.
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *((_real and _real.submodule_search_locations) or ())]
 
-_private = ("futures",)
-sys.modules[__name__].__class__ = SharedPackage
-
-_DEFAULTS: dict[str, Option] = {
-    "initialize": True,
-    "threads": True,
-    "thread_level": "multiple",
-    "finalize": None,
-    "fast_reduce": True,
-    "recv_mprobe": True,
-    "irecv_bufsz": 32768,
-    "errors": "exception",
-}
+_private = ("MPI", "futures", "rc")
 
 
-_changed = False  # whether any process has set one: most do not, and each that looks would get a table of its own
+class _Package(SharedPackage):
+    """Sees which rank imports `MPI`, and lets each delete `rc` for itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "MPI":
+            seen()
+        return rc if name == "rc" else super().__getattr__(name)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "rc":
+            sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]  # another rank has taken it out, too
+        else:
+            super().__delattr__(name)
 
 
-def _options() -> dict[str, Option]:
-    """Return what the current process has set."""
-    return own("rc", dict[str, Option])
-
-
-class Rc:
-    """Runtime configuration options; every virtual process has its own."""
-
-    def __init__(self, **kwargs: Option) -> None:
-        self(**kwargs)
-
-    def __getattr__(self, name: str) -> Option:
-        if name not in _DEFAULTS:
-            raise AttributeError(f"object has no attribute {name!r}")
-        return _options().get(name, _DEFAULTS[name]) if _changed else _DEFAULTS[name]
-
-    def __setattr__(self, name: str, value: Option) -> None:
-        global _changed
-        if name not in _DEFAULTS:
-            raise TypeError(f"object has no attribute {name!r}")
-        _changed = True
-        _options()[name] = value
-
-    def __call__(self, **kwargs: Option) -> None:
-        for name in kwargs:
-            if name not in _DEFAULTS:
-                raise TypeError(f"unexpected argument {name!r}")
-        for name, value in kwargs.items():
-            setattr(self, name, value)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *_DEFAULTS]
-
-    def __repr__(self) -> str:
-        return "<mpi4py.rc>"
-
-
-rc = Rc()
+sys.modules[__name__].__class__ = _Package
 
 
 def get_include() -> str:

@@ -10,7 +10,7 @@ from xsim_py.mpi import private
 from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
-from . import MPI, functions, rc
+from . import MPI, functions, options, rc
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -40,6 +40,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     patches.set(private, "_lookup", _own)
     patches.set(life, "unfinalized", _unfinalized)
+    patches.set(options, "_outside", options.variables_are_set())
 
 
 def _take_out() -> dict[str, ModuleType]:
@@ -68,8 +69,10 @@ def _own(name: str, make: Any) -> Any:
 
 
 def _unfinalized(rank: Rank) -> bool:
-    """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless ``mpi4py.rc.finalize`` is false."""
-    return rc.finalize is False and rank.mpi is not None and functions.Is_initialized() and not functions.Is_finalized()
+    """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless `mpi4py.rc` says otherwise."""
+    if options.taken().finalize or rank.mpi is None:
+        return False
+    return functions.Is_initialized() and not functions.Is_finalized()
 
 
 def measured_owners() -> list[type]:

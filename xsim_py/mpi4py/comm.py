@@ -69,13 +69,13 @@ class Comm(
     @classmethod
     def Get_parent(cls) -> Intercomm:
         found = parent_of(COMM_WORLD._comm())
-        parent: Intercomm = Intercomm() if found is None else Intercomm._make(found)
+        parent: Intercomm = Intercomm() if found is None else Intercomm._welcome(found)
         return parent
 
     @classmethod
     def Join(cls, fd: int) -> Intercomm:
         made = join(COMM_SELF._comm(), operator.index(fd))
-        met: Intercomm = Intercomm() if made is None else Intercomm._make(made)
+        met: Intercomm = Intercomm() if made is None else Intercomm._welcome(made)
         return met
 
 
@@ -98,7 +98,7 @@ class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies, Processes
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        made: Intracomm = cls._make(_from_group(group, stringtag))
+        made: Intracomm = cls._welcome(_from_group(group, stringtag))
         return _prepared(made, info, errhandler)
 
     def _met(self, made: Communicator) -> Intercomm:
@@ -150,7 +150,7 @@ class Intercomm(Comm):
         whole = COMM_WORLD._comm()
         place = whole.context.index(remote_group._members.ranks[remote_leader])
         cid = derive_cid(whole.cid, "groups", str(stringtag))
-        made: Intercomm = cls._make(manage.create_intercomm(local, local_leader, whole, place, 0, cid))
+        made: Intercomm = cls._welcome(manage.create_intercomm(local, local_leader, whole, place, 0, cid))
         return _prepared(made, info, errhandler)
 
     def Get_remote_group(self) -> Group:

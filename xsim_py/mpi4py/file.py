@@ -29,7 +29,7 @@ from .errhandler import Errhandler
 from .group import Group
 from .handle import Handle, Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler
+from .management import BoundHandler, first_handler
 from .reporting import Face, Reporting
 from .request import Request
 from .status import Status
@@ -146,7 +146,12 @@ class File(Handle):
             )
         path = os.fsdecode(filename)
         with Reporting(_OfNull.mine()):
-            return cls._make(manage.open_file(comm._comm(), path, operator.index(amode), info.items()))
+            file = manage.open_file(comm._comm(), path, operator.index(amode), info.items())
+            face: Any = Face(cls, file)
+            of_null = _OfNull.mine().handler
+            mpis = None if of_null is handlers.RETURN else BoundHandler(of_null, face)
+            file.comm.errhandler = first_handler(face, mpis)
+            return cls._make(file)
         return cls()
 
     def Close(self) -> None:

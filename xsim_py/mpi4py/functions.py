@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from xsim_py.process import clock, current
 from xsim_py.process.compute import declare
 from xsim_py.process.locks import SharedLock
 
-from . import attached, rc
+from . import attached
 from .comm import Comm, Intercomm, Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, _datatype_create, _datatype_decode
@@ -31,6 +30,7 @@ from .info import INFO_NULL, Info, _text
 from .interop import _addressof, _handleof, _sizeof
 from .management import _room
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
+from .options import taken
 from .request import Request, Task
 
 __all__ = [
@@ -111,35 +111,20 @@ def Wtick() -> float:
 class _Phase:
     """Where this process is between MPI_Init and MPI_Finalize.
 
-    Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false. The import of a module that all ranks share
-    cannot be seen, so the first question stands for it.
+    Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false.
     """
 
     __slots__ = ("finalized", "initialized", "main", "thread_level")
 
     def __init__(self) -> None:
-        self.initialized = bool(rc.initialize)
+        options = taken()
+        self.initialized = options.initialize
         self.finalized = False
-        self.thread_level = _wanted_level()
+        self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE
         self.main: Any = None  # the thread that has called MPI_Init, where that is not the program's own
 
 
-_LEVELS = {
-    "single": c.THREAD_SINGLE,
-    "funneled": c.THREAD_FUNNELED,
-    "serialized": c.THREAD_SERIALIZED,
-    "multiple": c.THREAD_MULTIPLE,
-}
-
-
-def _wanted_level() -> int:
-    """The level of threads that ``mpi4py.rc`` asks for."""
-    if not rc.threads:
-        return c.THREAD_SINGLE
-    if rc.thread_level not in _LEVELS:
-        message = f"mpi4py.rc.thread_level: unexpected value {rc.thread_level!r}"
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return _LEVELS.get(str(rc.thread_level), c.THREAD_MULTIPLE)
+_LEVELS = (c.THREAD_SINGLE, c.THREAD_FUNNELED, c.THREAD_SERIALIZED, c.THREAD_MULTIPLE)
 
 
 def _phase() -> _Phase:
@@ -157,7 +142,7 @@ def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
     phase.initialized = True
     phase.main = current.fiber
     required = operator.index(required)
-    phase.thread_level = required if required in _LEVELS.values() else c.THREAD_SINGLE
+    phase.thread_level = required if required in _LEVELS else c.THREAD_SINGLE
     return phase.thread_level
 
 

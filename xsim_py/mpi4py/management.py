@@ -25,9 +25,10 @@ from .errhandler import Errhandler
 from .group import Group
 from .info import INFO_NULL, Info
 from .memory import BUFFER_AUTOMATIC, flat_view
+from .options import taken
 from .request import Request, Task
 
-__all__ = ["Management"]
+__all__ = ["BoundHandler", "Management", "begin_mpi", "first_handler"]
 
 _KIND = "Comm"
 
@@ -63,18 +64,49 @@ class BoundHandler:
         return True
 
 
+def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | None:
+    """The error handler of a new object as ``mpi4py.rc.errors`` has it; None for ERRORS_RETURN, which is the usual one.
+
+    Parameters
+    ----------
+    face : object
+        See `BoundHandler`.
+    own_of_mpi : BoundHandler or None
+        What MPI gives such an object, and mpi4py leaves with ``"default"``.
+    """
+    word = taken().errors
+    if word == "default":
+        return own_of_mpi
+    predefined = {"abort": handlers.ABORT, "fatal": handlers.ARE_FATAL}
+    return BoundHandler(predefined[word], face) if word in predefined else None
+
+
+def begin_mpi(word: str) -> None:
+    """Give the current process's COMM_WORLD and COMM_SELF what ``mpi4py.rc.errors`` asks for."""
+    handler = handlers.ABORT if word == "abort" else handlers.ARE_FATAL
+    for impl in (WORLD, SELF):
+        CommHandle._make(impl)._comm().errhandler = BoundHandler(handler, Management)
+
+
 class Management(CommHandle):
     """What all communicators have besides communication."""
 
     __slots__ = ()
 
+    @classmethod
+    def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Any:
+        """The face of a new communicator, with the error handler that ``mpi4py.rc.errors`` asks for."""
+        if taken().errors != "exception":
+            made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
+        return cls._make(made)
+
     def _is_predefined(self) -> bool:
         return self._impl is WORLD or self._impl is SELF
 
     def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any:
-        """The face of a new communicator; null for None. mpi4py gives each the error handler ERRORS_RETURN."""
+        """The face of a communicator made from this one; null for None."""
         cls = cls or self._plain()
-        return cls() if made is None else cls._make(made)
+        return cls() if made is None else cls._welcome(made, self._comm())
 
     def _plain(self) -> type[Any]:
         raise NotImplementedError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -21,12 +21,12 @@ from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, st
 from xsim_py.mpi.state import Probe
 from xsim_py.process import current
 
-from . import rc
 from .attached import charge_buffer
 from .bufspec import Message as Target
 from .bufspec import packed, receiver, room, store
 from .commhandle import CommHandle
 from .handle import Handle, Null
+from .options import taken
 from .pickling import dump, load, loader
 from .request import Prequest, Request, Task
 from .status import Status
@@ -225,7 +225,7 @@ class PointToPoint(CommHandle):
             return None
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        return _irecv(self._comm(), loader(buf, cast(int, rc.irecv_bufsz)), source, tag, "Comm.irecv")
+        return _irecv(self._comm(), loader(buf, taken().irecv_bufsz), source, tag, "Comm.irecv")
 
     def sendrecv(
         self,

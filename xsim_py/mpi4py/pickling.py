@@ -6,7 +6,6 @@ be seen by the others: its settings are kept by the process.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pickle import HIGHEST_PROTOCOL
@@ -18,11 +17,9 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.private import own
 from xsim_py.mpi4py.memory import buffer, flat_view
+from xsim_py.mpi4py.options import Options, taken
 
-__all__ = ["Pickle", "dump", "load", "loader", "pickle"]
-
-_PROTOCOL = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", HIGHEST_PROTOCOL))
-_THRESHOLD = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", 1024**2 // 4))
+__all__ = ["Pickle", "begin", "dump", "load", "loader", "pickle"]
 
 
 class _Settings:
@@ -30,11 +27,17 @@ class _Settings:
 
     __slots__ = ("dumps", "loads", "protocol", "threshold")
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options | None = None) -> None:
+        options = options or taken()
         self.dumps: Callable[..., bytes] = _dumps
         self.loads: Callable[..., Any] = _loads
-        self.protocol: int | None = _PROTOCOL
-        self.threshold = _THRESHOLD
+        self.protocol: int | None = options.pickle_protocol
+        self.threshold = options.pickle_threshold
+
+
+def _or_usual(protocol: int | None, settings: _Settings) -> int | None:
+    """The protocol to use where a program gives perhaps none."""
+    return taken().pickle_protocol if protocol is None and settings.dumps is _dumps else protocol
 
 
 class Pickle:
@@ -59,8 +62,8 @@ class Pickle:
         settings = self._change()
         settings.dumps = _dumps if dumps is None else dumps
         settings.loads = _loads if loads is None else loads
-        settings.protocol = _PROTOCOL if protocol is None and settings.dumps is _dumps else protocol
-        settings.threshold = _THRESHOLD if threshold is None else threshold
+        settings.protocol = _or_usual(protocol, settings)
+        settings.threshold = taken().pickle_threshold if threshold is None else threshold
 
     def _settings(self) -> _Settings:
         if self is pickle and _changed:
@@ -83,7 +86,7 @@ class Pickle:
 
     def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
         settings = self._settings()
-        protocol = _PROTOCOL if settings.protocol is None else settings.protocol
+        protocol = taken().pickle_protocol if settings.protocol is None else settings.protocol
         buffers: list[buffer] = []
 
         def keep_in_band(exporter: Any) -> bool:
@@ -105,7 +108,7 @@ class Pickle:
     @PROTOCOL.setter
     def PROTOCOL(self, protocol: int | None) -> None:
         settings = self._change()
-        settings.protocol = _PROTOCOL if protocol is None and settings.dumps is _dumps else protocol
+        settings.protocol = _or_usual(protocol, settings)
 
     @property
     def THRESHOLD(self) -> int:
@@ -113,7 +116,7 @@ class Pickle:
 
     @THRESHOLD.setter
     def THRESHOLD(self, threshold: int | None) -> None:
-        self._change().threshold = _THRESHOLD if threshold is None else threshold
+        self._change().threshold = taken().pickle_threshold if threshold is None else threshold
 
 
 _changed = False  # whether any process has changed `pickle`: until then nobody need be asked
@@ -121,9 +124,17 @@ pickle: Pickle = None  # type: ignore[assignment]  # so that the first one knows
 pickle = Pickle()
 
 
+def begin(options: Options) -> None:
+    """Let the current process's `pickle` begin with what its environment says."""
+    global _changed
+    if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
+        _changed = True
+        own("pickle", lambda: _Settings(options))
+
+
 def dump(obj: Any) -> bytes:
     """The message that carries an object."""
-    return pickle.dumps(obj) if _changed else _dumps(obj, _PROTOCOL)
+    return pickle.dumps(obj) if _changed else _dumps(obj, HIGHEST_PROTOCOL)
 
 
 def load(data: bytes) -> Any:

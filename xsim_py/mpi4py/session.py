@@ -18,7 +18,7 @@ from .errhandler import Errhandler
 from .group import Group, pset_name_of
 from .handle import Handle, Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler, _items, _room
+from .management import BoundHandler, _items, _room, first_handler
 from .request import Request, Task
 
 __all__ = ["SESSION_NULL", "Session"]
@@ -49,7 +49,11 @@ class Session(Handle):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        return cls._make(sessions.Session(mailbox(), {**_HINTS, **_items(info)}))
+        session = sessions.Session(mailbox(), {**_HINTS, **_items(info)})
+        face: Any = cls
+        given = handlers.ARE_FATAL if errhandler is None else errhandler._live()
+        session.errhandler = first_handler(face, None if given is handlers.RETURN else BoundHandler(given, face))
+        return cls._make(session)
 
     def Finalize(self) -> None:
         self._live()

@@ -71,12 +71,12 @@ class FaultTolerance(CommHandle):
         made = self._plain()()
 
         def finish() -> None:
-            made._impl = ulfm.shrunk(call)
+            made._impl = self._repaired(call)._impl
 
         return made, _request(call, finish)
 
     def _repaired(self, call: ulfm.Call) -> Any:
-        return self._plain()._make(ulfm.shrunk(call))
+        return self._plain()._welcome(ulfm.shrunk(call), call.comm)
 
     def _plain(self) -> Any:
         raise NotImplementedError

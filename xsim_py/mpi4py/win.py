@@ -29,7 +29,7 @@ from .exporting import exporting
 from .group import Group
 from .handle import Handle, Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler
+from .management import BoundHandler, first_handler
 from .memory import buffer, flat_view, is_bottom
 from .op import INSTANCES, Op
 from .reporting import Face, Reporting
@@ -109,6 +109,8 @@ class Win(Handle):
     @classmethod
     def _hinted(cls, window: Window, info: Info) -> Self:
         window.comm.info = dict(info.items()) if info else {}
+        face: Any = Face(cls, window)
+        window.comm.errhandler = first_handler(face, BoundHandler(handlers.ARE_FATAL, face))
         return cls._make(window)
 
     def Shared_query(self, rank: int) -> tuple[buffer, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["LOOP", "Unseen", "change", "forget", "install", "put", "set_flags", "take_back"]
+__all__ = ["LOOP", "Unseen", "change", "changed_variables", "forget", "install", "put", "set_flags", "take_back"]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
@@ -147,6 +148,11 @@ def _chdir(path: Any) -> None:
     before = os.getcwd()
     _real_chdir(path)
     change(fiber.rank, "directory", before, os.getcwd())
+
+
+def changed_variables() -> Collection[str]:
+    """The variables of the environment that some rank has changed."""
+    return _environment_names
 
 
 def _own_environment(name: str) -> None:

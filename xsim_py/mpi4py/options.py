@@ -1,0 +1,200 @@
+"""``mpi4py.rc``, and what MPI was imported with.
+
+mpi4py reads its options once, when a process imports `MPI`: variables ``MPI4PY_RC_...`` of the environment first, then
+``mpi4py.rc``. Here all ranks share the module, and only few set an option: as long as nobody has, no rank has a table.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from pickle import HIGHEST_PROTOCOL
+from typing import Any, NamedTuple
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.private import own
+from xsim_py.process.own import changed_variables
+
+__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]
+
+Option = bool | int | str | None
+
+_DEFAULTS: dict[str, Option] = {
+    "initialize": True,
+    "threads": True,
+    "thread_level": "multiple",
+    "finalize": None,
+    "fast_reduce": True,
+    "recv_mprobe": True,
+    "irecv_bufsz": 32768,
+    "errors": "exception",
+}
+
+
+_changed = False  # whether any process has set one: most do not, and each that looks would get a table of its own
+
+
+def _options() -> dict[str, Option]:
+    """Return what the current process has set."""
+    return own("rc", dict[str, Option])
+
+
+class Rc:
+    """Runtime configuration options; every virtual process has its own."""
+
+    def __init__(self, **kwargs: Option) -> None:
+        self(**kwargs)
+
+    def __getattr__(self, name: str) -> Option:
+        if name not in _DEFAULTS:
+            raise AttributeError(f"object has no attribute {name!r}")
+        return _options().get(name, _DEFAULTS[name]) if _changed else _DEFAULTS[name]
+
+    def __setattr__(self, name: str, value: Option) -> None:
+        global _changed
+        if name not in _DEFAULTS:
+            raise TypeError(f"object has no attribute {name!r}")
+        _changed = True
+        _options()[name] = value
+
+    def __call__(self, **kwargs: Option) -> None:
+        for name in kwargs:
+            if name not in _DEFAULTS:
+                raise TypeError(f"unexpected argument {name!r}")
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_DEFAULTS]
+
+    def __repr__(self) -> str:
+        return "<mpi4py.rc>"
+
+
+rc = Rc()
+
+
+class Options(NamedTuple):
+    """What a process imported MPI with; see `mpi4py.Rc` for what each option means."""
+
+    initialize: bool = True
+    threads: bool = True
+    thread_level: int = c.THREAD_MULTIPLE
+    finalize: bool = True
+    fast_reduce: bool = True
+    recv_mprobe: bool = True
+    irecv_bufsz: int = 32768
+    errors: str = "exception"
+    pickle_protocol: int = HIGHEST_PROTOCOL
+    pickle_threshold: int = 1024**2 // 4
+
+
+_USUAL = Options()
+_outside = False  # whether variables of the environment say something before any rank runs
+
+_LEVELS = {
+    "single": c.THREAD_SINGLE,
+    "funneled": c.THREAD_FUNNELED,
+    "serialized": c.THREAD_SERIALIZED,
+    "multiple": c.THREAD_MULTIPLE,
+}
+
+
+def variables_are_set() -> bool:
+    """Whether the environment says something about mpi4py's options."""
+    return any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
+
+
+def taken() -> Options:
+    """What the current process has imported MPI with."""
+    return own("options", _take) if _changed or _outside or changed_variables() else _USUAL
+
+
+def seen() -> None:
+    """Note that the current process imports MPI."""
+    taken()
+
+
+class _Spec(ModuleSpec):
+    """Where a module comes from. Python asks it at each import whether the module is still being imported."""
+
+    @property
+    def _initializing(self) -> bool:
+        seen()
+        return False
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        """Python says so while it imports the module for the first time."""
+
+
+def watched(spec: ModuleSpec | None) -> ModuleSpec:
+    """The specification of `MPI`, which tells of each import. ``from mpi4py import MPI`` asks the package only."""
+    assert spec is not None
+    own_spec = _Spec(spec.name, spec.loader, origin=spec.origin)
+    own_spec.has_location = spec.has_location
+    own_spec.cached = spec.cached
+    return own_spec
+
+
+def _take() -> Options:
+    """Read the options, and do what has to be done at once."""
+    given = {name: _given(name, default) for name, default in _DEFAULTS.items()}
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        read_one: Callable[[Any], Any] = _MEANINGS.get(name, _flag)
+        meaning = read_one(value)
+        if meaning is None:
+            message = f"mpi4py.rc.{name}: unexpected value {value!r}"
+            warnings.warn_explicit(message, RuntimeWarning, "<frozen importlib._bootstrap>", 241, registry={})
+        else:
+            read[name] = meaning
+    for name in ("pickle_protocol", "pickle_threshold"):
+        if (said := os.environ.get(f"MPI4PY_{name.upper()}")) is not None:
+            read[name] = int(said)
+    options = Options(**read)
+    from . import management, pickling  # both ask for the options
+
+    pickling.begin(options)
+    if options.errors != "exception":
+        management.begin_mpi(options.errors)
+    return options
+
+
+def _given(name: str, default: Option) -> Option:
+    """What the environment says about an option, or else what the program has set."""
+    said = os.environ.get(f"MPI4PY_RC_{name.upper()}")
+    if said is None:
+        found: Option = getattr(rc, name)
+        return found
+    value: Option = said.lower()
+    if type(default) is int and said.isdecimal():
+        value = int(said)
+    elif said.lower() in _WORDS:
+        value = _WORDS[said.lower()]
+    setattr(rc, name, value)
+    return value
+
+
+_WORDS = {
+    **dict.fromkeys(("", "0", "n", "no", "off", "false"), False),
+    **dict.fromkeys(("1", "y", "yes", "on", "true"), True),
+}
+
+
+def _flag(value: Any) -> bool | None:
+    """What mpi4py takes for yes and no; None for anything else."""
+    if value in (True, "yes"):
+        return True
+    return False if value in (False, "no") else None
+
+
+_MEANINGS: dict[str, Callable[[Any], Any]] = {
+    "thread_level": lambda value: _LEVELS.get(value) if isinstance(value, str) else None,
+    "finalize": lambda value: value is None or _flag(value),  # a program that forgets it is forgiven, as by MPICH
+    "irecv_bufsz": lambda value: value if type(value) is int and value >= 0 else None,
+    "errors": lambda value: value if value in ("default", "exception", "abort", "fatal") else None,
+}
+"""How those options are read that are not simply on or off; None: not at all."""
