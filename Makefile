@@ -18,12 +18,13 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench campaign ulfm conformance clean
+.PHONY: help demo test bench bench-peers campaign ulfm conformance clean
 
 help:
 	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
+	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
 	@echo 'make campaign  the property tests with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
@@ -64,6 +65,14 @@ test: $(VENV)/installed-test $(SUITE)
 
 bench: $(VENV)/installed-test
 	@$(BIN)/python -m tests.bench
+
+# Where it cannot be installed, the comparison says that it is skipped.
+bench-peers: $(VENV)/installed-test
+	@if ! command -v smpicc >/dev/null && command -v apt-get >/dev/null; then \
+	    echo 'installing libsimgrid-dev'; \
+	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends libsimgrid-dev >/dev/null || true; \
+	fi
+	@$(BIN)/python -m tests.bench.peers
 
 campaign: $(VENV)/installed-test
 	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

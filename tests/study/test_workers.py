@@ -1,5 +1,6 @@
 """Worker processes: who dies is known, the others go on, and nobody is left."""
 
+import json
 import os
 import select
 import signal
@@ -10,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+from tests.real_mpi import MPIEXEC, mpiexec
+from xsim_py.study import run_study
 from xsim_py.study.task import Task
 from xsim_py.study.workers import do_in_executor, do_in_workers
 
@@ -105,3 +108,27 @@ def test_a_worker_of_an_executor_that_fails_is_an_outcome():
     with Failing(1) as executor:
         ((number, outcome),) = do_in_executor([task("pass")], executor)
     assert (number, outcome["ended"], outcome["said"]) == (0, "crashed", "ZeroDivisionError: division by zero")
+
+
+if MPIEXEC.exists():
+
+    def test_ranks_of_a_real_mpi_do_the_runs_of_a_study(tmp_path: Path):
+        (tmp_path / "program.py").write_text(
+            "import os, sys\nfrom mpi4py import MPI\n"
+            "print('sum', MPI.COMM_WORLD.allreduce(int(sys.argv[1])))\nprint('by', os.environ['PMI_RANK'])"
+        )
+        study = {
+            "name": "shared",
+            "program": str(tmp_path / "program.py"),
+            "args": ["{mine}"],
+            "ranks": 6,
+            "sweep": {"mine": [1, 2, 3, 4]},
+            "capture": {"total": "sum (.*)", "by": "by (.*)"},
+        }
+        (tmp_path / "study.yaml").write_text(json.dumps(study))
+        command = ["-m", "mpi4py.futures", "-m", "xsim_py", "study", "--quiet", "--out"]
+        done = mpiexec(3, *command, str(tmp_path / "mpi"), str(tmp_path / "study.yaml"))
+        assert (done.returncode, done.stderr) == (0, "")
+        told = run_study(study, out=tmp_path / "mpi", jobs=1).runs
+        assert told["total"] == [6, 12, 18, 24]
+        assert set(told["by"]) <= {1, 2}  # rank 0 only hands them out

@@ -27,7 +27,12 @@ _FORWARDING_S = 0.2
 
 
 def launched_by_mpiexec() -> bool:
-    """Whether this process is one of several that a real ``mpiexec`` started."""
+    """Whether this process is one of several that a real ``mpiexec`` started to simulate one run together.
+
+    Those under ``mpi4py.futures`` are not: there each does runs of its own.
+    """
+    if "mpi4py.futures" in sys.modules:
+        return False
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
     for name in names:
         value = os.environ.get(name, "")

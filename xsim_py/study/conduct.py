@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from xsim_py.study.plan import Run, plan_runs
 from xsim_py.study.results import StudyResults
 from xsim_py.study.store import Store
 from xsim_py.study.task import Outcome, Task
-from xsim_py.study.workers import do_in_executor, do_in_workers
+from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 from xsim_py.workers import cores
 
 __all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
@@ -54,7 +54,8 @@ def run_study(
     progress : callable, optional
         Called with the number of runs that are done, that are planned, and that are not good, at first and after each.
     executor : concurrent.futures.Executor, optional
-        Does the runs, in place of worker processes of this computer.
+        Does the runs, in place of worker processes of this computer. Under ``mpiexec python -m mpi4py.futures`` the
+        other ranks of that MPI do them.
 
     Returns
     -------
@@ -73,7 +74,7 @@ def run_study(
         raise ConfigError(f"jobs: {jobs} is less than 1")
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
-    with Store(folder, fresh=fresh) as store:
+    with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
         tasks = [_task(spec, run) for run in todo]
         work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or cores())

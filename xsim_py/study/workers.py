@@ -1,16 +1,18 @@
-"""The runs of a study, done by worker processes or by an executor."""
+"""The runs of a study, done by worker processes, by an executor, or by the ranks of a real MPI, which are one."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from typing import Final
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 from xsim_py import workers
 from xsim_py.study.task import Outcome, Task, do
 from xsim_py.workers import Crash
 
-__all__ = ["do_in_executor", "do_in_workers"]
+__all__ = ["do_in_executor", "do_in_workers", "mpi_executor"]
 
 _FUNCTION: Final = "xsim_py.study.task:do"
 _IMPORTS: Final = ("xsim_py.run",)
@@ -35,6 +37,15 @@ def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple
     finally:
         for future in futures:
             future.cancel()
+
+
+def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
+    """The other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
+
+    That has imported the module before us; nothing of ours does.
+    """
+    futures: Any = sys.modules.get("mpi4py.futures")
+    return futures.MPIPoolExecutor(jobs) if futures else nullcontext()
 
 
 def _crashed(status: int, said: str) -> Outcome:
