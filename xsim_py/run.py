@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+from weakref import WeakValueDictionary
 
 from xsim_py import __version__
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
@@ -451,6 +452,7 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
             seed=self.seed,
+            segments=WeakValueDictionary() if len(self.transport.local) == self.transport.size else None,
         )
         for number, output in zip(self.transport.local, self.outputs, strict=True):
             shard = Shard(

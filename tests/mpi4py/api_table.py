@@ -101,7 +101,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 
 PARTLY = {
-    "Win.Allocate_shared": "all ranks of a node have to be in one shard of the simulation",
+    "Win.Allocate_shared": "all ranks of a node have to be simulated by one real process",
     "Register_datarep": "takes the name, and refuses functions that convert, as MPICH does",
     "Pcontrol": "changes nothing: there is no profiler to tell",
     "Datatype.Pack_external": "the long double of some processors cannot be converted",

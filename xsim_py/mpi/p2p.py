@@ -84,6 +84,8 @@ class Settings(NamedTuple):
         How many times faster the simulated processor is than that which declared work is counted for.
     seed : int
         Of the run's random streams.
+    segments : mapping or None
+        Memory that ranks share, by the number of its window, where all shards are in this process; else None.
     """
 
     ranks: int
@@ -93,6 +95,7 @@ class Settings(NamedTuple):
     machine: Any
     speed: float
     seed: int = 0
+    segments: Any = None
 
 
 class Fabric:

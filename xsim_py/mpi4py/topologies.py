@@ -43,7 +43,7 @@ def _graph(index: Sequence[int], edges: Sequence[int]) -> Graph:
     ends, ranks = int_list(index), int_list(edges)
     if ends and ends[0] == 0 and ends[-1] == len(ranks):
         del ends[0]  # mpi4py takes the usual form of adjacency arrays too, which begins with a 0
-    graph: Graph = _shared(Graph(tuple(ends), tuple(ranks)))
+    graph: Graph = _shared(Graph(tuple(ends), tuple(ranks[: ends[-1]] if ends else ())))  # none behind the last end
     return graph
 
 

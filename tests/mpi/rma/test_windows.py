@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cases import ROOT
 from tests.mpi.rma.machines import MACHINES
 from tests.process.launch import launch
+from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py import simulate
 
 
@@ -47,14 +49,9 @@ def test_the_ranks_of_a_node_share_memory(cores: int):
     one = simulate(stencil, ranks=6, **told)
     expected = [rod(len(range(6)[at : at + cores]), 5) for at in range(0, 6, cores)]
     assert list(one.values) == [expected[rank // cores] for rank in range(6)]
-    assert simulate(stencil, ranks=6, **told, shards=2).digest == one.digest
-
-
-def test_shards_that_cut_a_node_can_not_share_its_memory(tmp_path: Path):
-    machine = {"machine": {"cores_per_node": 2}, **MACHINES["latency only"], "same_node": {"latency": "1us"}}
-    done = launch(tmp_path, "MPI.Win.Allocate_shared(8, comm=comm)", ranks=2, machine=machine, shards=2)
-    assert "NotImplementedError: MPI_Win_allocate_shared" in done.err
-    assert done.result.exit_status != 0
+    for shards in (2, 5):  # which cut nodes, too
+        other = simulate(stencil, ranks=6, **told, shards=shards)
+        assert (other.digest, list(other.values)) == (one.digest, list(one.values))
 
 
 def histogram(keys: int) -> list[int]:
@@ -175,3 +172,15 @@ def test_who_waits_for_a_rank_that_fails_is_told(tmp_path: Path, what: list[str]
     done = launch(tmp_path, FAILING.format(what=f"\n{8 * ' '}".join(what)), ranks=3, **told)
     assert done.err == ""
     assert done.lines == ["True done done done"]
+
+
+if MPIEXEC.exists():
+
+    def test_real_processes_that_cut_a_node_can_not_share_its_memory(monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(ROOT)
+        code = "from mpi4py import MPI; MPI.Win.Allocate_shared(8)"
+        options = ["run", "-n", "2", "--machine", "gige", "--set", "machine.cores_per_node=2"]
+        assert mpiexec(2, "-m", "xsim_py", *options, "-c", code).returncode == 0
+        done = mpiexec(2, "-m", "xsim_py", *options, "-c", code.replace("8", "8, comm=MPI.COMM_WORLD"))
+        assert done.returncode == 1
+        assert "NotImplementedError: MPI_Win_allocate_shared: the ranks of this node are simulated by" in done.stderr

@@ -77,10 +77,10 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
     if any(node_of[number] != node_of[comm.ranks[0]] for number in comm.ranks):
         comm.fail(c.ERR_RMA_SHARED, "the ranks are on several nodes, which share no memory")
     shard = comm.fabric.shard
-    if not all(shard.local(number) for number in comm.ranks):
+    if comm.fabric.settings.segments is None and not all(shard.local(number) for number in comm.ranks):
         raise NotImplementedError(
-            "MPI_Win_allocate_shared: the ranks of this node are in several shards of the simulation, which share no "
-            "memory; use fewer shards than there are nodes"
+            "MPI_Win_allocate_shared: the ranks of this node are simulated by several real processes, which share no "
+            "memory; use no more processes than there are nodes, or `--shards` in one process"
         )
     window = _register(comm, c.WIN_FLAVOR_SHARED, memoryview(bytearray()), unit, None)
     _tell_all(comm, name, window, size_bytes)
@@ -91,9 +91,10 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
 
 
 def _segment_of(service: Rma, window: Window) -> _Segment:
-    found: _Segment | None = service.segments.get(window.comm.cid)
+    segments = service.segments
+    found: _Segment | None = segments.get(window.comm.cid)
     if found is None:
-        found = service.segments[window.comm.cid] = _Segment(sum(window.shape.sizes))
+        found = segments[window.comm.cid] = _Segment(sum(window.shape.sizes))
     return found
 
 

@@ -42,13 +42,14 @@ class Rma:
     Attributes
     ----------
     shapes, segments : mapping
-        What the ranks of a window have in common here, by its number.
+        What the ranks of a window have in common here, by its number; segments also those of other shards.
     """
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.shapes: WeakValueDictionary[int, Shape] = WeakValueDictionary()
-        self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        shared = fabric.settings.segments
+        self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
         fabric.notices[_RMA] = self
         fabric.shard.handlers["rma"] = self._answered
 
