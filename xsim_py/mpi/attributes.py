@@ -20,6 +20,7 @@ from xsim_py.mpi.private import own
 __all__ = [
     "Attributes",
     "Keyval",
+    "attributes_of",
     "copy_attributes",
     "create_keyval",
     "delete_all",
@@ -73,6 +74,14 @@ class _Keyvals:
     def __init__(self) -> None:
         self.keyvals: dict[int, Keyval] = {}
         self.next_number = _FIRST
+
+
+def attributes_of(owner: Any) -> Attributes:
+    """The attributes that a communicator or a datatype keeps, to be changed."""
+    if owner.attributes is None:
+        owner.attributes = {}
+    attributes: Attributes = owner.attributes
+    return attributes
 
 
 def create_keyval(

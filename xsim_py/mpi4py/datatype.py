@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import attributes, construct, external32
@@ -12,6 +12,7 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi.private import own
+from xsim_py.mpi4py.attributed import Attributed
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
 
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["INSTANCES", "TYPE_DICT", "TYPE_DICT_C", "TYPE_DICT_F", "Datatype", "core_of", "typealign", "typecode"]
 
 
-_KIND = "Datatype"
-
-
 def _index(value: Any) -> int:
     """An integer argument; mpi4py takes a float, too, and cuts it off."""
     return int(value) if isinstance(value, float) else operator.index(value)
 
 
-class Datatype(Handle):
+class Datatype(Attributed):
     """Datatype object."""
 
     __slots__ = ()
+
+    _kind = "Datatype"
 
     _null = NULL  # type: ignore[assignment]
     _error = c.ERR_TYPE
@@ -108,7 +108,7 @@ class Datatype(Handle):
         attached = _attached(self._impl)
         copies = attributes.copy_attributes(Datatype(self), attached) if attached else None
         if copies:
-            _attributes(new._impl).update(copies)
+            new._attributes().update(copies)
         return new
 
     Create_dup = Dup
@@ -297,27 +297,10 @@ class Datatype(Handle):
 
     # ------------------------------------------------------------------------------ attributes and names
 
-    def Get_attr(self, keyval: int) -> Any:
-        return attributes.get_attribute(_attributes(self._live()), _KIND, keyval)
-
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
-        attributes.set_attribute(Datatype(self), _attributes(self._live()), _KIND, keyval, attrval)
-
-    def Delete_attr(self, keyval: int) -> None:
-        attributes.delete_attribute(Datatype(self), _attributes(self._live()), _KIND, keyval)
-
-    @classmethod
-    def Create_keyval(
-        cls,
-        copy_fn: Callable[[Datatype, int, Any], Any] | None = None,
-        delete_fn: Callable[[Datatype, int, Any], None] | None = None,
-        nopython: bool = False,
-    ) -> int:
-        return attributes.create_keyval(_KIND, copy_fn, delete_fn, is_integer=nopython)
-
-    @classmethod
-    def Free_keyval(cls, keyval: int) -> int:
-        return attributes.free_keyval(_KIND, keyval)
+    def _attributes(self) -> attributes.Attributes:
+        core = self._live()
+        attached = _attached(core)
+        return attributes.attributes_of(core) if attached is None else attached
 
     def Get_name(self) -> str:
         if not self:
@@ -391,14 +374,6 @@ def typealign(datatype: Datatype) -> int | None:
     """The alignment in bytes of a predefined type or a duplicate of one, else None."""
     core = _basic(datatype._impl)
     return core.alignment if core.is_predefined and core is not NULL else None
-
-
-def _attributes(core: Type) -> attributes.Attributes:
-    """This process's attributes of a type, to be changed."""
-    found = _attached(core)
-    if found is None:
-        found = core.attributes = {}
-    return found
 
 
 def _attached(core: Type) -> attributes.Attributes | None:

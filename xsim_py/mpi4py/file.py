@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
+from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.construct import duplicate
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.group import Members
@@ -19,25 +19,22 @@ from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, Call
 from xsim_py.mpi.io.openfile import OpenFile
 from xsim_py.mpi.message import Operation
 from xsim_py.mpi.private import own
-from xsim_py.process.life import abort_job
+from xsim_py.mpi.state import Mailbox
 
 from .bufspec import message
 from .comm import Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, Datatype
-from .errhandler import Errhandler
+from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
 from .group import Group
-from .handle import Handle, Null
+from .handle import Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler, first_handler
-from .reporting import Face, Reporting
 from .request import Request
 from .status import Status
 from .task import Task, empty
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 
-_KIND = "File"
 _BYTE = INSTANCES["BYTE"]
 
 # The calls: name, whether it writes, where, and whether all ranks have to call it.
@@ -66,29 +63,41 @@ _WRITE_ORDERED = Call("File.Write_ordered", True, ORDERED, True)
 
 
 class _OfNull:
-    """The error handler of FILE_NULL, which sees what goes wrong while no file is open; each process has its own."""
+    """FILE_NULL, as something with an error handler, which sees what goes wrong while no file is open.
 
-    __slots__ = ("handler",)
+    Each process has its own.
+    """
+
+    __slots__ = ("errhandler",)
 
     def __init__(self) -> None:
-        self.handler = handlers.RETURN
+        self.errhandler: BoundHandler | None = None
 
     @classmethod
     def mine(cls) -> _OfNull:
         """The running process's."""
         return own("the error handler of FILE_NULL", cls)
 
+    @property
+    def box(self) -> Mailbox:
+        return mailbox()
+
+    def label(self) -> str:
+        """Its name, for messages."""
+        return "MPI_FILE_NULL"
+
+    def fail(self, code: int, why: str) -> NoReturn:
+        """Raise an error that the handler has seen."""
+        error = errors.error(code, why)
+        self.report(error)
+        raise error
+
     def report(self, error: errors.Exception) -> bool:
-        """Let it see an error; True where it has dealt with it."""
-        if error._reported or self.handler is handlers.RETURN:
+        """Let the handler see an error; True where it has dealt with it."""
+        if error._reported or self.errhandler is None:
             return False
         error._reported = True
-        function = self.handler.function
-        if function is None:
-            rank = mailbox().rank.number
-            abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on MPI_FILE_NULL: {error}")
-        function(FILE_NULL, error.Get_error_code())
-        return True
+        return self.errhandler(self, error)
 
 
 class _Transfer(Task):
@@ -106,10 +115,12 @@ def _fill(status: Status | None, size_bytes: int) -> None:
         status._set(c.ANY_SOURCE, c.ANY_TAG, size_bytes)
 
 
-class File(Handle):
+class File(Erring):
     """File I/O context."""
 
     __slots__ = ()
+
+    _kind = "File"
 
     _null: ClassVar[Null] = Null("FILE_NULL")
     _error = c.ERR_FILE
@@ -119,9 +130,7 @@ class File(Handle):
 
     def _file(self) -> OpenFile:
         if self._impl is self._null or self._impl.closed:
-            error = errors.error(c.ERR_FILE, "the file is null" if self._impl is self._null else "the file was closed")
-            _OfNull.mine().report(error)
-            raise error
+            _OfNull.mine().fail(c.ERR_FILE, "the file is null" if self._impl is self._null else "the file was closed")
         file: OpenFile = self._impl
         return file
 
@@ -148,8 +157,8 @@ class File(Handle):
         with Reporting(_OfNull.mine()):
             file = manage.open_file(comm._comm(), path, operator.index(amode), info.items())
             face: Any = Face(cls, file)
-            of_null = _OfNull.mine().handler
-            mpis = None if of_null is handlers.RETURN else BoundHandler(of_null, face)
+            of_null = _OfNull.mine().errhandler
+            mpis = of_null and BoundHandler(of_null.handler, face)
             file.comm.errhandler = first_handler(face, mpis)
             return cls._make(file)
         return cls()
@@ -442,35 +451,11 @@ class File(Handle):
 
     # --------------------------------------------------------------------------------------------------- errors
 
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[File, int], None]) -> Errhandler:
-        return Errhandler._create(_KIND, errhandler_fn)
+    def _erring(self) -> Communicator | _OfNull:
+        return _OfNull.mine() if self._impl is self._null else self._file().comm
 
-    def Get_errhandler(self) -> Errhandler:
-        if self._impl is self._null:
-            return Errhandler._make(_OfNull.mine().handler)
-        bound = self._file().comm.errhandler
-        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        handler: handlers.ErrorHandler = errhandler._live()
-        if self._impl is self._null:
-            _OfNull.mine().handler = handler
-            return
-        file = self._file()
-        if handler.kind not in ("", _KIND):
-            file.comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        face: Any = Face(type(self), file)
-        file.comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        error = errors.Exception(errorcode)
-        if self._impl is self._null:
-            _OfNull.mine().report(error)
-            return
-        comm = self._file().comm
-        if comm.errhandler is not None:
-            comm.errhandler(comm, error)
+    def _face(self) -> Face:
+        return Face(type(self), self._impl)
 
 
 def Register_datarep(

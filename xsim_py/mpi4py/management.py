@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
-from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 from xsim_py.mpi import attributes as attrs
@@ -20,65 +17,16 @@ from xsim_py.mpi.preference import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
 
 from . import attached
+from .attributed import Attributed
 from .commhandle import SELF, WORLD, CommHandle
-from .errhandler import Errhandler
+from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group
 from .info import INFO_NULL, Info
 from .memory import BUFFER_AUTOMATIC, flat_view
 from .options import taken
 from .request import Request, Task
 
-__all__ = ["BoundHandler", "Management", "begin_mpi", "first_handler"]
-
-_KIND = "Comm"
-
-
-class BoundHandler:
-    """An error handler as a communicator calls it.
-
-    Parameters
-    ----------
-    handler : ErrorHandler
-        What it does.
-    face : type
-        The class of the object that a user's function gets.
-    """
-
-    __slots__ = ("face", "handler")
-
-    def __init__(self, handler: handlers.ErrorHandler, face: type[Management]) -> None:
-        self.handler = handler
-        self.face = face
-
-    def __call__(self, comm: Communicator, error: errors.Exception) -> bool:
-        """Act on an error; True where the user's function has dealt with it."""
-        function = self.handler.function
-        if function is None:
-            rank = comm.box.rank.number
-            abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
-        try:
-            function(self.face._make(comm), error.Get_error_code())
-        except Exception as problem:
-            print("".join(traceback.format_exception(problem)), end="", file=sys.stderr)
-            abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
-        return True
-
-
-def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | None:
-    """The error handler of a new object as ``mpi4py.rc.errors`` has it; None for ERRORS_RETURN, which is the usual one.
-
-    Parameters
-    ----------
-    face : object
-        See `BoundHandler`.
-    own_of_mpi : BoundHandler or None
-        What MPI gives such an object, and mpi4py leaves with ``"default"``.
-    """
-    word = taken().errors
-    if word == "default":
-        return own_of_mpi
-    predefined = {"abort": handlers.ABORT, "fatal": handlers.ARE_FATAL}
-    return BoundHandler(predefined[word], face) if word in predefined else None
+__all__ = ["Management", "begin_mpi"]
 
 
 def begin_mpi(word: str) -> None:
@@ -88,10 +36,12 @@ def begin_mpi(word: str) -> None:
         CommHandle._make(impl)._comm().errhandler = BoundHandler(handler, Management)
 
 
-class Management(CommHandle):
+class Management(Erring, Attributed, CommHandle):
     """What all communicators have besides communication."""
 
     __slots__ = ()
+
+    _kind = "Comm"
 
     @classmethod
     def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Any:
@@ -296,55 +246,18 @@ class Management(CommHandle):
 
     # --------------------------------------------------------------------------------------------- attributes
 
+    def _attributes(self) -> attrs.Attributes:
+        return attrs.attributes_of(self._comm())
+
     def Get_attr(self, keyval: int) -> int | Any | None:
-        comm = self._comm()
         if keyval in _PREDEFINED_ATTRIBUTES:
-            return _predefined_attribute(comm, keyval)
-        return attrs.get_attribute(comm.attributes, _KIND, keyval)
-
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
-        comm = self._comm()
-        if comm.attributes is None:
-            comm.attributes = {}
-        attrs.set_attribute(self, comm.attributes, _KIND, keyval, attrval)
-
-    def Delete_attr(self, keyval: int) -> None:
-        attrs.delete_attribute(self, self._comm().attributes, _KIND, keyval)
-
-    @classmethod
-    def Create_keyval(
-        cls,
-        copy_fn: Callable[[Any, int, Any], Any] | None = None,
-        delete_fn: Callable[[Any, int, Any], None] | None = None,
-        nopython: bool = False,
-    ) -> int:
-        return attrs.create_keyval(_KIND, copy_fn, delete_fn, is_integer=nopython)
-
-    @classmethod
-    def Free_keyval(cls, keyval: int) -> int:
-        return attrs.free_keyval(_KIND, keyval)
+            return _predefined_attribute(self._comm(), keyval)
+        return super().Get_attr(keyval)
 
     # ------------------------------------------------------------------------------------------------- errors
 
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
-        return Errhandler._create(_KIND, errhandler_fn)
-
-    def Get_errhandler(self) -> Errhandler:
-        bound = self._comm().errhandler
-        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        comm = self._comm()
-        handler: handlers.ErrorHandler = errhandler._live()
-        if handler.kind not in ("", _KIND):
-            comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, type(self))
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        comm = self._comm()
-        if comm.errhandler is not None:
-            comm.errhandler(comm, errors.Exception(errorcode))
+    def _erring(self) -> Communicator:
+        return self._comm()
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         comm = self._comm()

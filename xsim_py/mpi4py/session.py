@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
-from xsim_py.mpi import errors
 from xsim_py.mpi import session as sessions
 from xsim_py.mpi.calls import begin
 
 from . import attached
 from .commhandle import mailbox
 from .errhandler import Errhandler
+from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group, pset_name_of
-from .handle import Handle, Null
+from .handle import Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler, _items, _room, first_handler
+from .management import _items, _room
 from .request import Request, Task
 
 __all__ = ["SESSION_NULL", "Session"]
 
-_KIND = "Session"
 _HINTS = {"thread_level": "MPI_THREAD_MULTIPLE", "mpi_memory_alloc_kinds": "mpi,system"}
 
 
-class Session(Handle):
+class Session(Erring):
     """Session context."""
 
     __slots__ = ()
+
+    _kind = "Session"
 
     _null = Null("SESSION_NULL")
     _error = c.ERR_SESSION
@@ -99,26 +99,8 @@ class Session(Handle):
 
     # --------------------------------------------------------------------------------------------------- errors
 
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Session, int], None]) -> Errhandler:
-        return Errhandler._create(_KIND, errhandler_fn)
-
-    def Get_errhandler(self) -> Errhandler:
-        bound = self._session.errhandler
-        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        session = self._session
-        handler: handlers.ErrorHandler = errhandler._live()
-        if handler.kind not in ("", _KIND):
-            session.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        face: Any = type(self)
-        session.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        session = self._session
-        if session.errhandler is not None:
-            session.errhandler(session, errors.Exception(errorcode))
+    def _erring(self) -> sessions.Session:
+        return self._session
 
 
 SESSION_NULL: Any = Session._constant("SESSION_NULL", Session._null, 0x120)

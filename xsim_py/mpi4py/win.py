@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,23 +20,21 @@ from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.window import Transfer, Window, address_of
 
+from .attributed import Attributed
 from .bufspec import Message, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
-from .errhandler import Errhandler
+from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
 from .exporting import exporting
 from .group import Group
-from .handle import Handle, Null
+from .handle import Null
 from .info import INFO_NULL, Info
-from .management import BoundHandler, first_handler
 from .memory import buffer, flat_view, is_bottom
 from .op import INSTANCES, Op
-from .reporting import Face, Reporting
 from .request import Request, Task
 
 __all__ = ["WIN_NULL", "Win"]
 
-_KIND = "Win"
 _SUM = INSTANCES["SUM"]
 _COMM_SELF: Any = Intracomm._make(SELF)
 _HINTS = {
@@ -50,10 +47,12 @@ _HINTS = {
 
 
 @exporting
-class Win(Handle):
+class Win(Erring, Attributed):
     """Remote memory access context."""
 
     __slots__ = ()
+
+    _kind = "Win"
 
     _null: ClassVar[Null] = Null("WIN_NULL")
     _error = c.ERR_WIN
@@ -193,6 +192,9 @@ class Win(Handle):
 
     # --------------------------------------------------------------------------------------------- attributes
 
+    def _attributes(self) -> attrs.Attributes:
+        return attrs.attributes_of(self._window().comm)
+
     def Get_attr(self, keyval: int) -> int | Any | None:
         window = self._window()
         if keyval == c.WIN_BASE:
@@ -205,29 +207,7 @@ class Win(Handle):
             return window.flavor
         if keyval == c.WIN_MODEL:
             return c.WIN_UNIFIED
-        return attrs.get_attribute(window.comm.attributes, _KIND, keyval)
-
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
-        comm = self._window().comm
-        if comm.attributes is None:
-            comm.attributes = {}
-        attrs.set_attribute(self, comm.attributes, _KIND, keyval, attrval)
-
-    def Delete_attr(self, keyval: int) -> None:
-        attrs.delete_attribute(self, self._window().comm.attributes, _KIND, keyval)
-
-    @classmethod
-    def Create_keyval(
-        cls,
-        copy_fn: Callable[[Win, int, Any], Any] | None = None,
-        delete_fn: Callable[[Win, int, Any], None] | None = None,
-        nopython: bool = False,
-    ) -> int:
-        return attrs.create_keyval(_KIND, copy_fn, delete_fn, is_integer=nopython)
-
-    @classmethod
-    def Free_keyval(cls, keyval: int) -> int:
-        return attrs.free_keyval(_KIND, keyval)
+        return super().Get_attr(keyval)
 
     @property
     def attrs(self) -> tuple[int, int, int]:
@@ -245,26 +225,11 @@ class Win(Handle):
 
     # ------------------------------------------------------------------------------------------------- errors
 
-    @classmethod
-    def Create_errhandler(cls, errhandler_fn: Callable[[Win, int], None]) -> Errhandler:
-        return Errhandler._create(_KIND, errhandler_fn)
+    def _erring(self) -> Communicator:
+        return self._window().comm
 
-    def Get_errhandler(self) -> Errhandler:
-        bound = self._window().comm.errhandler
-        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
-
-    def Set_errhandler(self, errhandler: Errhandler) -> None:
-        window = self._window()
-        handler: handlers.ErrorHandler = errhandler._live()
-        if handler.kind not in ("", _KIND):
-            window.comm.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
-        face: Any = Face(type(self), window)
-        window.comm.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, face)
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        comm = self._window().comm
-        if comm.errhandler is not None:
-            comm.errhandler(comm, errors.Exception(errorcode))
+    def _face(self) -> Face:
+        return Face(type(self), self._window())
 
     # ---------------------------------------------------------------------------------------------- operations
 

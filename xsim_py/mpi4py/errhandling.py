@@ -1,0 +1,150 @@
+"""How errors reach the handlers of communicators, windows, files and sessions (MPI 4.1, chapter 9.3).
+
+A window or a file has the handler of the communicator that stands for it.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errhandler as handlers
+from xsim_py.mpi import errors
+from xsim_py.process.life import abort_job
+
+from .errhandler import Errhandler
+from .handle import Handle
+from .options import taken
+
+__all__ = ["BoundHandler", "Erring", "Face", "Reporting", "first_handler"]
+
+
+class Reporting:
+    """Lets an error handler see an error; where that is the user's own, the call goes on after it.
+
+    Hot path: each call of a window has one, hence not by `contextlib`.
+
+    Parameters
+    ----------
+    whose : object
+        Has ``report(error)``, which is true where the handler has dealt with the error.
+    """
+
+    __slots__ = ("whose",)
+
+    def __init__(self, whose: Any) -> None:
+        self.whose = whose
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
+        return isinstance(error, errors.Exception) and self.whose.report(error)
+
+
+class Face:
+    """Makes the object that a user's error handler gets: the window or the file that a communicator stands for.
+
+    Parameters
+    ----------
+    cls : type
+        Of the object.
+    impl : object
+        What it is a handle for.
+    """
+
+    __slots__ = ("cls", "impl")
+
+    def __init__(self, cls: Any, impl: object) -> None:
+        self.cls = cls
+        self.impl = impl
+
+    def _make(self, comm: object) -> Any:
+        return self.cls._make(self.impl)
+
+
+class BoundHandler:
+    """An error handler as a communicator calls it.
+
+    Parameters
+    ----------
+    handler : ErrorHandler
+        What it does.
+    face : type
+        The class of the object that a user's function gets.
+    """
+
+    __slots__ = ("face", "handler")
+
+    def __init__(self, handler: handlers.ErrorHandler, face: Any) -> None:
+        self.handler = handler
+        self.face = face
+
+    def __call__(self, comm: Any, error: errors.Exception) -> bool:
+        """Act on an error; True where the user's function has dealt with it."""
+        function = self.handler.function
+        if function is None:
+            rank = comm.box.rank.number
+            abort_job(error.Get_error_class(), f"{self.handler.name} at rank {rank} on {comm.label()}: {error}")
+        try:
+            function(self.face._make(comm), error.Get_error_code())
+        except Exception as problem:
+            print("".join(traceback.format_exception(problem)), end="", file=sys.stderr)
+            abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
+        return True
+
+
+def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | None:
+    """The error handler of a new object as ``mpi4py.rc.errors`` has it; None for ERRORS_RETURN, which is the usual one.
+
+    Parameters
+    ----------
+    face : object
+        See `BoundHandler`.
+    own_of_mpi : BoundHandler or None
+        What MPI gives such an object, and mpi4py leaves with ``"default"``.
+    """
+    word = taken().errors
+    if word == "default":
+        return own_of_mpi
+    predefined = {"abort": handlers.ABORT, "fatal": handlers.ARE_FATAL}
+    return BoundHandler(predefined[word], face) if word in predefined else None
+
+
+class Erring(Handle):
+    """What has an error handler."""
+
+    __slots__ = ()
+
+    _kind: ClassVar[str]
+
+    def _erring(self) -> Any:
+        """The communicator or the session that keeps the handler, and calls it."""
+        raise NotImplementedError
+
+    def _face(self) -> Any:
+        """Makes the object that a user's error handler gets; see `BoundHandler`."""
+        return type(self)
+
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Callable[[Any, int], None]) -> Errhandler:
+        return Errhandler._create(cls._kind, errhandler_fn)
+
+    def Get_errhandler(self) -> Errhandler:
+        bound = self._erring().errhandler
+        return Errhandler._make(handlers.RETURN if bound is None else bound.handler)
+
+    def Set_errhandler(self, errhandler: Errhandler) -> None:
+        erring = self._erring()
+        handler: handlers.ErrorHandler = errhandler._live()
+        if handler.kind not in ("", self._kind):
+            erring.fail(c.ERR_ERRHANDLER, f"this error handler was made for a {handler.kind}")
+        erring.errhandler = None if handler is handlers.RETURN else BoundHandler(handler, self._face())
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        erring = self._erring()
+        if erring.errhandler is not None:
+            erring.errhandler(erring, errors.Exception(errorcode))
