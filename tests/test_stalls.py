@@ -45,6 +45,11 @@ def test_a_cycle_of_receives_is_shown(tmp_path: Path, shards: int):
     )
 
 
+def test_code_without_a_file_is_found_by_who_executes_it(tmp_path: Path):
+    report = stall(tmp_path, "exec('def wait(): comm.recv()', globals())\nwait()")
+    assert "ranks 0-1, prog.py:6 in work: wait()" in report
+
+
 @SHARDS
 def test_receiving_from_a_rank_that_has_ended(tmp_path: Path, shards: int):
     report = stall(

@@ -18,8 +18,8 @@ def test_a_class_and_its_calls_and_properties_are_described(name):
     assert inspect.getdoc(cls)
     for attribute in INTERFACE.classes[name].names:
         value = inspect.getattr_static(cls, attribute)
-        if isinstance(value, property):
-            assert is_sentence(value.__doc__), attribute
+        if isinstance(value, property) or inspect.ismemberdescriptor(value):
+            assert is_sentence(inspect.getdoc(value)), attribute
         elif not attribute.startswith("_") and callable(getattr(cls, attribute)):
             assert_call(attribute, getattr(cls, attribute).__doc__)
 

@@ -510,3 +510,19 @@ def test_python_does_not_wait_for_pools_of_ranks_that_stalled(tmp_path: Path):
     )
     assert done.result.ended == "stalled"
     assert not [thread for thread in concurrent.futures.thread._threads_queues if "_simulated" in vars(thread)]
+
+
+@SHARDS
+@pytest.mark.parametrize("main", ["", "comm.recv()"], ids=["has ended", "waits"])
+def test_who_ends_the_job_in_a_thread_is_shown_there(tmp_path: Path, main: str, shards: int):
+    text = f"""
+        def work():
+            time.sleep(1)
+            comm.Abort(5)
+        if rank == 1:
+            threading.Thread(target=work).start()
+        {main}
+        """
+    done = run(tmp_path, text, ranks=2, shards=shards)
+    assert (done.result.ended, done.result.exit_status) == ("aborted", 5)
+    assert "prog.py:9 in work: comm.Abort(5)" in done.result.report

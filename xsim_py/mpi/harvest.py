@@ -289,7 +289,10 @@ def _abort_place(shard: Shard, program: Program) -> str:
 
 
 def _place(greenlet: Any, program: Program) -> str:
-    """Where in the user's own code a parked fiber stands: the innermost frame of a file that is not installed."""
+    """Where in the user's own code a parked fiber stands: the innermost frame of a file that is not installed.
+
+    What was made by `exec` has no file; it is named where nothing else can be, as in ``python -c``.
+    """
     frame = greenlet.gr_frame if greenlet is not None else None
     second_best = ""
     while frame is not None:
@@ -298,7 +301,7 @@ def _place(greenlet: Any, program: Program) -> str:
             code = linecache.getline(file, frame.f_lineno).strip()
             place = f"{_shown(file, program)}:{frame.f_lineno} in {frame.f_code.co_name}"
             place = f"{place}: {code}" if code else place
-            if not is_installed(file):
+            if not (is_installed(file) or file.startswith("<")):
                 return place
             second_best = second_best or place
         frame = frame.f_back

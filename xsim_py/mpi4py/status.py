@@ -24,8 +24,17 @@ class Status:
     """Status object."""
 
     # A hot path: a receive may fill one for every message, so the fields are bare slots and `_set` writes them all.
+    # `help` and `inspect.getdoc` find what they are in the table of the slots.
     __module__ = "mpi4py.MPI"
-    __slots__ = ("__weakref__", "_memory", "cancelled", "count", "error", "source", "tag")
+    __slots__ = {
+        "__weakref__": None,
+        "_memory": None,
+        "cancelled": "Whether the communication was cancelled.",
+        "count": "How many bytes the message has.",
+        "error": "The error code of a call that completes several requests.",
+        "source": "The rank that has sent the message.",
+        "tag": "The tag of the message.",
+    }
     __hash__ = None  # type: ignore[assignment]
 
     source: int

@@ -182,8 +182,9 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
         files.active.died(rank, time_ps)
     _ended(rank, time_ps, status)
     context.release(rank, dead=True)
-    rank.private("left", lambda: rank.fiber.greenlet)
-    # The running one may be that of a non-blocking collective.
+    running = current.fiber  # may be that of a non-blocking collective, or of another rank
+    stood = running if running is not None and running in threads.others(rank) else rank.fiber
+    rank.private("left", lambda: stood.greenlet)
     _bury(rank, rank.fiber)
     if not job:
         shard.on_failure(rank, cause, survivable)
