@@ -125,6 +125,23 @@ def test_where_no_place_is_free_nothing_starts_and_places_come_back() -> None:
     assert seen[4].startswith("the machine has no 4 free places for python")
 
 
+def refused_in_part() -> list[int]:
+    from mpi4py import MPI
+
+    codes = ["-c", CHILD + "parent.Disconnect()"]
+    with pytest.raises(MPI.Exception):
+        wrong = MPI.Info.Create({"soft": "x"})
+        MPI.COMM_SELF.Spawn_multiple([sys.executable] * 2, [codes] * 2, [2, 1], [MPI.INFO_NULL, wrong])
+    errors: list[int] = []
+    MPI.COMM_SELF.Spawn(sys.executable, codes, 3, errcodes=errors).Disconnect()
+    return errors
+
+
+def test_what_is_refused_in_part_takes_no_place() -> None:
+    (errors,) = run(refused_in_part, overrides={"machine.nodes": "4", **TIMES}).values
+    assert errors == [0, 0, 0]
+
+
 def with_hints(*hints: dict[str, str]) -> list[Any]:
     from mpi4py import MPI
 

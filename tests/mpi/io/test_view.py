@@ -104,10 +104,10 @@ def test_the_same_bytes_may_be_read_twice_but_not_written():
 
 def test_uncommitted_types_and_unknown_representations_are_refused():
     with pytest.raises(Error) as refused:
-        made(0, INT, construct.contiguous(INT, 2), "native")
+        made(INT, construct.contiguous(INT, 2), "native")
     assert refused.value.Get_error_class() == c.ERR_TYPE
     with pytest.raises(Error) as refused:
-        made(0, INT, INT, "nonsense")
+        made(INT, INT, "nonsense")
     assert refused.value.Get_error_class() == c.ERR_UNSUPPORTED_DATAREP
 
 

@@ -79,8 +79,8 @@ def settle(commands: Sequence[Command], places: Universe, machine: Any) -> tuple
     """
     taken: list[list[int]] = []
     codes = []
-    for command in commands:
-        allowed = command.allowed()
+    wanted = [command.allowed() for command in commands]  # before any place is taken: it may be refused
+    for command, allowed in zip(commands, wanted, strict=True):
         nodes = places.take(command.processes, _nodes(command, machine))
         taken.append(nodes)
         count = max((count for count in allowed if count <= len(nodes)), default=-1)

@@ -27,8 +27,6 @@ __all__ = ["AT", "INDIVIDUAL", "ORDERED", "SHARED", "Call", "begin_split", "end_
 AT, INDIVIDUAL, SHARED, ORDERED = range(4)
 """Where a call goes: to an explicit offset, or to a pointer. ORDERED is the shared one, in the order of ranks."""
 
-_WHOLE = 1 << 62
-
 
 class Call(NamedTuple):
     """One of the calls.
@@ -110,19 +108,13 @@ def _write(file: OpenFile, view: View, start: int, data: bytes, chs: list[Collec
     pieces = view.pieces(start, len(data))
     if chs:
         twophase.write(file, chs, pieces, data)
-    elif len(pieces):
-        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
-        independent.write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
+    else:
+        independent.write_alone(file, pieces, data)
 
 
 def _read(file: OpenFile, view: View, start: int, size: int, chs: list[CollectiveChannel], elements: Any) -> int:
     pieces = view.pieces(start, size)
-    data = b""
-    if chs:
-        data = twophase.read(file, chs, pieces)
-    elif len(pieces):
-        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=False)
-        data = independent.read(file.disk, pieces, buffer_bytes=buffer_bytes)
+    data = twophase.read(file, chs, pieces) if chs else independent.read_alone(file, pieces)
     datatype: Type = elements.datatype
     return int(elements.unpack(from_file(view.representation, datatype, data)))
 

@@ -11,6 +11,8 @@ holes meanwhile; ROMIO locks the chunk against that, and here only the pieces ar
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from xsim_py.mpi.typemap import Layout
@@ -18,7 +20,26 @@ from xsim_py.mpi.typemap import Layout
 from .disk import Disk
 from .view import Pieces
 
-__all__ = ["read", "write"]
+if TYPE_CHECKING:
+    from .openfile import OpenFile
+
+__all__ = ["read", "read_alone", "write", "write_alone"]
+
+_WHOLE = 1 << 62
+
+
+def read_alone(file: OpenFile, pieces: Pieces) -> bytes:
+    """What a rank reads by itself, as the file's hints and its atomic mode say."""
+    if not len(pieces):
+        return b""
+    return read(file.disk, pieces, buffer_bytes=_WHOLE if file.atomic else file.hints.sieve_bytes(writing=False))
+
+
+def write_alone(file: OpenFile, pieces: Pieces, data: bytes) -> None:
+    """What a rank writes by itself; see `read_alone`."""
+    if len(pieces):
+        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
+        write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
 
 
 def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int, direct: bool = True) -> bytes:

@@ -20,7 +20,7 @@ from .disk import Disk, open_disk, place_of, remove
 from .hints import Hints
 from .openfile import OpenFile, decide
 from .representation import in_file
-from .view import View, made
+from .view import made
 
 __all__ = [
     "byte_offset",
@@ -186,7 +186,7 @@ def set_view(
 ) -> None:
     """MPI_File_set_view: both file pointers go back to the begin of the view."""
     name = "File.Set_view"
-    view = made(0, etype, filetype, representation)
+    view = made(etype, filetype, representation)
     if file.amode & c.MODE_SEQUENTIAL:
         if displacement != c.DISPLACEMENT_CURRENT:
             fail(c.ERR_ARG, f"{name} of a file that is accessed sequentially takes DISPLACEMENT_CURRENT only")
@@ -203,7 +203,8 @@ def set_view(
     # All must agree on the size of the etype and on the representation (14.3.1).
     told = _PAIR.pack(in_file(representation, etype).extent, crc32(representation.encode()))
     start = decide(file.comm, name, told, act)
-    file.view = View(start if displacement < 0 else displacement, etype, filetype, representation)
+    view.displacement = start if displacement < 0 else displacement
+    file.view = view
     file.position = 0
     file.hints.update(hints)
 

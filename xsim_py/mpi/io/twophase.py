@@ -135,9 +135,7 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
     """Write this rank's pieces, whose bytes follow each other in `data`."""
     plan = _plan(file, chs[0], pieces, writing=True)
     if not plan.shares:
-        if len(pieces):
-            buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
-            independent.write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
+        independent.write_alone(file, pieces, data)
         return
     ch, me = chs[1], file.comm.me
     parts, position = {}, 0
@@ -212,10 +210,7 @@ def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> by
     """The bytes of this rank's pieces, as far as the file has them."""
     plan = _plan(file, chs[0], pieces, writing=False)
     if not plan.shares:
-        if not len(pieces):
-            return b""
-        buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=False)
-        return independent.read(file.disk, pieces, buffer_bytes=buffer_bytes)
+        return independent.read_alone(file, pieces)
     asking, answering, me = chs[1], chs[2], file.comm.me
     asked = {
         share.owner: _packed(clipped(pieces, share.low, share.high)) for share in plan.shares if plan.touches(me, share)

@@ -194,11 +194,9 @@ def usable(datatype: Type) -> None:
         fail(c.ERR_TYPE, "the datatype is null" if datatype is NULL else "the datatype has not been committed")
 
 
-def made(displacement: int, etype: Type, filetype: Type, representation: str) -> View:
-    """A view of what a program says, looked at."""
-    if displacement < 0:
-        fail(c.ERR_ARG, f"displacement {displacement}")
+def made(etype: Type, filetype: Type, representation: str) -> View:
+    """A view of what a program says, looked at; from the file's begin on."""
     usable(etype)
     usable(filetype)
     check(representation)
-    return View(displacement, etype, filetype, representation)
+    return View(0, etype, filetype, representation)
