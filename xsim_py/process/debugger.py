@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
+
+import greenlet
 
 from . import current, own
 from .complaint import is_simulator
@@ -22,13 +25,26 @@ __all__ = ["install"]
 def install(patches: Patches) -> None:
     """Give each rank a trace function of its own for the duration of a run."""
     real_settrace = sys.settrace
-    hidden = False
+    follows = hidden = False
+
+    def follow(*_: object) -> None:
+        # Since Python 3.12 a trace function is told of the lines of those functions only that are running when it is
+        # set, and of those that are called later. What is running in a greenlet is seen from inside of it, and to set
+        # what is set already is to do nothing.
+        function = sys.gettrace()
+        if function is not None:
+            real_settrace(None)
+            real_settrace(function)
 
     def settrace(function: Any) -> None:
-        nonlocal hidden
+        nonlocal follows, hidden
         fiber = current.here()
         if fiber is not None:
             own.change(fiber.rank, "trace", sys.gettrace(), function)
+            if not follows:
+                follows = True
+                before = greenlet.settrace(follow)
+                patches.at_end(partial(greenlet.settrace, before))
             if not hidden and "bdb" in sys.modules:
                 hidden = True
                 _hide_simulator(patches, sys.modules["bdb"].Bdb)
