@@ -484,9 +484,9 @@ class _Run:
 
     def _meet_in_arrays(self) -> bool:
         """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`."""
-        alone = self.transport.size == 1 and self.network.contention() is None
+        apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         calm = self.failures is None and not self.fault_tolerant
-        return alone and calm and self.collectives != MESSAGES
+        return apart and calm and self.collectives != MESSAGES
 
     def _refused(self) -> None:
         self.control.stop("no output")

@@ -149,40 +149,6 @@ class Kernel(simpy.Environment):
         for entry in batch:
             self.post(self.now_ps, *entry)
 
-    def relive(self, entries: list[tuple[int, Entry]], key: int | None = None) -> None:
-        """Run events that belong before the one that is being run, and what follows from them up to that.
-
-        For an event handler that finds that something was put off which must not be. Nothing that has happened since
-        may have depended on it.
-
-        Parameters
-        ----------
-        entries : list of (int, Entry)
-            Their times, and what `post` takes besides; some may come later than now.
-        key : int, optional
-            In the place of the key of the event that is being run, which goes on in the name of another.
-        """
-        now_ps, batch = self.now_ps, self._batch
-        key = self.key if key is None else key
-        self._batch = []
-        for time_ps, entry in entries:
-            self.post(time_ps, *entry)
-        self._belated = False
-        self.run_window(now_ps)
-        self._now = now_ps
-        while earlier := [entry for entry in self.due.get(now_ps, ()) if entry[0] < key]:
-            entry = min(earlier, key=_KEY)
-            self.due[now_ps].remove(entry)
-            self.events += 1
-            self.key, handler, argument = entry
-            handler(argument)
-        self.key = key
-        if self.stopped:
-            self.events -= len(batch)
-            batch.clear()
-        self._batch = batch
-        self._belated = True
-
     def withdraw(self, handler: Callable[[Any], object], arguments: Collection[Any]) -> None:
         """Forget what was posted with this handler for any of these arguments."""
         for entries in self.due.values():

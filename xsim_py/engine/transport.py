@@ -74,13 +74,17 @@ class Mpi:
         """See `Transport.run`."""
         shard = shards[0]
         self._exchange(shard)
-        stop = False
+        stop = settled = False
         while True:
             # The earliest event anywhere is known only now: it may be a message, or what `window_done` made of one.
             nexts, stop = self._agree(shard.next_ps(), stop)
             horizon = min(nexts)
-            if horizon >= INFINITY_PS or stop:
+            if stop or (horizon >= INFINITY_PS and settled):
                 return
+            settled = horizon >= INFINITY_PS
+            if settled:
+                shard.settle()
+                continue
             end = window_end_ps(self.local[0], nexts, lookahead)
             shard.run_window(end)
             self._exchange(shard)

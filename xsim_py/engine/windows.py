@@ -75,6 +75,10 @@ class Shard(Protocol):
         """Put a batch of another shard into the queue."""
         ...
 
+    def settle(self) -> None:
+        """Told when no shard has an event: bring up what was put off until then."""
+        ...
+
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         """Told once a window, after the exchange; True asks every shard to stop (wall limit, Ctrl-C).
 
@@ -125,7 +129,13 @@ class Loopback:
     def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""
         self._exchange(shards)
-        while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS:
+        settled = False
+        while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS or not settled:
+            settled = horizon == INFINITY_PS
+            if settled:
+                for shard in shards:
+                    shard.settle()
+                continue
             ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
             for shard, end in zip(shards, ends, strict=True):
                 shard.run_window(end)

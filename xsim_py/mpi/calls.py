@@ -24,8 +24,8 @@ from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send,
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
+    from .arrays.call import Call
     from .arrays.forms import Form
-    from .arrays.meeting import Call
     from .comm import Communicator
 
 __all__ = [

@@ -295,12 +295,8 @@ class Fabric:
             if message.kind != NOTICE:
                 self._rendezvous_data(box, message)
                 return
-            if self.meetings is not None:
-                self.meetings.retire()
-            if type(box) is not Grave:
-                self.notices[tag](rank, message)
-            elif tag in self.returned:
-                self.detector.give_back(rank, message)
+            if self.meetings is None or not self.meetings.retire(self._notice, message):
+                self._notice(message)
             return
         else:
             operation = box.match(message)
@@ -319,6 +315,14 @@ class Fabric:
                 operation.detached(message)
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
+
+    def _notice(self, message: Message) -> None:
+        """A notice of the library has come."""
+        rank = self.ranks[message.to - self.first]
+        if type(rank.mpi) is not Grave:
+            self.notices[message.tag](rank, message)
+        elif message.tag in self.returned:
+            self.detector.give_back(rank, message)
 
     def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
         """A receive and an envelope have found each other at `when_ps`. True to the protocol of the envelope."""

@@ -115,10 +115,6 @@ class TracingFabric(Fabric):
             sent_ps=start_ps,
         )
 
-    def on_its_way(self, message: Message, number: int) -> None:
-        """Expect a message whose departure has been written down."""
-        self._numbers[message] = number
-
     def _part_of(self, message: Message) -> str:
         """What a message is a part of: a collective's name; of a notice, the part of the library that it is for."""
         if message.kind == NOTICE:

@@ -15,7 +15,7 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel
+from xsim_py.engine import LATE, MAX_ORIGINS, Halted, Kernel
 from xsim_py.errors import InternalError
 
 from . import context, current
@@ -27,6 +27,7 @@ __all__ = ["ROW", "Control", "Shard"]
 ROW = 12
 """How many values a row has, besides its time and its key."""
 
+_AT_ONCE = "at once"
 _SHARED = "shared"
 _TOLD = "told to all"
 
@@ -98,7 +99,12 @@ class Shard:
     on_thread : callable
         Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
     before_end : callable
-        Called when nothing is left to happen, or the run is stopped: brings up what was put off; set by a floor above.
+        Called when nothing is left to happen in any shard: brings up what was put off; set by a floor above.
+    put_off : callable
+        Called with a handler and its argument when the run is stopped: whether something was put off that comes first,
+        and then that handler is called again; set by a floor above.
+    horizon_ps : int
+        All that was to happen before has happened, in every shard.
     common : Kernel
         The queue of what happens in every shard, in the same order; see `share`.
     """
@@ -133,6 +139,8 @@ class Shard:
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.before_end: Callable[[], None] = _nothing_is_left
+        self.put_off: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
+        self.horizon_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
         self.on_thread: Callable[[Rank, int], None] = _nobody_cares
@@ -151,7 +159,7 @@ class Shard:
 
     def local(self, number: int) -> bool:
         """Whether a rank lives in this shard."""
-        return self.first <= number < self.end or (number >= self.initial and self._owner(number) == self.number)
+        return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
         """The rank with this number in the whole run, which must live here."""
@@ -183,7 +191,7 @@ class Shard:
 
     def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
-        owner = self.number if self.first <= number < self.end else self._owner(number)
+        owner = self.number if self.first <= number < self.end else self.owner(number)
         if owner == self.number:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
         else:
@@ -194,7 +202,7 @@ class Shard:
 
         There must be `ROW` values, all picklable.
         """
-        self._rows[self._owner(number)] += (time_ps, key, *values)
+        self._rows[self.owner(number)] += (time_ps, key, *values)
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """The same event in every shard; `time_ps` must be at least a lookahead away."""
@@ -212,7 +220,7 @@ class Shard:
         payload is there only in the shard of rank `to`.
         """
         assert self.have_common
-        owner = self._owner(to)
+        owner = self.owner(to)
         for number, outbox in enumerate(self._outbox):
             entry = (key, argument, payload if number == owner else None)
             if number == self.number:
@@ -229,11 +237,19 @@ class Shard:
             else:
                 outbox.append((time_ps, key, _TOLD, (handler, argument)))
 
+    def tell(self, number: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in another shard at the end of this window; no event of the run.
+
+        What it posts there to ranks may be in the past only if nothing that has happened depends on it.
+        """
+        self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
+
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Call `handler` in the order of what is shared; for what every shard posts by itself."""
         self.common.post(time_ps, key + LATE, handler, argument)
 
-    def _owner(self, number: int) -> int:
+    def owner(self, number: int) -> int:
+        """The shard in which a rank lives."""
         later = number - self.initial
         return bisect_right(self._ends, number) if later < 0 else self._homes[later]
 
@@ -241,11 +257,11 @@ class Shard:
 
     def next_ps(self) -> int:
         """See `engine.windows.Shard`."""
-        earliest = min(self.kernel.next_ps(), self.common.next_ps())
-        if earliest == INFINITY_PS:
-            self.before_end()
-            earliest = self.kernel.next_ps()
-        return earliest
+        return min(self.kernel.next_ps(), self.common.next_ps())
+
+    def settle(self) -> None:
+        """See `engine.windows.Shard`."""
+        self.before_end()
 
     def run_window(self, end_ps: int) -> None:
         """See `engine.windows.Shard`."""
@@ -273,6 +289,8 @@ class Shard:
                 self.post_common(time_ps, key, self.handlers[handler], argument)
             elif handler == _TOLD:
                 self.post_common(time_ps, key, self.handlers[argument[0]], argument[1])
+            elif handler == _AT_ONCE:
+                self.handlers[argument[0]](argument[1])
             else:
                 self._post_late(time_ps, key, self.handlers[handler], argument)
         values = iter(rows)
@@ -290,6 +308,7 @@ class Shard:
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         """See `engine.windows.Shard`."""
+        self.horizon_ps = horizon_ps
         if not self.alone:
             self.common.run_window(end_ps if self.stopped_ps is None else self.stopped_ps)
             if self.stopped_ps is not None:
@@ -301,8 +320,7 @@ class Shard:
 
     def _stop(self, abort: tuple[int, int, int, str]) -> None:
         """The launcher's signal: end the run at this event. The same event does it in every shard."""
-        self.before_end()
-        if not self.kernel.stopped:
+        if not self.kernel.stopped and not self.put_off(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
             self.kernel.stop()
@@ -355,3 +373,7 @@ def _nobody_cares(rank: Rank, *_: object) -> None:
 
 def _nothing_is_left() -> None:
     """Nothing was put off."""
+
+
+def _nothing_was_put_off(handler: Callable[[Any], None], argument: Any) -> bool:
+    return False

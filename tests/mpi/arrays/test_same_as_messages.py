@@ -114,6 +114,12 @@ def walk(steps: list[Step]) -> list[Any]:
             return found
         elif step.kind == "abort" and here:
             world.Abort(7)
+        elif step.kind == "agree":
+            found.append(world.Agree(step.count | world.rank))
+        elif step.kind == "say" and here:
+            print(number, world.rank)
+        elif step.kind == "revoke" and here:
+            odd.Revoke()
         elif step.kind == "alone" and here:
             collective(world, step._replace(kind="allreduce", count=3))
         elif step.kind == "send" and here is not there:
@@ -139,16 +145,15 @@ def everything(result: Result) -> dict[str, Any]:
     }
 
 
-def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, way: str, trace: bool = False) -> dict[str, Any]:
+def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, **options: Any) -> dict[str, Any]:
     said = io.StringIO()
-    result = simulate(
-        walk, ranks=ranks, machine=machine, args=[steps], collectives=way, trace=trace, stderr=said, stdout=said
-    )
+    result = simulate(walk, ranks=ranks, machine=machine, args=[steps], stderr=said, stdout=said, **options)
     return {**everything(result), "said": said.getvalue()}
 
 
-def check(steps: list[Step], machine: dict[str, Any], ranks: int, trace: bool = False) -> None:
-    assert outcome(steps, machine, ranks, "arrays", trace) == outcome(steps, machine, ranks, "messages", trace)
+def check(steps: list[Step], machine: dict[str, Any], ranks: int, **options: Any) -> None:
+    way, other = (outcome(steps, machine, ranks, collectives=way, **options) for way in ("arrays", "messages"))
+    assert way == other
 
 
 COLLECTIVE = st.builds(
@@ -164,8 +169,11 @@ AROUND = st.one_of(
     st.builds(Step, st.just("send"), st.sampled_from([0, 100, 3000]), rank=RANK, other=RANK),
     st.builds(Step, st.sampled_from(["wait", "wait", "ibarrier"])),
     st.builds(Step, st.just("bcast"), rank=RANK),
+    st.builds(Step, st.just("say"), rank=RANK),
+    st.builds(Step, st.just("agree"), st.sampled_from([0, 5])),
 )
-TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone"]), rank=RANK)
+TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone", "revoke"]), rank=RANK)
+SHARDS = st.sampled_from([1, 1, 2, 3, 7])
 PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHMS[name]) for name in OPERATIONS})
 
 
@@ -175,9 +183,12 @@ PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHM
     st.integers(1, 33),
     PREFERENCE,
     st.booleans(),
+    SHARDS,
 )
-def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[str, str], trace: bool) -> None:
-    check(steps, {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks, trace)
+def test_any_program(
+    steps: list[Step], machine: str, ranks: int, wanted: dict[str, str], trace: bool, shards: int
+) -> None:
+    check(steps, {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks, trace=trace, shards=shards)
 
 
 @given(
@@ -188,11 +199,20 @@ def test_any_program(steps: list[Step], machine: str, ranks: int, wanted: dict[s
     st.integers(2, 33),
     PREFERENCE,
     st.booleans(),
+    SHARDS,
 )
 def test_any_program_that_goes_wrong(
-    before: list[Step], trouble: Step, after: list[Step], machine: str, ranks: int, wanted: dict[str, str], trace: bool
+    before: list[Step],
+    trouble: Step,
+    after: list[Step],
+    machine: str,
+    ranks: int,
+    wanted: dict[str, str],
+    trace: bool,
+    shards: int,
 ) -> None:
-    check([*before, trouble, *after], {**MACHINES[machine], "mpi": {"collectives": wanted}}, ranks, trace)
+    described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
+    check([*before, trouble, *after], described, ranks, trace=trace, shards=shards)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +220,15 @@ def test_any_program_that_goes_wrong(
 )
 @settings(max_examples=8)
 @given(
-    st.integers(2, 33), st.sampled_from([0, 1, 3, 50]), st.sampled_from(OPS), st.sampled_from(sorted(MACHINES)), RANK
+    st.integers(2, 33),
+    st.sampled_from([0, 1, 3, 50]),
+    st.sampled_from(OPS),
+    st.sampled_from(sorted(MACHINES)),
+    RANK,
+    SHARDS,
 )
 def test_every_algorithm(
-    operation: str, algorithm: str, ranks: int, count: int, op: str, machine: str, skew: int
+    operation: str, algorithm: str, ranks: int, count: int, op: str, machine: str, skew: int, shards: int
 ) -> None:
     steps = [Step("sleep", 9, rank=skew), *[Step(operation, count, op)] * 2]
-    check(steps, {**MACHINES[machine], "mpi": {"collectives": {operation: algorithm}}}, ranks)
+    check(steps, {**MACHINES[machine], "mpi": {"collectives": {operation: algorithm}}}, ranks, shards=shards)

@@ -22,6 +22,7 @@ from .timetable import Costs, Times
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
     from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.tally import Sends
 
     from .forms import Form
 
@@ -43,20 +44,30 @@ class Bound:
         How many messages each rank sends.
     origin, dest : array
         Of each message, as ranks of the whole run.
-    source, size_bytes : array
-        Of each message: the sender's number in the communicator, and the size.
+    source, target, size_bytes : array
+        Of each message: the sender's and the receiver's numbers in the communicator, and the size.
+    local : array of bool or None
+        Which of its ranks live in this shard; None: all.
+    arrivals : int
+        How many messages come to those.
+    sends : Sends
+        The messages that they send.
     """
 
-    def __init__(self, plan: Plan, costs: Costs, ranks: Any, check: bool) -> None:
+    def __init__(self, plan: Plan, costs: Costs, ranks: Any, check: bool, local: Any = None) -> None:
         self._timetable, self._recipe, self._payloads = plan
         self.costs = costs
         self.check = check
+        self.local = local
         numbers = np.array(ranks, np.int64)
         self.sent = self._timetable.sent
         self.source = self._timetable.source
+        self.target = self._timetable.dest
         self.origin = numbers[self.source]
-        self.dest = numbers[self._timetable.dest]
+        self.dest = numbers[self.target]
         self.size_bytes = self._timetable.size_bytes
+        self.arrivals = len(self) if local is None else int(self._timetable.received[local].sum())
+        self.sends: Sends = self if local is None else Local(self)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -73,7 +84,8 @@ class Bound:
     def hashes(self, times: Times, tag: int, memory: Any) -> int:
         """What the arrival of all messages adds to the digest; see `Fabric._deliver`."""
         checks: Any = self._recipe.checks(memory)[self._payloads] if self.check else 0
-        return hash_sum([times.arrival_ps, self.dest, self.source, tag, self.size_bytes, checks], len(self))
+        columns = [times.arrival_ps, self.dest, self.source, tag, self.size_bytes, checks]
+        return hash_sum(_those(columns, None if self.local is None else self.local[self.target]), self.arrivals)
 
     def payload(self, memory: Any, number: int) -> bytes:
         """What one message contains."""
@@ -83,12 +95,15 @@ class Bound:
 class BoundRounds(Bound):
     """One that is an exchange in rounds: its messages are listed when somebody wants to see them."""
 
-    def __init__(self, rounds: Rounds, costs: Costs, ranks: Any, check: bool) -> None:
+    def __init__(self, rounds: Rounds, costs: Costs, ranks: Any, check: bool, local: Any = None) -> None:
         self._rounds = rounds
         self.costs = costs
         self.check = check
+        self.local = local
         self._numbers = np.array(ranks, np.int64)
         self.sent = np.full(rounds.size, rounds.rounds, np.int64)
+        self.arrivals = len(self) if local is None else rounds.rounds * int(local.sum())
+        self.sends = self if local is None else Local(self)
 
     def __len__(self) -> int:
         return self._rounds.rounds * self._rounds.size
@@ -104,9 +119,14 @@ class BoundRounds(Bound):
         return np.tile(self._numbers, self._rounds.rounds)
 
     @property
+    def target(self) -> Numbers:  # type: ignore[override]
+        """See `Bound`."""
+        return np.concatenate([self._rounds.dest(turn) for turn in range(self._rounds.rounds)])
+
+    @property
     def dest(self) -> Numbers:  # type: ignore[override]
         """See `Bound`."""
-        found: Numbers = self._numbers[np.concatenate([self._rounds.dest(turn) for turn in range(self._rounds.rounds)])]
+        found: Numbers = self._numbers[self.target]
         return found
 
     @property
@@ -132,19 +152,54 @@ class BoundRounds(Bound):
         for first in range(0, rounds.rounds, batch):
             turns = range(first, min(first + batch, rounds.rounds))
             arrival = times.arrival_ps[first * size : turns.stop * size]
-            dest = self._numbers[np.concatenate([rounds.dest(turn) for turn in turns])]
+            target = np.concatenate([rounds.dest(turn) for turn in turns])
             source = np.tile(rounds.ranks, len(turns))
             sizes = np.repeat([rounds.size_bytes(turn) for turn in turns], size)
             checks: Any = 0
             if self.check and sizes.any():
                 checks = np.concatenate([rounds.checks(memory, turn) for turn in turns])
-            total += hash_sum([arrival, dest, source, tag, sizes, checks], len(arrival))
+            columns = [arrival, self._numbers[target], source, tag, sizes, checks]
+            which = None if self.local is None else self.local[target]
+            total += hash_sum(_those(columns, which), len(arrival) if which is None else int(which.sum()))
         return total
 
     def payload(self, memory: Any, number: int) -> bytes:
         """See `Bound.payload`."""
         turn, rank = divmod(number, self._rounds.size)
         return self._rounds.payload(memory, turn, rank)
+
+
+class Local:
+    """Those messages of a call that ranks of this shard send."""
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
+
+    @property
+    def origin(self) -> Numbers:
+        """See `Bound`."""
+        return self._mine(self._bound.origin)
+
+    @property
+    def dest(self) -> Numbers:
+        """See `Bound`."""
+        return self._mine(self._bound.dest)
+
+    @property
+    def size_bytes(self) -> Numbers:
+        """See `Bound`."""
+        return self._mine(self._bound.size_bytes)
+
+    def _mine(self, column: Numbers) -> Numbers:
+        found: Numbers = column[self._bound.local[self._bound.source]]
+        return found
+
+
+def _those(columns: list[Any], which: Any) -> list[Any]:
+    """The rows for which `which` is true; None: all."""
+    if which is None:
+        return columns
+    return [column[which] if isinstance(column, np.ndarray) else column for column in columns]
 
 
 def bind(
@@ -155,6 +210,7 @@ def bind(
     *,
     often: bool,
     always: bool,
+    local: Any,
 ) -> Bound | None:
     """How to compute a call on arrays; None where it has to go message by message, or where that is as fast.
 
@@ -165,6 +221,8 @@ def bind(
         are taken of which that is known (`building`, `rounds`).
     always : bool
         Whether to take arrays also where that is slower.
+    local : array of bool or None
+        Which of the ranks live in this shard; None: all.
     """
     fold = form.fold(args)
     if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
@@ -176,7 +234,7 @@ def bind(
     rounds = in_rounds(algorithm, ch.size, shape)
     if rounds is not None:
         costs = _costs_of_rounds(fabric, ranks, rounds)
-        return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check)
+        return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check, local)
     plan = built(algorithm, ch.size, shape)
     many = form.many_results and ch.size > _MOST_LISTS
     if plan is None and often and (always or not many):
@@ -189,7 +247,7 @@ def bind(
     if not always and len(timetable) < 8 * len(timetable.steps):
         return None
     costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes)
-    return None if costs is None else Bound(plan, costs, ranks, ch.check)
+    return None if costs is None else Bound(plan, costs, ranks, ch.check, local)
 
 
 @lru_cache(maxsize=64)

@@ -7,12 +7,15 @@ gets the messages, and a rank's interface has nothing to do but its own sends. S
 
 It holds as long as nothing else needs a rank that waits here. Where something does (its program's end, an abort, a call
 that does not fit the others', a notice of the library), the call is *undone*: the waiting ranks go back to where they
-entered and do it message by message, in the past, up to the event that is being run (`Kernel.relive`). What was
-computed is not counted before the last rank has left, so nothing has to be taken back.
+entered and do it message by message. That is in the past: what has found it out is put off, the window is left
+(`Kernel.halt`), and the next windows begin there. What was computed is not counted before nothing can undo it, so
+nothing has to be taken back.
+
+Ranks of several shards meet in the same way; `elsewhere` is how. Each shard computes the call, for its own ranks.
 
 A call goes message by message from the start where its times are not a function of the clocks alone: a rank with
-requests or fibers under way, messages above the eager threshold, shared links, several shards, failures, user-defined
-operations. And where arrays would not pay: on few ranks.
+requests or fibers under way, messages above the eager threshold, shared links, failures, user-defined operations. And
+where arrays would not pay: on few ranks.
 """
 
 from __future__ import annotations
@@ -23,14 +26,16 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 
+from .call import Call
+
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.p2p import Fabric
 
     from .binding import Bound
+    from .elsewhere import Elsewhere
     from .forms import Form
-    from .timetable import Times
 
 __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 
@@ -42,90 +47,6 @@ _LATEST_PS = 1 << 60
 _MOST_BOUND = 256
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 _wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
-
-
-class Call:
-    """A collective that some of its ranks have begun.
-
-    Attributes
-    ----------
-    comm, note : Communicator, Note
-        Of the first to begin.
-    where : (int, int)
-        Its context and its number there.
-    missing, inside : int
-        How many have not begun yet, and how many have not left.
-    undone, computed : bool
-        Whether it goes message by message; whether the last rank has come.
-    signature, bound : tuple, Bound or None
-        What the first to wait here does, and how it is computed.
-    clock_ps, nic_free_ps, keys, contributions, fibers, entered : list
-        What each rank has left here; `entered` is the time and key of the event at which it came. The fiber is None of
-        a rank that has not come or has left. Once all have come, the first three are what each rank takes with it.
-    before : tuple
-        What the first three were.
-    times, memory, results, waited_ps
-        What was computed.
-    inline : int
-        The rank that went on at once, as all that it gets had come; -1: none.
-    """
-
-    __slots__ = (
-        "before",
-        "bound",
-        "clock_ps",
-        "comm",
-        "computed",
-        "contributions",
-        "entered",
-        "fibers",
-        "inline",
-        "inside",
-        "keys",
-        "memory",
-        "missing",
-        "nic_free_ps",
-        "note",
-        "results",
-        "signature",
-        "times",
-        "undone",
-        "waited_ps",
-        "where",
-    )
-
-    before: tuple[list[int], list[int], list[int]]
-    waited_ps: list[int]
-    times: Times
-    memory: Any
-    results: list[Any]
-
-    def __init__(self, comm: Communicator, where: tuple[int, int], note: Note) -> None:
-        self.comm = comm
-        self.where = where
-        self.note = note
-        self.missing = self.inside = comm.context.size
-        self.undone = False
-        self.signature: Any = None
-        self.bound: Bound | None = None
-        self.computed = False
-        self.inline = -1
-
-    def open(self, signature: Any, bound: Bound) -> None:
-        """The first rank comes to wait."""
-        size = self.comm.context.size
-        self.signature = signature
-        self.bound = bound
-        self.clock_ps = [0] * size
-        self.nic_free_ps = [0] * size
-        self.keys = [0] * size
-        self.contributions = [b""] * size
-        self.fibers: list[Fiber | None] = [None] * size
-        self.entered: list[tuple[int, int]] = [(0, 0)] * size
-
-    def describe(self) -> str:
-        """One line for the roll-call."""
-        return f"{self.note} on {self.comm.label()}"
 
 
 class Meetings:
@@ -142,8 +63,12 @@ class Meetings:
     ----------
     least_ranks : int
         Communicators of fewer ranks have nothing to do with this.
-    calls, leaving : dict
-        Those that not all have begun, and those that not all have left.
+    calls, waiting : dict
+        By their context and number, those that not all ranks of this shard have begun, and those that are not computed.
+    leaving, left : dict
+        Those that are; ranks of this shard are still in them, or maybe ranks of others.
+    retired : bool
+        Whether all calls that come go message by message.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
@@ -152,21 +77,45 @@ class Meetings:
         self.least_ranks = 2 if always else _LEAST_RANKS
         self.always = always
         self.calls: dict[tuple[int, int], Call] = {}
-        self.waiting: dict[Call, None] = {}
+        self.waiting: dict[tuple[int, int], Call] = {}
         self.leaving: dict[Call, None] = {}
+        self.left: dict[Call, None] = {}
+        self.retired = False
         self._bound: dict[Any, Bound | int | None] = {}
-        fabric.shard.before_end = self.settle
+        self._undone: list[Call] = []  # after they were computed
+        self.elsewhere: Elsewhere | None = None
+        shard = fabric.shard
+        if not shard.alone:
+            from .elsewhere import Elsewhere
+
+            self.elsewhere = Elsewhere(self, shard)
+        shard.handlers["again"] = fabric.deliver
+        shard.put_off = self.retire
+        shard.before_end = self.settle
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call:
         """A rank begins a collective of any kind; ranks that do not fit the first one find that out by messages."""
         call = self.calls.get(where)
         if call is None:
-            call = self.calls[where] = Call(comm, where, note)
+            call = self._first(comm, where, note)
         call.missing -= 1
         if not call.missing:
             del self.calls[where]
+            if call.members is not None:
+                self.elsewhere.all_begun(call)  # type: ignore[union-attr]
         if call.note is not note and call.note != note:
             self._undo_here(call)
+        return call
+
+    def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call:
+        """The first rank of this shard begins a call."""
+        elsewhere = self.elsewhere
+        members = None if elsewhere is None else elsewhere.members(comm)
+        call = self.calls[where] = Call(comm, where, note, members)
+        if elsewhere is not None and members is not None:
+            elsewhere.begins(call)
+            if not call.undone and not elsewhere.fits(call):
+                self._undo_here(call)
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -191,7 +140,7 @@ class Meetings:
         call.fibers[me] = fiber
         call.entered[me] = kernel._now, kernel.key
         call.inside -= 1
-        if call.inside or self._compute(call, me, form.fold(args)):
+        if call.inside or self._complete(call, me):
             fiber.park(call)
             if call.undone:
                 return algorithm(ch, *form.plain(args))
@@ -202,15 +151,23 @@ class Meetings:
         self.fabric.tally.waited_ps[ch.comm.box.place] += call.waited_ps[me]
         call.inside -= 1
         if not call.inside:
-            self._finish(call)
+            self._all_left(call)
         return call.results[me]
 
     def _open(self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]) -> None:
         """The first rank comes to wait, if the call can be computed on arrays."""
-        bound = self._find(ch, form, signature, args)
-        if bound is not None:
-            call.open(signature, bound)
-            self.waiting[call] = None
+        bound = self._find(call, ch, form, signature, args)
+        if bound is None:
+            return
+        elsewhere = self.elsewhere
+        if elsewhere is None or call.members is None:
+            call.open(signature, bound, form.fold(args))
+        elif call.missing == len(call.members.here) - 1 and elsewhere.opens(call, signature):
+            call.open(signature, bound, form.fold(args))
+            elsewhere.catch_up(call)
+        else:
+            return
+        self.waiting[call.where] = call
 
     def _may_wait(self, comm: Communicator, fiber: Fiber) -> bool:
         """Whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
@@ -227,7 +184,9 @@ class Meetings:
             and not self.fabric.troubled
         )
 
-    def _find(self, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]) -> Bound | None:
+    def _find(
+        self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
+    ) -> Bound | None:
         """How to compute a call on arrays; None where it is to go message by message."""
         key = ch.cid, signature
         found = self._bound.get(key, 0)
@@ -237,28 +196,53 @@ class Meetings:
             if len(self._bound) >= _MOST_BOUND:
                 self._bound.clear()
             often = self.always or found >= _OFTEN
-            bound = bind(ch, form, signature[0], args, often=often, always=self.always)
+            members = call.members
+            local = None if members is None else members.local
+            bound = bind(ch, form, signature[0], args, often=often, always=self.always, local=local)
             found = self._bound[key] = found + 1 if bound is None and not often else bound
         return None if isinstance(found, int) else found
 
-    def _compute(self, call: Call, me: int, fold: Any) -> bool:
-        """Values and times for all, as the last one, `me`, has come; True where it has to wait, too."""
-        bound, kernel = call.bound, self.kernel
-        assert bound is not None
-        call.before = call.clock_ps, call.nic_free_ps, call.keys
-        call.times = times = bound.times(*call.before)
-        call.memory, call.results = bound.values(call.contributions, fold)
-        call.clock_ps, call.nic_free_ps = times.clock_ps.tolist(), times.nic_free_ps.tolist()
-        call.keys = (bound.sent + call.keys).tolist()
-        call.waited_ps = times.waited_ps.tolist()
-        call.inside = len(call.fibers)
-        call.computed = True
-        del self.waiting[call]
-        self.leaving[call] = None
-        fibers: list[Fiber | None] = call.fibers
-        if (times.last_ps[me], times.last_key[me]) <= (kernel._now, kernel.key):
+    def _complete(self, call: Call, me: int) -> bool:
+        """All ranks of this shard have come, `me` as the last one; True where it has to wait, too."""
+        if call.members is not None:
+            self.elsewhere.entered(call)  # type: ignore[union-attr]
+        if call.absent:
+            return True
+        self._compute(call)
+        kernel = self.kernel
+        if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
-            fibers = [*fibers[:me], None, *fibers[me + 1 :]]
+        self._post_exits(call)
+        return call.inline < 0
+
+    def compute_if_all_are_there(self, call: Call) -> None:
+        """The ranks of another shard have all come; between two windows."""
+        if not call.absent and not call.inside:
+            self._compute(call)
+            self._post_exits(call)
+
+    def _compute(self, call: Call) -> None:
+        """Values and times for all."""
+        bound = call.bound
+        assert bound is not None
+        clock_ps, nic_free_ps, keys = call.everyone()
+        call.times = times = bound.times(clock_ps, nic_free_ps, keys)
+        call.memory, call.results = bound.values(call.contributions, call.fold)
+        call.clock_ps, call.nic_free_ps = times.clock_ps.tolist(), times.nic_free_ps.tolist()
+        call.keys = (bound.sent + keys).tolist()
+        call.waited_ps = times.waited_ps.tolist()
+        call.latest_ps = int(times.last_ps.max())
+        call.inside = call.living()
+        call.computed = True
+        del self.waiting[call.where]
+        self.leaving[call] = None
+
+    def _post_exits(self, call: Call) -> None:
+        """Let each rank go on when the last of its messages comes."""
+        times, kernel = call.times, self.kernel
+        fibers: list[Fiber | None] = call.fibers
+        if call.inline >= 0:
+            fibers = [*fibers[: call.inline], None, *fibers[call.inline + 1 :]]
         due, post = kernel.due, kernel.post
         for last_ps, last_key, fiber in zip(times.last_ps.tolist(), times.last_key.tolist(), fibers, strict=True):
             there = due.get(last_ps)
@@ -268,73 +252,135 @@ class Meetings:
                 post(last_ps, last_key, _wake, fiber)
             else:
                 there.append((last_key, _wake, fiber))
-        return call.inline < 0
+
+    def _all_left(self, call: Call) -> None:
+        """All ranks of this shard have left. It has happened for good when those of the others have, too."""
+        del self.leaving[call]
+        if call.members is None:
+            self._finish(call)
+            return
+        self.left[call] = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing can undo the calls that all ranks have left, in all shards."""
+        over_ps = self.fabric.shard.horizon_ps
+        for call in [call for call in self.left if call.latest_ps < over_ps]:
+            del self.left[call]
+            self._finish(call)
 
     def _finish(self, call: Call) -> None:
-        """All have left: now it has happened."""
-        del self.leaving[call]
+        """Now it has happened."""
         bound, fabric = call.bound, self.fabric
         assert bound is not None
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
-        fabric.tally.add(bound)
+        fabric.tally.add(bound.sends)
         if fabric.trace is not None:
             from .tracing import carried
 
             carried(fabric, call)
-        self.kernel.events += len(bound) - len(call.fibers) + (call.inline >= 0)
+        self.kernel.events += bound.arrivals - call.living() + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back
 
     def settle(self) -> None:
-        """Undo all calls that ranks wait in; an event handler, or when nothing is left to happen."""
-        calls = [*self.waiting, *self.leaving]
-        if calls and not self.kernel.stopped:
-            self._undo(calls, self.kernel.key)
+        """Nothing is left to happen in any shard: undo all calls that ranks wait in, and count those that are over."""
+        for call in self.left:
+            self._finish(call)
+        self.left.clear()
+        self.undo([*self.waiting.values(), *self.leaving])
+        self._forget()
 
-    def retire(self) -> None:
-        """The same, and let all that come go message by message; an event handler."""
+    def retire(self, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Undo all calls, and let all that come go message by message; for an event handler.
+
+        True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
+        point again.
+        """
+        if self.retired:
+            self._forget()
+            return False
+        if self.elsewhere is not None:
+            self.elsewhere.retires()
+        quiet = self.elsewhere is None or (self.elsewhere.quiet and not self.calls)
+        calls = self._retire()
+        if not calls and quiet:
+            return False
+        kernel = self.kernel
+        self.undo(calls)
+        kernel.post(kernel.now_ps, kernel.key, handler, argument)
+        kernel.events -= 1
+        kernel.halt()
+        return True
+
+    def retire_between_windows(self) -> None:
+        """The same, as another shard has done it."""
+        if not self.retired:
+            self.undo(self._retire())
+
+    def _retire(self) -> list[Call]:
+        self.retired = True
         self.fabric.meetings = None
-        self.settle()
+        self._let_go()
+        return [*self.waiting.values(), *self.leaving, *self.left]
 
     def _undo_here(self, call: Call) -> None:
         """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
+        if call.undone:
+            return
         call.undone = True
-        if call.bound is None:
+        if self.elsewhere is not None:
+            self.elsewhere.undone(call)
+        if call.bound is None and not call.heard:
             return
         fiber, kernel = current.fiber, self.kernel
         assert fiber is not None
-        kernel.post(kernel.now_ps, 0, self._undo_for, (fiber, call, kernel.key))
+        if call.bound is not None:
+            self.undo([call])
+        kernel.post(kernel.now_ps, kernel.key, self._again, fiber)
+        if kernel.key >= 0:  # else no event has happened yet
+            kernel.halt()
         fiber.park(call)
 
-    def _undo_for(self, entry: tuple[Fiber, Call, int]) -> None:
-        fiber, call, key = entry
-        self.kernel.events -= 1
-        self._undo([call], key)
-        fiber.resume()
+    def undo(self, calls: list[Call]) -> None:
+        """Let the ranks that wait in these calls do them message by message, from where they entered.
 
-    def _undo(self, calls: list[Call], key: int) -> None:
-        """Let the ranks that wait in these calls do them message by message, from where they entered."""
-        past: list[Any] = []
+        The next window begins there; an event handler that calls this leaves the one that it is in.
+        """
+        if not calls:
+            return
+        kernel = self.kernel
+        kernel.post(kernel.now_ps, kernel.key, self._back, None)
         for call in calls:
             call.undone = True
-            self.waiting.pop(call, None)
-            if call in self.leaving:
-                from .undoing import messages_of_those_who_left
-
-                del self.leaving[call]
-                past += messages_of_those_who_left(self.fabric, call)
-                self.kernel.withdraw(_wake, {fiber for fiber in call.fibers if fiber is not None})
-            for fiber, (time_ps, entry_key) in zip(call.fibers, call.entered, strict=True):
-                if fiber is not None:
-                    past.append((time_ps, (entry_key, self._again, fiber)))
-        self.kernel.relive(past, key)
-        for call in calls:
+            self.waiting.pop(call.where, None)
             if call.computed:
-                from .undoing import forget_what_they_had
+                from .undoing import Sender, take_back
 
-                forget_what_they_had(self.fabric, call)
+                self.leaving.pop(call, None)
+                self.left.pop(call, None)
+                take_back(self.fabric, call, _wake)
+                self._undone.append(call)
+                sender = Sender(self.fabric, call)
+                for place in call.gone():
+                    kernel.post(*call.entered[place], sender.send_again, place)
+            for fiber, (time_ps, key) in zip(call.fibers, call.entered, strict=True):
+                if fiber is not None:
+                    kernel.post(time_ps, key, self._again, fiber)
 
     def _again(self, fiber: Fiber) -> None:
         """A rank is back where it entered; an event handler, which is no event of the run."""
         self.kernel.events -= 1
         fiber.resume()
+
+    def _back(self, _: object) -> None:
+        """The clock is where it was before a call was undone."""
+        self.kernel.events -= 1
+
+    def _forget(self) -> None:
+        """What has come again to ranks that had left is not what is left over at the end."""
+        for call in self._undone:
+            from .undoing import forget_what_they_had
+
+            forget_what_they_had(self.fabric, call)
+        self._undone.clear()

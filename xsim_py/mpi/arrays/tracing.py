@@ -12,24 +12,29 @@ if TYPE_CHECKING:
     from xsim_py.mpi.message import Message
     from xsim_py.mpi.p2p import Fabric
 
-    from .meeting import Call
+    from .call import Call
 
 __all__ = ["carried", "departs", "meetings_of"]
 
 
 def carried(fabric: Fabric, call: Call) -> None:
-    """Write down all messages of a call, from their departure to the receive that took them."""
-    bound, times = call.bound, call.times
+    """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""
+    bound, times, local = call.bound, call.times, None if call.members is None else call.members.local
     assert bound is not None
     trace = fabric.trace
     assert trace is not None
     sent_ps = times.arrival_ps - bound.costs.way_ps
+    everywhere = np.ones(len(bound), bool)
+    leaves = everywhere if local is None else local[bound.source]
+    comes = everywhere if local is None else local[bound.target]
     columns = (times.keys, bound.origin, bound.dest, bound.size_bytes, sent_ps, times.arrival_ps, times.taken_ps)
-    for number, source, dest, size_bytes, left_ps, came_ps, taken_ps in zip(
-        *(column.tolist() for column in columns), strict=True
+    for number, source, dest, size_bytes, left_ps, came_ps, taken_ps, leaving, coming in zip(
+        *(column.tolist() for column in (*columns, leaves, comes)), strict=True
     ):
-        _departs(fabric, call, number, source, dest, size_bytes, left_ps)
-        trace.taken(trace.arrived(number, came_ps), taken_ps)
+        if leaving:
+            _departs(fabric, call, number, source, dest, size_bytes, left_ps)
+        if coming:
+            trace.taken(trace.arrived(number, came_ps), taken_ps)
 
 
 def departs(fabric: Any, call: Call, number: int, message: Message) -> None:
@@ -38,7 +43,6 @@ def departs(fabric: Any, call: Call, number: int, message: Message) -> None:
     key = int(call.times.keys[number])
     way_ps = int(np.broadcast_to(call.bound.costs.way_ps, len(call.bound))[number])
     _departs(fabric, call, key, message.origin, message.to, message.size_bytes, message.arrival_ps - way_ps)
-    fabric.on_its_way(message, key)
 
 
 def _departs(fabric: Fabric, call: Call, key: int, source: int, dest: int, size_bytes: int, left_ps: int) -> None:

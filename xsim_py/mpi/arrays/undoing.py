@@ -6,6 +6,7 @@ who do the call again message by message, and the messages of the others to them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -18,57 +19,61 @@ from .tracing import departs, meetings_of
 if TYPE_CHECKING:
     from xsim_py.mpi.p2p import Fabric
 
-    from .meeting import Call
+    from .call import Call
 
-__all__ = ["forget_what_they_had", "messages_of_those_who_left"]
+__all__ = ["Sender", "forget_what_they_had", "take_back"]
 
 
-def messages_of_those_who_left(fabric: Fabric, call: Call) -> list[Any]:
-    """The messages of the ranks that have left, as entries of `Kernel.relive`."""
-    bound, times = call.bound, call.times
-    assert bound is not None
-    gone = np.array([fiber is None for fiber in call.fibers])
-    fabric.kernel.events -= int(gone.sum()) - (call.inline >= 0)  # they went on at events that are none of the run
-    overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(bound))
-    sources, origins, dests = bound.source, bound.origin, bound.dest
-    entries = []
-    for number in np.flatnonzero(gone[sources]).tolist():
-        data = bound.payload(call.memory, number)
-        to, origin, size_bytes = int(dests[number]), int(origins[number]), len(data)
-        source, arrival_ps = int(sources[number]), int(times.arrival_ps[number])
-        check = crc32(data) if bound.check else 0
-        fabric.tally.log += (origin, to, size_bytes)
+def take_back(fabric: Fabric, call: Call, wake: Callable[[Any], object]) -> None:
+    """Let nobody go on any more as it was computed. Events at which ranks did so are none of the run."""
+    fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
+    fabric.kernel.events -= len(call.gone()) - (call.inline >= 0)
+
+
+class Sender:
+    """Sends the messages of ranks that have left."""
+
+    def __init__(self, fabric: Fabric, call: Call) -> None:
+        bound = call.bound
+        assert bound is not None
+        self._fabric = fabric
+        self._call = call
+        self._columns = bound.origin, bound.dest, call.times.arrival_ps, call.times.keys
+        self._overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(bound))
+        sources = bound.source
+        self._by_source = np.argsort(sources, kind="stable")
+        self._starts = np.searchsorted(sources[self._by_source], np.arange(len(call.fibers) + 1))
+
+    def send_again(self, place: int) -> None:
+        """Send what a rank has sent; an event handler, at the time at which it entered, and no event of the run."""
+        fabric, call, bound = self._fabric, self._call, self._call.bound
+        assert bound is not None
+        fabric.kernel.events -= 1
         cid, tag = call.where
-        message = Message(
-            cid,
-            source,
-            tag,
-            data,
-            size_bytes,
-            EAGER,
-            arrival_ps,
-            int(overhead_ps[number]),
-            to,
-            origin,
-            0,
-            check,
-            call.note,
-        )
-        if fabric.trace is not None:
-            departs(fabric, call, number, message)
-        entries.append((arrival_ps, (int(times.keys[number]), fabric.deliver, message)))
-    return entries
+        for number in self._by_source[self._starts[place] : self._starts[place + 1]].tolist():
+            origin, to, arrival_ps, key = (int(column[number]) for column in self._columns)
+            data = bound.payload(call.memory, number)
+            size_bytes = len(data)
+            overhead_ps = int(self._overhead_ps[number])
+            check = crc32(data) if bound.check else 0
+            fabric.tally.log += (origin, to, size_bytes)
+            message = Message(
+                cid, place, tag, data, size_bytes, EAGER, arrival_ps, overhead_ps, to, origin, 0, check, call.note
+            )
+            if fabric.trace is None:
+                fabric.shard.post_to(to, arrival_ps, key, "again", message)
+            else:
+                departs(fabric, call, number, message)
+                fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
 
 
 def forget_what_they_had(fabric: Fabric, call: Call) -> None:
     """Take what has come again to ranks that have left out of their mailboxes."""
-    assert call.bound is not None
     met = meetings_of(fabric, call) if fabric.trace is not None else None
-    for number, fiber in zip(call.comm.ranks, call.fibers, strict=True):
-        if fiber is None:
-            box = fabric.shard.rank(number).mpi
-            for message in box.all_kept():
-                if (message.cid, message.tag) == call.where:
-                    box.remove(message)
-                    if met is not None:
-                        met(message)
+    for place in call.gone():
+        box = fabric.shard.rank(call.comm.ranks[place]).mpi
+        for message in box.all_kept():
+            if (message.cid, message.tag) == call.where:
+                box.remove(message)
+                if met is not None:
+                    met(message)

@@ -1,0 +1,144 @@
+"""What is known of a collective that is under way among ranks that meet; see `meeting`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import Note
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.process.fiber import Fiber
+
+    from .binding import Bound
+    from .elsewhere import Members
+    from .timetable import Times
+
+__all__ = ["Call"]
+
+
+class Call:
+    """A collective that some of its ranks have begun.
+
+    Attributes
+    ----------
+    comm, note : Communicator, Note
+        Of the first to begin.
+    where : (int, int)
+        Its context and its number there.
+    members : Members or None
+        Where its ranks are; None: all in this shard.
+    missing, inside : int
+        How many ranks of this shard have not begun yet, and how many have not come to wait; later: have not left.
+    undone, computed : bool
+        Whether it goes message by message; whether the last rank has come.
+    signature, bound, fold : tuple, Bound or None, object
+        What the first to wait here does, how it is computed, and the reduction operation, if there is one.
+    clock_ps, nic_free_ps, keys, contributions, fibers, entered : list
+        What each rank has left here; `entered` is the time and key of the event at which it came. The fiber is None of
+        a rank that has not come, has left, or lives elsewhere. Once all have come, the first three are what each rank
+        takes with it.
+    absent : int
+        Of how many other shards it is not known yet that all of their ranks have come.
+    parts : list
+        What the ranks of other shards have left there: who they are, and the first three of theirs.
+    said : list or None
+        What the other shards have been told: `where`, the note, and a token for what is waited for, None where it goes
+        message by message.
+    heard : list of (Note, token)
+        What they have said.
+    times, memory, results, waited_ps
+        What was computed.
+    latest_ps : int
+        When the last of all ranks leaves.
+    inline : int
+        The rank that went on at once, as all that it gets had come; -1: none.
+    """
+
+    __slots__ = (
+        "absent",
+        "bound",
+        "clock_ps",
+        "comm",
+        "computed",
+        "contributions",
+        "entered",
+        "fibers",
+        "fold",
+        "heard",
+        "inline",
+        "inside",
+        "keys",
+        "latest_ps",
+        "members",
+        "memory",
+        "missing",
+        "nic_free_ps",
+        "note",
+        "parts",
+        "results",
+        "said",
+        "signature",
+        "times",
+        "undone",
+        "waited_ps",
+        "where",
+    )
+
+    waited_ps: list[int]
+    times: Times
+    memory: Any
+    results: list[Any]
+    latest_ps: int
+    fold: Any
+
+    def __init__(self, comm: Communicator, where: tuple[int, int], note: Note, members: Members | None) -> None:
+        self.comm = comm
+        self.where = where
+        self.note = note
+        self.members = members
+        self.missing = self.inside = comm.context.size if members is None else len(members.here)
+        self.absent = 0 if members is None else len(members.elsewhere)
+        self.undone = False
+        self.signature: Any = None
+        self.bound: Bound | None = None
+        self.computed = False
+        self.inline = -1
+        self.said: list[Any] | None = None
+        self.heard: list[Any] = []
+
+    def open(self, signature: Any, bound: Bound, fold: Any) -> None:
+        """The first rank comes to wait."""
+        size = self.comm.context.size
+        self.signature = signature
+        self.bound = bound
+        self.fold = fold
+        self.clock_ps = [0] * size
+        self.nic_free_ps = [0] * size
+        self.keys = [0] * size
+        self.contributions = [b""] * size
+        self.fibers: list[Fiber | None] = [None] * size
+        self.entered: list[tuple[int, int]] = [(0, 0)] * size
+        self.parts: list[Any] = []
+
+    def everyone(self) -> tuple[Any, Any, Any]:
+        """Clocks, interfaces and keys of all ranks, also of those elsewhere."""
+        columns = tuple(np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys))
+        for places, *part in self.parts:
+            for column, numbers in zip(columns, part, strict=True):
+                column[places] = numbers
+        return columns  # type: ignore[return-value]
+
+    def living(self) -> int:
+        """How many of its ranks are in this shard."""
+        return len(self.fibers) if self.members is None else len(self.members.here)
+
+    def gone(self) -> list[int]:
+        """The ranks of this shard that have left a call that is computed."""
+        places = range(len(self.fibers)) if self.members is None else self.members.here.tolist()
+        return [place for place in places if self.fibers[place] is None]
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return f"{self.note} on {self.comm.label()}"

@@ -1,0 +1,207 @@
+"""What the shards tell each other of the collectives that their ranks meet in.
+
+A shard says three things to the others that have members of a communicator, always with the exchange at the end of a
+window: that the first of its ranks has begun a call, with what, and whether it waits to be computed; that a call goes
+message by message after all; and, when all of its ranks have come, their clocks and contributions. So one exchange of
+arrays a call is all that crosses shards.
+
+That is in time. A message of a rank that waits reaches another shard at the end of the window at the earliest, so
+whatever is told with that end is known before. And who leaves depends on everybody: of the last rank to come elsewhere,
+the earliest effect here is after the end of the window, too.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi.op import PREDEFINED
+
+from .call import Call
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import Note
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.process.shard import Shard
+
+    from .meeting import Meetings
+
+__all__ = ["Elsewhere", "Members"]
+
+
+class Members:
+    """Where the ranks of a communicator live, of which not all are in this shard.
+
+    Attributes
+    ----------
+    here : (n,) array
+        Those of this shard, by their ranks in the communicator.
+    local : (ranks,) array of bool
+        Whether a rank is one of them.
+    elsewhere : dict
+        Those of each other shard that has some.
+    """
+
+    def __init__(self, homes: NDArray[np.int64], number: int) -> None:
+        self.local = homes == number
+        self.here = np.flatnonzero(self.local)
+        others = np.unique(homes[~self.local]).tolist()
+        self.elsewhere = {other: np.flatnonzero(homes == other) for other in others}
+
+
+class Elsewhere:
+    """What this shard knows of calls in others, and what it tells them.
+
+    Parameters
+    ----------
+    meetings : Meetings
+        The calls of this shard.
+    shard : Shard
+        Carries what is told.
+    """
+
+    def __init__(self, meetings: Meetings, shard: Shard) -> None:
+        self._meetings = meetings
+        self._shard = shard
+        self._ends = [block.stop for block in shard.blocks]
+        self._members: dict[int, Members | None] = {}
+        self._begun: dict[int, int] = {}  # of each context, the last call that all ranks of this shard have begun
+        self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that none of them has
+        self._early: dict[tuple[int, int], list[Any]] = {}
+        shard.handlers.update(meets=self._hear, enters=self._enter, retires=self._retire)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is known of calls that only others have begun."""
+        return not self._heard
+
+    def members(self, comm: Communicator) -> Members | None:
+        """Where the ranks of a communicator live; None: all here."""
+        if comm.cid not in self._members:
+            numbers = np.asarray(comm.ranks, np.int64)
+            homes = np.searchsorted(self._ends, numbers, side="right")
+            for later in np.flatnonzero(numbers >= self._shard.initial).tolist():
+                homes[later] = self._shard.owner(int(numbers[later]))
+            number = self._shard.number
+            self._members[comm.cid] = None if (homes == number).all() else Members(homes, number)
+        return self._members[comm.cid]
+
+    def begins(self, call: Call) -> None:
+        """The first rank of this shard begins a call: compare with what is known of it, and tell."""
+        call.heard = self._heard.pop(call.where, call.heard)
+        if any(token is None for _, token in call.heard):
+            call.undone = True  # and all have heard of it
+        else:
+            call.said = [call.where, call.note, None]
+            self._tell(call, "meets", call.said)
+
+    def fits(self, call: Call) -> bool:
+        """Whether all others that are known to have begun a call do the same."""
+        return all(note == call.note for note, _ in call.heard)
+
+    def opens(self, call: Call, signature: Any) -> bool:
+        """Whether that rank can wait: others know of it, and none of them is known to do something else."""
+        token = _token(signature)
+        if call.said is None or any(other != token for _, other in call.heard):
+            return False
+        call.said[2] = token  # in what leaves with the end of this window
+        return True
+
+    def catch_up(self, call: Call) -> None:
+        """Take in what others have told of a call that has been opened only now."""
+        for part in self._early.pop(call.where, ()):
+            self._take(call, part)
+
+    def all_begun(self, call: Call) -> None:
+        """No further rank of this shard will begin this call."""
+        self._begun[call.where[0]] = call.where[1]
+
+    def undone(self, call: Call) -> None:
+        """Tell that a call goes message by message, if others believe anything else."""
+        if call.said is not None and call.said[2] is not None:
+            self._tell(call, "meets", [*call.said[:2], None])
+
+    def entered(self, call: Call) -> None:
+        """All ranks of this shard have come: tell what they have left."""
+        assert call.members is not None
+        here = call.members.here
+        columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
+        given = [call.contributions[place] for place in here.tolist()]
+        size_bytes = len(given[0]) if len({len(data) for data in given}) == 1 else -1
+        packed = given if size_bytes < 0 else b"".join(given)
+        self._tell(call, "enters", (call.where, self._shard.number, columns, size_bytes, packed))
+
+    def retires(self) -> None:
+        """Tell everybody that calls are undone, and that all that come go message by message."""
+        for number in range(len(self._shard.blocks)):
+            if number != self._shard.number:
+                self._shard.tell(number, "retires", None)
+
+    def _tell(self, call: Call, what: str, argument: Any) -> None:
+        assert call.members is not None
+        for number in call.members.elsewhere:
+            self._shard.tell(number, what, argument)
+
+    # ------------------------------------------------------------------------------------- between two windows
+
+    def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Call | None:
+        """The call of that number, if it waits to be computed here; what comes before it is begun here is kept."""
+        meetings = self._meetings
+        if meetings.retired:
+            return None
+        call = meetings.calls.get(where) or meetings.waiting.get(where)
+        if call is None and where[1] > self._begun.get(where[0], 0):
+            store.setdefault(where, []).append(fact)
+        return None if call is None or call.undone or call.bound is None else call
+
+    def _hear(self, fact: list[Any]) -> None:
+        where, note, token = fact
+        call = self._known(where, self._heard, (note, token))
+        if call is not None:
+            assert call.said is not None
+            if token != call.said[2] or note != call.note:
+                self._meetings.undo([call])
+
+    def _enter(self, part: Any) -> None:
+        call = self._known(part[0], self._early, part)
+        if call is not None:
+            self._take(call, part)
+            self._meetings.compute_if_all_are_there(call)
+
+    def _take(self, call: Call, part: Any) -> None:
+        _, number, columns, size_bytes, packed = part
+        assert call.members is not None
+        places = call.members.elsewhere[number]
+        call.parts.append((places, *columns))
+        if size_bytes > 0:
+            packed = [packed[at : at + size_bytes] for at in range(0, len(packed), size_bytes)]
+        if size_bytes:
+            for place, data in zip(places.tolist(), packed, strict=True):
+                call.contributions[place] = data
+        call.absent -= 1
+
+    def _retire(self, _: object) -> None:
+        self._meetings.retire_between_windows()
+
+
+@lru_cache(maxsize=256)
+def _token(signature: tuple[Any, ...]) -> bytes:
+    """The same for the same algorithm on the same amounts of the same kind of data, in all processes."""
+    algorithm, key, check = signature
+    fold = key[1] if isinstance(key, tuple) and len(key) == 2 and hasattr(key[1], "ufunc") else None
+    shape = key if fold is None else (key[0], _operation(fold.ufunc), fold.dtype.descr)
+    return blake2b(repr((_names(algorithm), shape, check)).encode(), digest_size=16).digest()
+
+
+def _names(algorithm: Any) -> Any:
+    if isinstance(algorithm, partial):
+        return _names(algorithm.func), sorted((name, _names(part)) for name, part in algorithm.keywords.items())
+    return (algorithm.__module__, algorithm.__qualname__) if callable(algorithm) else repr(algorithm)
+
+
+def _operation(ufunc: Any) -> str:
+    return next(name for name, operation in PREDEFINED.items() if ufunc in operation.ufuncs.values())
