@@ -317,7 +317,6 @@ class Fabric:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
     def _notice(self, message: Message) -> None:
-        """A notice of the library has come."""
         rank = self.ranks[message.to - self.first]
         if type(rank.mpi) is not Grave:
             self.notices[message.tag](rank, message)
