@@ -129,8 +129,8 @@ def refused_in_part() -> list[int]:
     from mpi4py import MPI
 
     codes = ["-c", CHILD + "parent.Disconnect()"]
+    wrong = MPI.Info.Create({"soft": "x"})
     with pytest.raises(MPI.Exception):
-        wrong = MPI.Info.Create({"soft": "x"})
         MPI.COMM_SELF.Spawn_multiple([sys.executable] * 2, [codes] * 2, [2, 1], [MPI.INFO_NULL, wrong])
     errors: list[int] = []
     MPI.COMM_SELF.Spawn(sys.executable, codes, 3, errcodes=errors).Disconnect()
