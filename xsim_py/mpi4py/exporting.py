@@ -49,6 +49,8 @@ def exporting(cls: C) -> C:
 
 def exporting_nothing(cls: C) -> C:
     """Let objects of a class export no bytes that belong to nobody, as mpi4py's `BOTTOM` does; a class decorator."""
+    if sys.version_info >= (3, 12):
+        cls.__buffer__ = lambda self, flags, /: memoryview(self)  # type: ignore[attr-defined]
     _put(cls, _ask_nothing)
     return cls
 
