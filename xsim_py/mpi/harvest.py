@@ -225,8 +225,9 @@ def release(fabric: Fabric) -> None:
     """
     for rank in fabric.shard.ranks:
         if rank.mpi is not None:
-            rank.mpi.world = rank.mpi.self_comm = None
+            rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None
     vars(fabric).clear()
+    del fabric.deliver, fabric.due, fabric.ranks
 
 
 def _waiting(fiber: Fiber, program: Program) -> Waiting:

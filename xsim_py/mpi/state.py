@@ -68,7 +68,24 @@ class Probe:
         )
 
 
-class Mailbox:
+class _Hot:
+    """What a message needs of a mailbox: slots of a base class lie together, in two lines of the cache."""
+
+    __slots__ = (
+        "background",
+        "lone",
+        "place",
+        "posted",
+        "posted_any",
+        "sends",
+        "spare",
+        "unexpected",
+        "used",
+        "world",
+    )
+
+
+class Mailbox(_Hot):
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
     The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
@@ -100,27 +117,7 @@ class Mailbox:
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
 
-    __slots__ = (
-        "background",
-        "fabric",
-        "lone",
-        "place",
-        "posted",
-        "posted_any",
-        "private",
-        "probes",
-        "rank",
-        "recovery",
-        "self_comm",
-        "sends",
-        "spare",
-        "ticket",
-        "tickets",
-        "unexpected",
-        "used",
-        "wild",
-        "world",
-    )
+    __slots__ = ("fabric", "private", "probes", "rank", "recovery", "self_comm", "ticket", "tickets", "wild")
 
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank

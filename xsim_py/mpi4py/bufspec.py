@@ -30,6 +30,7 @@ from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 
 __all__ = [
+    "FILL",
     "FlatMessage",
     "Message",
     "VectorMessage",
@@ -54,7 +55,9 @@ _blank = object.__new__
 _LOWEST_ADDRESS = 4096
 """Below it no system has memory for a program: a reader there would end the simulator, not only the rank."""
 _MOST_SIZES = 4096
-_FILL: dict[int, Callable[[Any, int, bytes], None]] = {}  # for messages of so many bytes
+FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
+"""What `store` does for messages of so many bytes, once there has been one."""
+
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 
 
@@ -224,12 +227,12 @@ def room(buf: Any) -> int:
 def store(array: NDArray[Any], data: bytes) -> None:
     """Fill an array with as many bytes as it has: a third of what a view and an assignment to that take."""
     size_bytes = len(data)
-    fill = _FILL.get(size_bytes)
+    fill = FILL.get(size_bytes)
     if fill is None:
-        if len(_FILL) >= _MOST_SIZES:
+        if len(FILL) >= _MOST_SIZES:
             array.data.cast("B")[:] = data
             return
-        fill = _FILL[size_bytes] = cast(Any, struct.Struct(f"{size_bytes}s").pack_into)
+        fill = FILL[size_bytes] = cast(Any, struct.Struct(f"{size_bytes}s").pack_into)
     fill(array, 0, data)
 
 

@@ -22,8 +22,8 @@ from xsim_py.mpi.state import Probe
 from xsim_py.process import current
 
 from .attached import charge_buffer
+from .bufspec import FILL, packed, receiver, room
 from .bufspec import Message as Target
-from .bufspec import packed, receiver, room, store
 from .commhandle import CommHandle
 from .handle import Handle, Null
 from .options import taken
@@ -81,7 +81,7 @@ class PointToPoint(CommHandle):
         if not (size_bytes := room(buf)):
             target = _target_of(buf, source)
             size_bytes = target.nbytes
-        if not (0 <= source < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
+        if not (0 <= source < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
@@ -90,8 +90,8 @@ class PointToPoint(CommHandle):
         message.data = b""
         if status is not None:
             status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
-        if target is None and len(data) == size_bytes:
-            store(buf, data)
+        if target is None and len(data) == size_bytes and (fill := FILL.get(size_bytes)) is not None:
+            fill(buf, 0, data)  # hot path: see `store`
         else:
             _unpack(comm, target or receiver(buf), data)
 
@@ -114,7 +114,7 @@ class PointToPoint(CommHandle):
         if not (size_bytes := room(recvbuf)):
             target = _target_of(recvbuf, source)
             size_bytes = target.nbytes
-        size = len(comm.remote)
+        size = len(comm.whom)
         if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag | recvtag <= TAG_LIMIT):
             target = _target_of(recvbuf, source)
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
@@ -129,8 +129,8 @@ class PointToPoint(CommHandle):
         message.data = b""
         if status is not None:
             status._set(message.source, message.tag, min(message.size_bytes, size_bytes))
-        if target is None and len(data) == size_bytes:
-            store(recvbuf, data)
+        if target is None and len(data) == size_bytes and (fill := FILL.get(size_bytes)) is not None:
+            fill(recvbuf, 0, data)  # hot path: see `store`
         else:
             _unpack(comm, target or receiver(recvbuf), data)
 
@@ -365,7 +365,7 @@ def _valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tr
 
 
 def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> None:
-    if not (0 <= dest < len(comm.remote) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
+    if not (0 <= dest < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
     send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
     if send is not None:

@@ -22,7 +22,13 @@ FIRST_PID = 10_000
 """What ``os.getpid()`` says in rank 0; the others count on from there."""
 
 
-class Rank:
+class _Hot:
+    """What a message needs of a rank: slots of a base class lie together, in a line or two of the cache."""
+
+    __slots__ = ("bare", "key", "main", "mpi", "nic_free_ps", "number")
+
+
+class Rank(_Hot):
     """One virtual process.
 
     Attributes
@@ -58,17 +64,11 @@ class Rank:
 
     __slots__ = (
         "argv",
-        "bare",
         "ended_ps",
         "exit_status",
         "extra",
         "fiber",
-        "key",
-        "main",
         "modules",
-        "mpi",
-        "nic_free_ps",
-        "number",
         "own",
         "path",
         "shard",

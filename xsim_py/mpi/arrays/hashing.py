@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xsim_py.mpi.checksum import crc32
 
 __all__ = ["checks", "hash_sum", "tuple_hashes"]
 

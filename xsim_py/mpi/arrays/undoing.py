@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 
+from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.message import EAGER, Message
 
 from .tracing import departs, meetings_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
-from zlib import crc32
 
+from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.message import NOTICE, Message
 from xsim_py.mpi.p2p import Fabric
 

@@ -1,0 +1,42 @@
+"""What the MPI library of a run is told when it begins."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .preference import Wanted
+
+__all__ = ["Settings"]
+
+
+class Settings(NamedTuple):
+    """What a run and its machine say about the MPI library.
+
+    Attributes
+    ----------
+    ranks : int
+        The size of COMM_WORLD.
+    collectives : mapping
+        The algorithm of each collective operation; those not named are decided by size. See `preference`.
+    poll_ps : int
+        What a call costs that only looks.
+    pairs : bool
+        Whether messages are counted for each pair of ranks.
+    machine : object
+        Answers ``processor_name(rank)`` and ``node_of[rank]``.
+    speed : float
+        How many times faster the simulated processor is than that which declared work is counted for.
+    seed : int
+        Of the run's random streams.
+    segments : mapping or None
+        Memory that ranks share, by the number of its window, where all shards are in this process; else None.
+    """
+
+    ranks: int
+    collectives: Wanted
+    poll_ps: int
+    pairs: bool
+    machine: Any
+    speed: float
+    seed: int = 0
+    segments: Any = None
