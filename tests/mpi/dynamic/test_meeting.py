@@ -50,6 +50,26 @@ def test_a_connection_takes_a_notice_there_and_back_from_the_later_call(shards: 
     assert len({port for _, _, port in seen}) == 3
 
 
+def meet_the_living() -> list[int]:
+    """Rank 0 dies while it accepts, then rank 1 accepts at the same port, and rank 2 connects to it."""
+    import time
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    port = comm.bcast(MPI.Open_port() if comm.rank == 0 else None)
+    time.sleep(comm.rank)
+    inter = MPI.COMM_SELF.Connect(port) if comm.rank == 2 else MPI.COMM_SELF.Accept(port)
+    return inter.Get_remote_group().Translate_ranks([0], comm.Get_group())
+
+
+@SHARDS
+def test_the_dead_accept_nobody(shards: int) -> None:
+    result = simulate(meet_the_living, ranks=3, shards=shards, failures=["rank=0@0.5s"], ft=True)
+    assert result.ended == "finished", result.report
+    assert list(result.values) == [None, [2], [1]]
+
+
 def unmet(port: str) -> None:
     from mpi4py import MPI
 

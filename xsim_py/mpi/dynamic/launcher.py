@@ -168,6 +168,8 @@ class Launcher:
         Those that were started later, by the numbers of their communicators.
     services : dict of str to callable
         Who answers what kind of question: called with it where the launcher is, once it has come.
+    forget : callable
+        Called with the number of a process that has ended.
     """
 
     def __init__(
@@ -181,6 +183,7 @@ class Launcher:
         self.start = start
         self.worlds: dict[int, World] = {}
         self.services: dict[str, Callable[[Asked], None]] = {"spawn": self._spawn}
+        self.forget: Callable[[int], None] = lambda number: None
         self._planned = self.shard.initial
         self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
         self._universe: Universe | None = None
@@ -198,6 +201,8 @@ class Launcher:
         rank, shard = fiber.rank, self.shard
         rank.key += 1
         waiting = self._waiting[rank.key] = _Waiting(fiber, awaited)
+        asks: set[int] = rank.private("asks", set)
+        asks.add(rank.key)
         asked = Asked(rank.number, rank.key, what, argument)
         shard.post_to(0, fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
         fiber.park(waiting)
@@ -218,7 +223,9 @@ class Launcher:
         """The answer has come to who has asked."""
         waiting = self._waiting.pop(told[0])
         waiting.answer = told[1]
-        if waiting.fiber.rank.exit_status is None:
+        rank = waiting.fiber.rank
+        rank.private("asks", set).discard(told[0])
+        if rank.exit_status is None:
             waiting.fiber.resume()
 
     # ------------------------------------------------------------------------------------------------- starting
@@ -301,8 +308,10 @@ class Launcher:
             rank.fiber.start(body(programs[which]))
 
     def _gone(self, number: int) -> None:
-        """A process that was started later has ended: its place is free from now on."""
-        self._places().give_back(self.fabric.settings.machine.node_of[number])
+        """A process has ended that was started later, whose place is free from now on, or that had asked something."""
+        if number >= self.shard.initial:
+            self._places().give_back(self.fabric.settings.machine.node_of[number])
+        self.forget(number)
 
 
 def birth_of(rank: Rank) -> Birth | None:

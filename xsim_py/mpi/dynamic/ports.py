@@ -40,6 +40,7 @@ class Switchboard:
         self._launcher = launcher
         self._waiting: dict[tuple[str, bool], deque[Asked]] = {}
         self._names: dict[str, str] = {}
+        launcher.forget = self._forget
         launcher.services.update(meet=self._meet, publish=self._publish, unpublish=self._unpublish, lookup=self._lookup)
 
     def _meet(self, asked: Asked) -> None:
@@ -52,6 +53,11 @@ class Switchboard:
         other = others.popleft()
         self._launcher.answer(asked, other.argument[2])
         self._launcher.answer(other, asked.argument[2])
+
+    def _forget(self, number: int) -> None:
+        """A process has ended: nobody is to meet it any more."""
+        for port, waiting in self._waiting.items():
+            self._waiting[port] = deque(asked for asked in waiting if asked.rank != number)
 
     def _publish(self, asked: Asked) -> None:
         name, port = asked.argument
