@@ -22,6 +22,21 @@ def test_detach_gives_back_the_object_that_was_attached():
     assert values_of(program, ranks=1) == [[True] * 6]
 
 
+def test_what_has_no_bytes_can_not_be_attached():
+    def program():
+        from mpi4py import MPI
+
+        classes = []
+        for owner in (MPI, MPI.COMM_WORLD, MPI.Session.Init()):
+            for given in (bytearray(), MPI.BOTTOM):
+                with pytest.raises(MPI.Exception) as refused:
+                    owner.Attach_buffer(given)
+                classes.append(refused.value.Get_error_class())
+        return classes == [MPI.ERR_BUFFER, MPI.ERR_ARG] * 3
+
+    assert values_of(program, ranks=1) == [True]
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("name", ["Waitall", "Testall", "Waitsome", "Testsome", "waitall", "waitsome"])
 def test_a_request_of_a_list_that_fails_is_named_by_its_status(name, count):

@@ -22,7 +22,7 @@ from .commhandle import SELF, WORLD, CommHandle
 from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group
 from .info import INFO_NULL, Info
-from .memory import BUFFER_AUTOMATIC, flat_view
+from .memory import BOTTOM, BUFFER_AUTOMATIC, flat_view
 from .options import taken
 from .request import Request, Task
 
@@ -285,7 +285,12 @@ def _room(buf: Any) -> tuple[Any, int | None]:
     """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
-    return buf, len(flat_view(buf, writable=True))
+    if buf is BOTTOM:
+        errors.fail(c.ERR_ARG, "no buffer can be attached at the null address")
+    size_bytes = len(flat_view(buf, writable=True))
+    if not size_bytes:
+        errors.fail(c.ERR_BUFFER, "a buffer without a byte cannot be attached")
+    return buf, size_bytes
 
 
 def _items(info: Info) -> dict[str, str]:
