@@ -42,7 +42,6 @@ from xsim_py.process import (
     context,
     current,
     dates,
-    debugger,
     filecalls,
     life,
     logs,
@@ -51,6 +50,7 @@ from xsim_py.process import (
     randomness,
     sockets,
     threads,
+    watchers,
 )
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
@@ -508,7 +508,7 @@ class _Run:
         loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        debugger.install(patches)
+        watchers.install(patches)
         logs.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))

@@ -1,61 +1,27 @@
-"""``pdb`` in a rank: it sees that rank's frames and no others, and steps over the simulator as over compiled code.
+"""``pdb`` in a rank shows the program's frames only, and steps over the simulator as over compiled code.
 
-A trace function belongs to a process. `own` swaps it with the ranks; what is left to do is to hide the simulator's
-frames, which a program would not have under a real MPI.
+Under a real MPI a program has no frames of a simulator. That a debugger sees its own rank only is due to `watchers`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import Any
 
-import greenlet
-
-from . import current, own
 from .complaint import is_simulator
 from .modules import is_installed
 from .patches import Patches
 
-__all__ = ["install"]
+__all__ = ["hide_simulator"]
 
 
-def install(patches: Patches) -> None:
-    """Give each rank a trace function of its own for the duration of a run."""
-    real_settrace = sys.settrace
-    follows = hidden = False
-
-    def follow(*_: object) -> None:
-        # Since Python 3.12 a trace function is told of the lines of those functions only that are running when it is
-        # set, and of those that are called later. What is running in a greenlet is seen from inside of it, and to set
-        # what is set already is to do nothing.
-        function = sys.gettrace()
-        if function is not None:
-            real_settrace(None)
-            real_settrace(function)
-
-    def settrace(function: Any) -> None:
-        nonlocal follows, hidden
-        fiber = current.here()
-        if fiber is not None:
-            own.change(fiber.rank, "trace", sys.gettrace(), function)
-            if not follows:
-                follows = True
-                before = greenlet.settrace(follow)
-                patches.at_end(partial(greenlet.settrace, before))
-            if not hidden and "bdb" in sys.modules:
-                hidden = True
-                _hide_simulator(patches, sys.modules["bdb"].Bdb)
-        real_settrace(function)
-
-    patches.set(sys, "settrace", settrace)
-
-
-def _hide_simulator(patches: Patches, debugger: Any) -> None:
+def hide_simulator(patches: Patches, debugger: Any) -> None:
+    """Have the class ``bdb.Bdb`` leave the simulator out for the duration of a run."""
     stop_here: Callable[[Any, FrameType], bool] = debugger.stop_here
     get_stack: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]], int]] = debugger.get_stack
+    if stop_here.__module__ == __name__:
+        return
 
     def stop_outside(self: Any, frame: FrameType) -> bool:
         return not _inside_simulator(frame) and stop_here(self, frame)

@@ -1,8 +1,8 @@
 """What a process may change about itself, and few do.
 
-Standard streams, ``sys.excepthook``, the directory, the environment, a debugger's trace function: the first change
-gives the rank an entry of its own, which is put in place whenever that rank runs. A rank that changes nothing costs
-nothing. What is only read (``os.environ``) stays shared until it is written.
+Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry of its
+own, which is put in place whenever that rank runs. A rank that changes nothing costs nothing. What is only read
+(``os.environ``) stays shared until it is written.
 """
 
 from __future__ import annotations
@@ -70,8 +70,6 @@ def _set(name: str, value: Any) -> None:
         _real_chdir(value)
     elif name == "environment":
         _environ._data = value
-    elif name == "trace":
-        _real_settrace(value)
     elif name == LOOP:
         sys.modules["asyncio.events"]._set_running_loop(value)
     else:
@@ -175,7 +173,7 @@ def _delete_variable(environ: os._Environ[str], name: str) -> None:
     _real_delete_variable(environ, name)
 
 
-_real_chdir, _real_settrace = os.chdir, sys.settrace
+_real_chdir = os.chdir
 _real_set_variable, _real_delete_variable = os._Environ.__setitem__, os._Environ.__delitem__
 
 
