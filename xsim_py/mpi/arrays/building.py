@@ -85,6 +85,41 @@ class _Draft:
         return Timetable(self.size, source, dest, sizes, self.steps, order), recipe, payloads
 
 
+def _bits(numbers: Numbers) -> Numbers:
+    """How many bits each number has: the exponent of a float, exactly up to 2**53."""
+    found: Numbers = np.frexp(numbers.astype(float))[1].astype(np.int64)
+    return found
+
+
+def _of_binary(ranks: Numbers) -> tuple[Numbers, Numbers]:
+    width = 1 << (_bits(ranks + 1) - 1)
+    half = width >> 1
+    return np.where(ranks - half < width - 1, ranks - half, ranks - width), ranks
+
+
+def _of_binomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
+    return ranks - (1 << (_bits(ranks) - 1)), ranks
+
+
+def _of_in_order_binomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
+    parents: Numbers = ranks & (ranks - 1)
+    return parents, ranks
+
+
+def _of_knomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
+    step = 1 << (_bits(ranks & -ranks) - 1 & -2)  # of the lowest digit that is not 0
+    return ranks - (ranks & 3 * step), -step
+
+
+_PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
+    trees.binary: _of_binary,
+    trees.binomial: _of_binomial,
+    trees.in_order_binomial: _of_in_order_binomial,
+    trees.knomial: _of_knomial,
+}
+"""The parents of ranks other than 0, and in which order the children of one come: `collectives.trees` for all ranks."""
+
+
 class _Tree:
     """The shape of a tree for all ranks, with root 0.
 
@@ -99,11 +134,12 @@ class _Tree:
     """
 
     def __init__(self, shape: Callable[[int, int, int], trees.Tree], size: int) -> None:
-        entries = [shape(rank, size, 0) for rank in range(size)]
+        ranks = np.arange(1, size)
+        parents, places = _PARENTS[shape](ranks)
         self.size = size
-        self.parent = np.array([parent for parent, _ in entries])
-        self.widths = np.array([len(children) for _, children in entries])
-        self.children = np.array([child for _, children in entries for child in children], np.int64)
+        self.parent = np.concatenate(([-1], parents))
+        self.widths = np.bincount(parents, minlength=size)
+        self.children = ranks[np.lexsort((ranks, places, parents))]
         self.starts = np.cumsum(self.widths) - self.widths
         self.depth = np.zeros(size, np.int64)
         above = self.parent
