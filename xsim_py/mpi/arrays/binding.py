@@ -141,7 +141,7 @@ class BoundRounds(Bound):
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
         """See `Bound.values`."""
-        memory = self._rounds.memory(contributions)
+        memory = self._rounds.memory(contributions, fold)
         return memory, self._rounds.results(memory)
 
     def hashes(self, times: Times, tag: int, memory: Any) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
+from xsim_py.mpi.collectives.channel import floor_power
 
 from .recipe import Combine, Join, Recipe
 from .timetable import Step, Timetable
@@ -36,6 +37,8 @@ def built(algorithm: Callable[..., Any], size: int, key: Any) -> Plan | None:
         _up(draft, tree, np.zeros(size, np.int64))
         _down(draft, tree.reversed(), 0)
         return draft.plan(_empty(size))
+    if algorithm is allreduce.recursive_doubling:
+        return _doubling(size, key)
     parts = getattr(algorithm, "keywords", {})
     if getattr(algorithm, "func", None) is allreduce.nonoverlapping:
         up, down = _UP.get(parts["reduce"]), _DOWN.get(parts["bcast"])
@@ -228,3 +231,41 @@ def _folded_up(tree: _Tree, size_bytes: int) -> Recipe:
     places = final[thing] * size_bytes
     result = (int(places[0]), size_bytes)
     return Recipe((2 * size - 1) * size_bytes, steps, places, np.full(size, size_bytes), [result] * size)
+
+
+def _doubling(size: int, size_bytes: int) -> Plan:
+    """Recursive doubling on any number of ranks: the first even ones hand their data to their neighbours.
+
+    The contributions are the things 0 to size - 1. After them come what those neighbours fold, and then what groups of
+    2, 4 ... of the ranks that are left fold, who have the same things in each round.
+    """
+    power = floor_power(size)
+    extra = size - power
+    draft = _Draft(size)
+    one = np.ones(max(extra, power), np.int64)
+    even = 2 * np.arange(extra)
+    virtual = np.arange(power)
+    real = np.where(virtual < extra, 2 * virtual + 1, virtual + extra)
+    thing = np.where(virtual < extra, size + virtual, virtual + extra)  # of each group of 1
+    count = size
+    steps: list[Join | Combine] = []
+
+    def folds(left: Numbers, right: Numbers) -> Numbers:
+        nonlocal count
+        steps.append(Combine(left * size_bytes, right * size_bytes, size_bytes, count * size_bytes))
+        count += len(left)
+        return np.arange(count - len(left), count)
+
+    if extra:
+        draft.receive(even + 1, one[:extra], draft.send(even, one[:extra], even + 1, even))
+        folds(even, even + 1)
+    for turn in range(power.bit_length() - 1):
+        peers = virtual ^ (1 << turn)
+        sent = draft.send(real, one[:power], real[peers], thing[virtual >> turn])
+        draft.receive(real, one[:power], sent[peers])
+        thing = folds(thing[::2], thing[1::2])
+    if extra:
+        draft.receive(even, one[:extra], draft.send(even + 1, one[:extra], even, np.repeat(thing, extra)))
+    places = np.arange(count) * size_bytes
+    result = (int(places[thing[0]]), size_bytes)
+    return draft.plan(Recipe(count * size_bytes, steps, places, np.full(count, size_bytes), [result] * size))

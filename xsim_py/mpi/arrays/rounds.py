@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim_py.mpi.collectives import allgather, alltoall, barrier
+from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
 from xsim_py.mpi.collectives.channel import EqualBlocks
+from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks
 from .timetable import Costs, Numbers, Times
@@ -75,8 +76,8 @@ class Rounds:
         """Of each message."""
         return 0
 
-    def memory(self, contributions: Sequence[bytes]) -> Any:
-        """The contributions, as `payload` and `results` need them."""
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        """What becomes of the contributions, as `payload` and `results` need it; `fold` is the reduction operation."""
         return None
 
     def checks(self, memory: Any, turn: int) -> Any:
@@ -127,10 +128,33 @@ class Doubling(Rounds):
     source = dest
 
 
+class DoublingFold(Doubling):
+    """A reduction: after round k all ranks of a group of 2**k have the same, what these have put in."""
+
+    def size_bytes(self, turn: int) -> int:
+        return self.block_bytes
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
+        for _ in range(self.rounds):
+            groups.append(fold_rows(fold, groups[-1][::2], groups[-1][1::2]))
+        return groups
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        return checks(memory[turn])[self.ranks >> turn]
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        data: bytes = memory[turn][rank >> turn].tobytes()
+        return data
+
+    def results(self, memory: Any) -> list[Any]:
+        return [memory[-1][0].tobytes()] * self.size
+
+
 class Gather(Rounds):
     """Something of which everybody has all blocks at the end."""
 
-    def memory(self, contributions: Sequence[bytes]) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
         return b"".join(contributions)
 
     def results(self, memory: Any) -> list[Any]:
@@ -218,7 +242,7 @@ class Pairwise(Rounds):
     def size_bytes(self, turn: int) -> int:
         return self.block_bytes
 
-    def memory(self, contributions: Sequence[bytes]) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
         whole = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.size, self.block_bytes)
         return whole, []
 
@@ -268,11 +292,12 @@ class BruckExchange(Pairwise):
 _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     barrier.bruck: Rounds,
     barrier.recursive_doubling: Doubling,
+    allreduce.recursive_doubling: DoublingFold,
     allgather.ring: RingGather,
     allgather.bruck: BruckGather,
     allgather.recursive_doubling: DoublingGather,
     alltoall.pairwise: Pairwise,
     alltoall.bruck: BruckExchange,
 }
-_DOUBLING = frozenset((barrier.recursive_doubling, allgather.recursive_doubling))
+_DOUBLING = frozenset((barrier.recursive_doubling, allreduce.recursive_doubling, allgather.recursive_doubling))
 _GATHERS = frozenset((allgather.ring, allgather.bruck, allgather.recursive_doubling))
