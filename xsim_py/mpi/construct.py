@@ -19,6 +19,7 @@ from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi.typemap import Layout, join, place, repeat
 
 __all__ = [
+    "again",
     "contiguous",
     "darray",
     "duplicate",
@@ -165,34 +166,39 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
     _not_null(*types)
     _count(*blocklengths)
     members = [member for member in zip(blocklengths, displacements, types, strict=True) if member[0] * member[2].size]
-    lb = min((at + old.lb + min(0, (n - 1) * old.extent) for n, at, old in members), default=0)
-    ub = max((at + old.ub + max(0, (n - 1) * old.extent) for n, at, old in members), default=0)
-    unit = _struct_unit(types, [old for _, _, old in members])
-    params = {
-        "blocklengths": list(blocklengths),
-        "displacements": list(displacements),
-        "datatypes": list(types),
-    }
+    size = elements = lb = ub = 0
+    alignment = 1
+    first = True
+    for n, at, old in members:
+        size += n * old.size
+        elements += n * old.elements
+        alignment = max(alignment, old.alignment)
+        low, high = at + old.lb, at + old.ub
+        if n > 1:
+            low, high = low + min(0, (n - 1) * old.extent), high + max(0, (n - 1) * old.extent)
+        lb, ub = (low, high) if first else (min(lb, low), max(ub, high))
+        first = False
+    unit = alignment if _is_rounded(types, members) else 1
+    params = {"blocklengths": blocklengths, "displacements": displacements, "datatypes": types}
     counts = [len(types), *blocklengths, *displacements]
     return Type(
         layout=lambda: join(
             [place(repeat(old.layout, n, old.extent), np.array([at], np.int64)) for n, at, old in members]
         ),
-        size=sum(n * old.size for n, _, old in members),
+        size=size,
         lb=lb,
         extent=-(-(ub - lb) // unit) * unit,
-        alignment=max((old.alignment for _, _, old in members), default=1),
-        elements=sum(n * old.elements for n, _, old in members),
+        alignment=alignment,
+        elements=elements,
         recipe=Recipe(c.COMBINER_STRUCT, params, counts=counts, types=types),
     )
 
 
-def _struct_unit(types: Sequence[Type], present: Sequence[Type]) -> int:
-    """What a struct's extent is rounded up to; MPICH takes a struct of equal elements for an indexed type."""
-    kinds = {_original(old) for old in types}
-    if len(kinds) < 2 or (len(present) == 1 and present[0].is_predefined):
-        return 1
-    return max((old.alignment for old in present), default=1)
+def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]]) -> bool:
+    """Whether a struct's extent is rounded up; MPICH takes a struct of equal elements for an indexed type."""
+    if len(members) == 1 and members[0][2].is_predefined:
+        return False
+    return len({_original(old) for old in types}) > 1
 
 
 def _original(core: Type) -> Type:
@@ -208,6 +214,11 @@ def duplicate(old: Type) -> Type:
     new = _like(old, Recipe(c.COMBINER_DUP, {}, types=[old]))
     new.committed = old.committed
     return new
+
+
+def again(old: Type) -> Type:
+    """A type built in the same way: what is done to one is not seen in the other."""
+    return _like(old, old.recipe)
 
 
 def resized(old: Type, lb: int, extent: int) -> Type:

@@ -35,6 +35,8 @@ class Recipe:
         The same arguments in the standard's order (section 5.1.13, large-count form).
     types : sequence of Type
         The types it was built from.
+
+    Nobody changes any of these sequences afterwards, so they are kept as they are.
     """
 
     __slots__ = ("combiner", "counts", "integers", "params", "types")
@@ -50,9 +52,9 @@ class Recipe:
     ) -> None:
         self.combiner = combiner
         self.params = params
-        self.integers = list(integers)
-        self.counts = list(counts)
-        self.types = list(types)
+        self.integers = integers
+        self.counts = counts
+        self.types = types
 
 
 _NAMED = Recipe(c.COMBINER_NAMED, {})

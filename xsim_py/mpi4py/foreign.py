@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 import operator
 import os
 import struct
@@ -15,13 +16,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
+from inspect import CO_VARKEYWORDS
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 __all__ = ["at_address", "foreign", "is_device_memory", "is_foreign"]
 
-_process = os.getpid  # the real one: that of the ranks, who have one each, takes its place in a run
+_index = operator.index
 
 _READ_ONLY = 1
 _CPU_DEVICES = frozenset({0, 1, 3, 11, 13})  # none, CPU, and the kinds of host memory that CUDA and ROCm pin or manage
@@ -36,6 +39,10 @@ _NATIVE = "<" if sys.byteorder == "little" else ">"
 _TENSOR = struct.Struct("@PIiiBBHPPQ")
 # What stands before it in a capsule of DLPack 1: major and minor version, context, deleter, flags.
 _VERSION = struct.Struct("@IIPPQ")
+
+_RawTensor: Any = ctypes.c_ubyte * _TENSOR.size
+_RawVersion: Any = ctypes.c_ubyte * _VERSION.size
+_integer: Any = ctypes.c_int64
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
@@ -73,28 +80,31 @@ def foreign(obj: Any) -> memoryview | None:
 
 def _dlpack(obj: Any) -> memoryview:
     device, number = obj.__dlpack_device__()
-    device, _ = operator.index(device), operator.index(number)
+    device, _ = _index(device), _index(number)
     stream: dict[str, Any] = {} if device == 1 else {"stream": -1}
-    name = b"dltensor_versioned"
-    try:
-        capsule = obj.__dlpack__(**stream, max_version=(1, 0), copy=False)
-    except TypeError:  # an object from before DLPack 1
-        name = b"dltensor"
-        capsule = obj.__dlpack__(**stream)
+    exporter = obj.__dlpack__
+    name = b"dltensor"
+    if _is_of_old(exporter):
+        capsule = exporter(**stream)
+    else:
+        try:
+            capsule = exporter(**stream, max_version=(1, 0), copy=False)
+            name = b"dltensor_versioned"
+        except TypeError:  # an object from before DLPack 1
+            capsule = exporter(**stream)
     try:
         pointer = _pointer_of(capsule, name)
     except ValueError:
         raise BufferError("dlpack: invalid capsule object") from None
     readonly = False
     if name == b"dltensor_versioned":
-        major, _, _, _, flags = _VERSION.unpack(ctypes.string_at(pointer, _VERSION.size))
+        major, _, _, _, flags = _VERSION.unpack_from(_RawVersion.from_address(pointer))
         if major < 1:
             raise BufferError("dlpack: unexpected version")
         readonly = bool(flags & _READ_ONLY)
         pointer += _VERSION.size
-    start, _, _, ndim, code, bits, lanes, shape_at, strides_at, offset = _TENSOR.unpack(
-        ctypes.string_at(pointer, _TENSOR.size)
-    )
+    tensor = _TENSOR.unpack_from(_RawTensor.from_address(pointer))
+    start, _, _, ndim, code, bits, lanes, shape_at, strides_at, offset = tensor
     shape, strides = _dimensions(ndim, shape_at, strides_at)
     if strides is not None and not _is_contiguous(shape, strides, 1):
         raise BufferError("dlpack: buffer is not contiguous")
@@ -105,29 +115,41 @@ def _dlpack(obj: Any) -> memoryview:
     return _view(address, size_bytes, _tensor_dtype(code, bits, lanes), readonly, capsule, device)
 
 
+def _is_of_old(exporter: Any) -> bool:
+    """Whether a method is a Python function that takes none of what DLPack 1 added: no need to try it."""
+    if type(exporter) is not MethodType or type(exporter.__func__) is not FunctionType:
+        return False
+    code = exporter.__func__.__code__
+    return not code.co_flags & CO_VARKEYWORDS and "max_version" not in code.co_varnames
+
+
 def _dimensions(ndim: int, shape_at: int, strides_at: int) -> tuple[Sequence[int], Sequence[int] | None]:
     """The shape and the strides, in elements, of a tensor; the strides are None where they are the usual ones."""
     if ndim < 0:
         raise BufferError("dlpack: number of dimensions is negative")
     if ndim > 0 and not shape_at:
         raise BufferError("dlpack: shape is NULL")
+    if not ndim:
+        return (), None
     shape = _integers_at(shape_at, ndim)
-    if any(length < 0 for length in shape):
+    if min(shape) < 0:
         raise BufferError("dlpack: shape item is negative")
     if not strides_at:
         return shape, None
     strides = _integers_at(strides_at, ndim)
-    if any(stride < 0 for stride in strides):
+    if min(strides) < 0:
         raise BufferError("dlpack: strides item is negative")
     return shape, strides
 
 
 def _integers_at(address: int, count: int) -> tuple[int, ...]:
-    return struct.unpack(f"{count}q", ctypes.string_at(address, 8 * count)) if count else ()
+    return tuple((_integer * count).from_address(address))
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Whether an array has no gaps, in the order of C or in that of Fortran."""
+    if len(shape) == 1:
+        return shape[0] <= 1 or strides[0] == itemsize
     for places in (range(len(shape)), range(len(shape) - 1, -1, -1)):
         step, fits = itemsize, True
         for i in places:
@@ -159,8 +181,9 @@ def _cuda_array(obj: Any) -> memoryview:
     _check_type(interface, dict)
     data, code, shape = interface["data"], interface["typestr"], interface["shape"]
     strides, description = interface.get("strides"), interface.get("descr")
-    for value, kind in ((data, tuple), (code, str), (shape, tuple)):
-        _check_type(value, kind)
+    if type(data) is not tuple or type(code) is not str or type(shape) is not tuple:
+        for value, kind in ((data, tuple), (code, str), (shape, tuple)):
+            _check_type(value, kind)
     for value, wanted in ((strides, tuple), (description, list)):
         if value is not None:
             _check_type(value, wanted)
@@ -191,24 +214,30 @@ def _check_type(value: Any, wanted: type[object]) -> None:
 
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
-    """Refuse memory that is a GPU's and not the processor's; the operating system knows."""
-    memory = _own_memory(_process())
-    if not size_bytes or memory is None:
+    """Refuse memory that is a GPU's and not the processor's; the operating system knows, when it is to copy from it."""
+    sink = _sink()
+    if not size_bytes or sink is None:
         return
+    last = address + size_bytes - 1
     try:
-        os.pread(memory, 1, address)
-        os.pread(memory, 1, address + size_bytes - 1)
+        _copy(sink, _byte.from_address(address), 0)
+        if address // mmap.PAGESIZE != last // mmap.PAGESIZE:
+            _copy(sink, _byte.from_address(last), 0)
     except (OSError, OverflowError):
         raise NotImplementedError(f"{what}: the memory is not the processor's, and a virtual rank has no GPU") from None
 
 
 @lru_cache(maxsize=1)
-def _own_memory(process: int) -> int | None:
-    """The file that is the memory of this process, not of the one it was forked from; None where there is none."""
+def _sink() -> int | None:
+    """A file that only takes bytes, of which nobody looks at; None where the system has none without a name."""
     try:
-        return os.open("/proc/self/mem", os.O_RDONLY)
-    except OSError:
+        return os.memfd_create("xsim")
+    except (AttributeError, OSError):
         return None
+
+
+_byte: Any = ctypes.c_ubyte
+_copy = os.pwrite  # the real one: a run has its own
 
 
 _base_of = np.ndarray.__getattribute__  # `buffer` hides what it inherits
@@ -223,7 +252,7 @@ def is_device_memory(owner: Any) -> bool:
 
 def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any, device: int) -> memoryview:
     """See memory as an array that keeps its owner, and knows on which kind of device it is."""
-    memory = (ctypes.c_ubyte * size_bytes).from_address(address)
-    memory.owner, memory.device = owner, device  # type: ignore[attr-defined]
-    view = np.frombuffer(memoryview(memory), dtype) if size_bytes else np.empty(0, dtype)
+    memory = (_byte * size_bytes).from_address(address)
+    memory.owner, memory.device = owner, device
+    view = np.ndarray(size_bytes // dtype.itemsize, dtype, memory) if size_bytes else np.empty(0, dtype)
     return view.data.toreadonly() if readonly else view.data

@@ -15,6 +15,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct
 from xsim_py.mpi.datatype import NULL, Type
+from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi4py.datatype import Datatype, core_of, typecode
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
@@ -54,8 +55,10 @@ def _member(dtype: np.dtype[Any]) -> Type:
     fields = dtype.fields
     if fields:
         members = [fields[name] for name in dtype.names or ()]
-        types = [_member(member[0]) for member in members]
-        made = construct.struct([1] * len(members), [member[1] for member in members], types)
+        if _VOID in [member[0].num for member in members]:
+            made = _struct_of([_member(member[0]) for member in members], [member[1] for member in members])
+        else:
+            made = construct.again(_flat_struct(*[part for member in members for part in (member[0].char, member[1])]))
         return construct.resized(made, 0, dtype.itemsize)
     if dtype.subdtype is None:
         return _elementary(dtype.char)
@@ -66,9 +69,30 @@ def _member(dtype: np.dtype[Any]) -> Type:
     return construct.subarray(old, shape, shape, [0] * len(shape), c.ORDER_C)
 
 
-@lru_cache
-def _elementary(char: str) -> Type:
-    return construct.duplicate(Datatype.fromcode(char)._impl)
+_VOID = np.dtype("V").num  # what structs and arrays are for numpy
+_MOST = 1024  # structs of elementary members to remember: programs convert the same ones there and back
+
+
+@lru_cache(maxsize=_MOST)
+def _flat_struct(*members: Any) -> Type:
+    """The struct whose members are elementary, given as code and place of each in turn."""
+    return _struct_of([_elementary(code) for code in members[::2]], list(members[1::2]))
+
+
+def _struct_of(types: list[Type], places: list[int]) -> Type:
+    return construct.struct([1] * len(types), places, types)
+
+
+def _elementary(code: str) -> Type:
+    found = _elementary_types.get(code)
+    if found is None:
+        found = _elementary_types[code] = construct.duplicate(Datatype.fromcode(code)._impl)
+        _lasting.add(found)
+    return found
+
+
+_elementary_types: dict[str, Type] = {}
+_lasting: set[Type] = set(PREDEFINED.values()) - {NULL}  # types that stay, and that all ranks share
 
 
 def to_numpy_dtype(datatype: Datatype) -> Any:
@@ -90,12 +114,12 @@ def _dtype_of(core: Type) -> Any:
     if core.is_predefined:
         return _predefined(core)
     if combiner == c.COMBINER_STRUCT:
-        return _struct(core, core.extent, _is_aligned(core))
+        return _struct(core, core)
     base = recipe.types[0]
     if combiner == c.COMBINER_DUP:
         return _dtype_of(base)
     if combiner == c.COMBINER_RESIZED and base.recipe.combiner == c.COMBINER_STRUCT:
-        return _struct(base, core.extent, _is_aligned(core))
+        return _struct(base, core)
     if combiner == c.COMBINER_CONTIGUOUS:
         return _described((_dtype_of(base), (params["count"],)))
     if combiner == c.COMBINER_SUBARRAY:
@@ -127,13 +151,30 @@ def _pair(core: Type) -> Any:
     return np.dtype([(f"f{i}", core.dtype[i]) for i in range(2)], align=True)
 
 
-def _struct(core: Type, itemsize: int, aligned: bool) -> Any:
+def _struct(core: Type, whole: Type) -> Any:
+    """Of a struct, or of one that has been given another extent."""
+    types, params = core.recipe.types, core.recipe.params
+    if _np_dtype is None or not _lasting.issuperset(types):
+        return _struct_fields(core, whole)
+    key = (core is whole, whole.extent, *params["blocklengths"], *params["displacements"], *types)
+    found = _struct_dtypes.get(key)
+    if found is None:
+        if len(_struct_dtypes) >= _MOST:
+            _struct_dtypes.clear()
+        found = _struct_dtypes[key] = _struct_fields(core, whole)
+    return found.newbyteorder("=")  # a copy: its owner may give the fields other names
+
+
+_struct_dtypes: dict[tuple[Any, ...], Any] = {}
+
+
+def _struct_fields(core: Type, whole: Type) -> Any:
     params = core.recipe.params
     formats = [
         _dtype_of(old) if n == 1 else (_dtype_of(old), n)
         for n, old in zip(params["blocklengths"], params["datatypes"], strict=True)
     ]
-    return _fields(formats, params["displacements"], aligned, itemsize)
+    return _fields(formats, params["displacements"], _is_aligned(whole), whole.extent)
 
 
 def _fields(formats: list[Any], offsets: list[int], aligned: bool, itemsize: int | None = None) -> Any:
