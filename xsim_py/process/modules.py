@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from . import current
+from . import context, current
 
 __all__ = ["PrivateModules", "SharedPackage", "is_installed"]
 
@@ -134,17 +134,17 @@ def _registered(module: ModuleType) -> Iterator[None]:
     rank = current.rank()
     name = module.__name__
     if rank.modules is None:
-        rank.modules = {}
+        rank.modules = context.OwnModules()
         rank.bare = False
     before = rank.modules.get(name)
-    rank.modules[name] = module
+    rank.modules.put(name, module)
     try:
         yield
     except BaseException:
         if before is None:
-            del rank.modules[name]
+            rank.modules.drop(name)
         raise
-    rank.modules[name] = sys.modules.get(name, module)
+    rank.modules.put(name, sys.modules.get(name, module))
 
 
 class _PrivateLoader(SourceFileLoader):

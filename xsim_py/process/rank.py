@@ -14,6 +14,7 @@ from xsim_py.engine import first_key
 from .fiber import Fiber
 
 if TYPE_CHECKING:
+    from .context import OwnModules
     from .shard import Shard
 
 __all__ = ["FIRST_PID", "Rank"]
@@ -51,7 +52,7 @@ class Rank(_Hot):
         Its own ``__main__``.
     bare : bool
         Whether it has that and neither `modules` nor `own`.
-    modules : dict or None
+    modules : OwnModules or None
         Its own copies of the program's other modules.
     mpi : object or None
         Everything that the floor `mpi` keeps for this rank, made on its first MPI call.
@@ -86,7 +87,7 @@ class Rank(_Hot):
         self.bare = False
         self.argv: Any = None  # a list, or `own.Unseen`
         self.path: Any = None
-        self.modules: dict[str, ModuleType] | None = None
+        self.modules: OwnModules | None = None
         self.mpi: Any = None
         self.own: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
