@@ -52,6 +52,7 @@ from xsim_py.process import (
     threads,
     watchers,
 )
+from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import Output, RankInput, RankStream
@@ -388,6 +389,7 @@ class _Run:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 release(fabric)
                 shard.abandon()
+            dismiss()
             context.forget()
             current.fiber = None
 

@@ -1,5 +1,11 @@
 """A rank's thread of control."""
 
+import weakref
+from contextvars import ContextVar
+from typing import Any
+
+import greenlet
+
 from xsim_py import simulate
 
 
@@ -25,3 +31,27 @@ def test_a_thread_of_the_operating_system_that_waits_in_mpi_is_told_so() -> None
     result = simulate(program, ranks=2)
     assert result.ended == "finished"
     assert result.values[0].startswith("rank 0 calls MPI from a thread of the operating system")
+
+
+def test_collectives_that_do_not_block_share_a_greenlet_and_nothing_else() -> None:
+    said = ContextVar("said", default="nothing")
+    seen: list[tuple[Any, str]] = []
+
+    def program() -> None:
+        from mpi4py import MPI
+
+        def fold(a: Any, b: Any, datatype: MPI.Datatype) -> None:
+            seen.append((weakref.ref(greenlet.getcurrent()), said.get()))
+            said.set("something")
+
+        op = MPI.Op.Create(fold)
+        for _ in range(3):
+            MPI.COMM_WORLD.Iallreduce(bytearray(1), bytearray(1), op).Wait()
+        assert said.get() == "nothing"
+
+    assert simulate(program, ranks=2).ended == "finished"
+    workers = [worker for worker, _ in seen]
+    assert len(workers) == 6
+    assert len(set(workers)) < 6
+    assert {what for _, what in seen} == {"nothing"}
+    assert all(worker() is None for worker in workers)

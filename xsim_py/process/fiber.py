@@ -28,7 +28,7 @@ from .grave import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss"]
 
 
 class Parked:
@@ -58,6 +58,8 @@ _running = current.__dict__
 _context: Any = context.__dict__
 _modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
+_idle: list[greenlet] = []  # workers that have done what they were given
+_MOST_IDLE = 256
 
 
 class Fiber:
@@ -85,9 +87,19 @@ class Fiber:
 
     def start(self, body: Callable[[Fiber], None]) -> None:
         """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber."""
-        global _hub
-        _hub = getcurrent()
-        glet = self.greenlet = greenlet(_run, _hub)
+        self._begin(greenlet(_run, _hub_now()), body)
+
+    def start_short(self, body: Callable[[Fiber], None]) -> None:
+        """The same in a worker: for a body that is soon over, and nothing of the program's that could tell.
+
+        A greenlet of its own would take longer to make, and to give back its memory, than most non-blocking
+        collectives take.
+        """
+        hub = _hub_now()
+        self._begin(_idle.pop() if _idle else greenlet(_serve, hub), body)
+
+    def _begin(self, glet: greenlet, body: Callable[[Fiber], None]) -> None:
+        self.greenlet = glet
         if context.installed is not self.rank:
             context.install(self.rank)
         current.fiber = self
@@ -176,6 +188,36 @@ def _run(fiber: Fiber, body: Callable[[Fiber], None]) -> None:
     """What a greenlet runs, from its start to its end."""
     body(fiber)
     fiber.greenlet = None
+
+
+def _hub_now() -> greenlet:
+    """The greenlet of the simulator, which is the one that asks."""
+    global _hub
+    hub = getcurrent()
+    if _hub is not hub:
+        dismiss()  # greenlets belong to the thread that made them
+        _hub = hub
+    return hub
+
+
+def _serve(fiber: Any, body: Any) -> None:
+    """What a worker runs: one body after the other. Nothing here may refer to the worker, or it would stay for ever."""
+    while True:
+        body(fiber)
+        fiber.greenlet = None
+        fiber = body = None
+        if len(_idle) >= _MOST_IDLE:
+            return
+        worker = getcurrent()
+        worker.gr_context = None  # what the body has put into context variables
+        _idle.append(worker)
+        del worker
+        fiber, body = _hub.switch()
+
+
+def dismiss() -> None:
+    """Let all workers go that have nothing to do; the next run may be traced, or in another thread."""
+    _idle.clear()
 
 
 _resume = Fiber.resume
