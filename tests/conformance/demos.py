@@ -21,22 +21,37 @@ OSU = Path(__file__).with_name("osu.py")
 
 
 class Demo(NamedTuple):
-    """One program on a number of ranks."""
+    """One program on a number of ranks; `module` is what runs it, as ``python -m``."""
 
     path: str
     ranks: int
     args: str = ""
     stdin: str = ""
+    module: str = ""
 
     def __str__(self) -> str:
-        return " ".join([self.path, *self.args.split(), f"n{self.ranks}"])
+        return " ".join([*self.module.split(), self.path, *self.args.split(), f"n{self.ranks}"])
+
+    @property
+    def folder(self) -> Path:
+        """Where it is run."""
+        return (suite().parent / "demo" / self.path).parent
 
     def command(self) -> list[str]:
         """The program and its arguments."""
-        folder = suite().parent / "demo"
         if self.path.startswith("osu_"):
-            return [str(OSU), str(folder), self.path.removesuffix(".py")]
-        return [str(folder / self.path), *self.args.split()]
+            return [str(OSU), str(self.folder), self.path.removesuffix(".py")]
+        if self.path.startswith("spawning"):
+            _make_worker(self.folder)
+        program = str(self.folder / Path(self.path).name)
+        return [*(["-m", self.module] if self.module else []), program, *self.args.split()]
+
+
+def _make_worker(folder: Path) -> None:
+    """What `make` does in the folder: the worker becomes a program that can be started by its name."""
+    worker = folder / "cpi-worker-py.exe"
+    worker.write_text(f"#!{sys.executable}\n" + (folder / "cpi-worker.py").read_text())
+    worker.chmod(0o755)
 
 
 _OPTIONS = (
@@ -60,6 +75,10 @@ DEMOS = [
     Demo("sequential/test_seq.py", 5),
     Demo("test-run/run-script.py", 3),
     Demo("threads/sendrecv.py", 1),
+    Demo("spawning/cpi-master.py", 1, "./cpi-worker-py.exe"),
+    *(Demo(f"futures/run_{name}.py", 1) for name in ("cpi", "hello")),
+    *(Demo(f"futures/run_{name}.py", 5, module="mpi4py.futures") for name in ("cpi", "hello")),
+    *(Demo("futures/test_futures.py", ranks, module=module) for module in ("", "mpi4py.futures") for ranks in (1, 2)),
     *(Demo(f"nxtval/nxtval-{name}.py", 5) for name in ("threads", "dynproc", "onesided", "scalable", "mpi3")),
     *(Demo(f"mpi-ref-v1/ex-{number}.py", 2) for number in _REFERENCE),
     *(Demo("init-fini/test_0.py", 2, option) for option in _OPTIONS),
@@ -78,12 +97,13 @@ class Outcome(NamedTuple):
     @classmethod
     def of(cls, demo: Demo, text: str, status: int) -> Outcome:
         """Take the text of a run, and drop its times and the machine's names."""
+        text = text.replace(f"{demo.folder}{os.sep}", "")
         lines = text.replace("Hello,", "\nHello,").splitlines()  # of many writers, whose line ends come late
         if demo.path.startswith("osu_"):
             lines = [re.sub(r"(?<=\d)\s+[\d.]+$| *\d+\.\d+$", " ...", line) for line in lines]
         lines = [re.sub(r"\d[-\d.e]* seconds", "... seconds", line) for line in lines]
         lines = [re.sub(r"(?<=\.\d{12})\d+", "...", line) for line in lines]  # sums in another order
-        lines = [re.sub(r" on \S+\.$", " on ...", line) for line in lines]
+        lines = [re.sub(r" on \S+\.\0*$", " on ...", line) for line in lines]
         lines = [re.sub(r"\s+", " ", line).strip() for line in lines]
         return cls(int(status != 0), sorted(line for line in lines if line))
 
@@ -102,7 +122,7 @@ def run(launcher: list[str], demo: Demo) -> Outcome:
         input=demo.stdin,
         capture_output=True,
         text=True,
-        cwd=Path(command[0]).parent,
+        cwd=demo.folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"},
         timeout=300,
         check=False,

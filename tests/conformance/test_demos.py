@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ RECORDED = recorded()
 
 
 def simulated(demo):
-    """Run a program; one that reads is run in a process of its own."""
-    if demo.stdin:
+    """Run a program; one that reads, or is run by a module, is run in a process of its own."""
+    if demo.stdin or demo.module:
         return run([sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"], demo)
     program, *args = demo.command()
     stdout = io.StringIO()
@@ -26,7 +25,7 @@ def simulated(demo):
 
 @pytest.mark.parametrize("demo", [pytest.param(demo, id=str(demo)) for demo in DEMOS])
 def test_a_demo_does_what_it_does_under_a_real_mpi(demo, monkeypatch):
-    monkeypatch.chdir(Path(demo.command()[0]).parent)
+    monkeypatch.chdir(demo.folder)
     assert simulated(demo) == RECORDED[str(demo)]
 
 
