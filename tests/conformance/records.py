@@ -24,14 +24,16 @@ Records = Mapping[tuple[str, int], Outcomes]
 
 
 def recorded(ranks: int, path: Path = RECORDED) -> list[Outcomes]:
-    """The outcomes under each real MPI on so many ranks; none where they have not been recorded."""
+    """The outcomes under each real MPI on so many ranks; none where they have not been recorded.
+
+    A module of which tests did not end has `CUT`, too.
+    """
     if ranks not in SIZES:
         return []
     found: list[Outcomes] = [{} for _ in MPIS]
     for test, words in json.loads(path.read_text()).items():
         for outcomes, letter in zip(found, words.split()[SIZES.index(ranks)], strict=True):
-            if letter != "-":
-                outcomes[test] = _MEANINGS[letter]
+            outcomes[test if letter != "-" else f"{test.partition('.')[0]}.*"] = _MEANINGS[letter]
     return found
 
 
@@ -39,7 +41,7 @@ def write(records: Records, path: Path = RECORDED) -> None:
     """Write outcomes of all MPIs and numbers of ranks; those that are missing stay what they are."""
     old = {(mpi, ranks): outcomes for ranks in SIZES for mpi, outcomes in zip(MPIS, recorded(ranks, path), strict=True)}
     merged = {key: {**outcomes, **records.get(key, {})} for key, outcomes in old.items()}
-    tests = sorted(set().union(*merged.values()))
+    tests = sorted(test for test in set().union(*merged.values()) if not test.endswith(".*"))
     lines = []
     for test in tests:
         words = ["".join(_LETTERS[merged[mpi, n].get(test, CUT)] for mpi in MPIS) for n in SIZES]
