@@ -1,6 +1,8 @@
 """`asyncio` in virtual processes."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,24 @@ def test_a_loop_outside_goes_on(tmp_path: Path):
         assert loop.run_until_complete(outside()) == ["1.0"]
     finally:
         loop.close()
+
+
+@SHARDS
+def test_each_process_numbers_its_tasks(tmp_path: Path, shards: int):
+    text = """
+import asyncio
+
+async def name():
+    return asyncio.current_task().get_name()
+
+async def main(*told):
+    asyncio.get_running_loop().set_task_factory(*told)
+    return [await name(), *(await asyncio.gather(name(), asyncio.create_task(name(), name="given"), name()))]
+
+print(asyncio.run(main(None)))
+"""
+    made = "print(asyncio.run(main(lambda loop, coro, **told: asyncio.Task(coro, loop=loop, **told))))"
+    real = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.splitlines()
+    done = launch(tmp_path, f"{text}comm.Barrier()\n{made}", ranks=3, shards=shards)
+    assert done.lines == 3 * real + 3 * done.lines[-1:]
+    assert done.lines[-1] != real[0]

@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from . import current, own
@@ -151,12 +152,44 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
     return select
 
 
+def _making(real: Callable[..., None], patches: Patches) -> Callable[..., None]:
+    """The initializer of a selector: a loop makes one, so by then asyncio has been imported, and has no task yet."""
+
+    def initialize(self: Any) -> None:
+        real(self)
+        base: Any = sys.modules.get("asyncio.base_events")
+        if base is not None and base.BaseEventLoop.create_task.__module__ != __name__:
+            patches.set(base.BaseEventLoop, "create_task", _naming(base.BaseEventLoop.create_task))
+
+    return initialize
+
+
+def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Number the tasks that get no name in each process by itself: asyncio has one counter for all."""
+
+    def create_task(self: Any, coro: Any, **told: Any) -> Any:
+        fiber = current.here()
+        if fiber is None or told.get("name") is not None:
+            return real(self, coro, **told)
+        name = f"Task-{next(fiber.rank.private('asyncio tasks', partial(count, 1)))}"
+        if self.get_task_factory() is None:
+            return real(self, coro, **{**told, "name": name})
+        task = real(self, coro, **told)  # a factory need not know of names
+        if hasattr(task, "set_name"):
+            task.set_name(name)
+        return task
+
+    return create_task
+
+
 def install(patches: Patches) -> None:
     """Let loops of ranks wait in virtual time for the duration of a run."""
     kinds = {name: kind for name, kind in vars(selectors).items() if isinstance(kind, type) and kind.__name__ == name}
     for kind in kinds.values():  # one of them has two names
         if "select" in vars(kind):
             patches.set(kind, "select", _selecting(vars(kind)["select"]))
+    common: Any = selectors._BaseSelectorImpl
+    patches.set(common, "__init__", _making(common.__init__, patches))
     events: Any = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()
     if running is not None:  # as in a notebook
