@@ -29,6 +29,11 @@ def test_the_digest_depends_neither_on_shards_nor_on_the_process(case: Case, dig
     assert found == dict.fromkeys((1, 2, 3, 7), digests[str(case)])
 
 
+def test_the_hashes_in_a_digest_are_those_of_every_version_of_python():
+    assert hash((0, -1, 2**63)) == -5571877222012897143
+    assert hash((10**12, 1, 0, 5, 8, 2**40)) == -2107254099971370852
+
+
 if MPIEXEC.exists():
 
     def test_two_real_mpi_ranks_give_the_same_digests(digests: dict[str, str]):
