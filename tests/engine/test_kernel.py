@@ -76,6 +76,25 @@ def test_what_is_withdrawn_does_not_happen_and_is_not_counted():
     assert kernel.events == 3
 
 
+def test_what_was_posted_for_this_time_can_be_withdrawn_and_forgotten_too():
+    kernel = Kernel(native_origin=0)
+    seen: list[int] = []
+    note = seen.append
+
+    def begin(_: object) -> None:
+        for number in (5, 4, 6):
+            kernel.post(kernel.now_ps, first_key(number), note, number)
+
+    kernel.post(1, first_key(1), begin, None)
+    kernel.post(1, first_key(2), lambda _: kernel.withdraw(note, [5]), None)
+    kernel.run_window(INFINITY_PS)
+    assert (seen, kernel.events) == ([4, 6], 4)
+    kernel.post(2, first_key(1), begin, None)
+    kernel.post(2, first_key(2), kernel.stop, None)
+    kernel.run_window(INFINITY_PS)
+    assert (seen, kernel.events) == ([4, 6], 6)
+
+
 def test_a_window_ends_before_its_end():
     kernel = Kernel(native_origin=0)
     seen: list[int] = []

@@ -103,6 +103,25 @@ def test_a_route_is_a_shortest_way_in_dimension_order(torus: Torus, data: st.Dat
     assert at == b
 
 
+@given(tori(), st.data())
+def test_links_are_those_of_the_route_the_last_one_first(torus: Torus, data: st.DataObject) -> None:
+    node = st.integers(0, torus.nodes - 1)
+    numbers: dict[tuple[int, int], int] = {}
+    for a, b in data.draw(st.lists(st.tuples(node, node), max_size=20)):
+        for pair, number in zip(torus.route(a, b)[::-1], torus.links(a, b), strict=True):
+            if torus.many_links:  # then the number is that of the link, and of no other
+                assert 0 <= number < torus.many_links
+                assert numbers.setdefault(pair, number) == number
+    assert len(set(numbers.values())) == len(numbers)
+
+
+@given(tori())
+def test_diameter_and_mean_distance_are_those_of_all_nodes(torus: Torus) -> None:
+    distances = [torus.hops(0, node) for node in range(torus.nodes)]
+    assert torus.diameter() == max(distances)
+    assert torus.mean_distance() == sum(distances) / max(torus.nodes - 1, 1)
+
+
 def test_going_around_often_is_found_where_the_twist_pays() -> None:
     torus = Torus((100, 2), twists=[Twist(1, 0, 10)])
     distances = networkx.single_source_shortest_path_length(as_graph(torus), (0, 0))

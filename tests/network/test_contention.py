@@ -38,7 +38,7 @@ def arrivals(network: Network, machine: Machine, messages: list[tuple[int, int, 
     hops = []
     for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
         route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
-        hops.append((time_ps, number, contention.passage(route, size_bytes=size_bytes)))
+        hops.append((time_ps, number, contention.passage(route[::-1], size_bytes)))
     heapify(hops)
     arrived = [0] * len(messages)
     while hops:

@@ -35,6 +35,18 @@ def built(name: str, *, ranks: int, cores: int | None = None, placement: str = "
     return Network(spec, places=machine), machine
 
 
+@given(st.sampled_from(["block", "round_robin"]), st.integers(1, 3), st.data())
+def test_the_quick_way_to_a_link_of_a_torus_finds_what_the_slow_one_does(
+    placement: str, cores: int, data: st.DataObject
+) -> None:
+    network, machine = built("torus", ranks=12 * cores, cores=cores, placement=placement)
+    rank = st.integers(0, 12 * cores - 1)
+    for _ in range(2):
+        for a, b in data.draw(st.lists(st.tuples(rank, rank), max_size=20)):
+            assert network.link(a, b) is Network.link(network, a, b)
+        network.follow([*machine.node_of[::-1]])
+
+
 def test_links_are_few_and_shared() -> None:
     network, _ = built("torus", ranks=12)
     links = {network.link(a, b) for a in range(12) for b in range(12) if a != b}

@@ -73,13 +73,21 @@ class Kernel(simpy.Environment):
         Where its clock begins.
     """
 
-    __slots__ = ("_batch", "_belated", "_times", "due", "key")  # hot path: found in half the time of other attributes
+    __slots__ = (
+        "_batch",
+        "_belated",
+        "_later",
+        "_times",
+        "due",
+        "key",
+    )  # hot path: found in half the time of other attributes
 
     def __init__(self, *, native_origin: int, start_ps: int = 0) -> None:
         super().__init__(start_ps)
         self._times: list[int] = []  # a heap
         self.due: dict[int, list[Entry]] = {}
         self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
+        self._later: list[Entry] = []  # events of this time that come after those, in any order
         self.key = -1  # of the event that is being run; nothing came before the first
         self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
         self._native_key = first_key(native_origin)
@@ -119,7 +127,10 @@ class Kernel(simpy.Environment):
                 batch = self._next_batch()
                 while True:
                     if not batch:
-                        break
+                        if not self._later:
+                            break
+                        batch += sorted(self._later, key=_KEY, reverse=True)
+                        self._later.clear()
                     self.key, handler, argument = batch.pop()
                     handler(argument)
                     if self._belated:
@@ -145,12 +156,17 @@ class Kernel(simpy.Environment):
             if time_ps < self._now:
                 raise Halted
             self.events += len(entries)
+            batch = self._batch
             for entry in entries:
-                insort(self._batch, entry, key=_descending)
+                if batch and entry[0] < batch[0][0]:
+                    insort(batch, entry, key=_descending)
+                else:  # as what all ranks share: to make room for each in front of all others would take for ever
+                    self._later.append(entry)
 
     def _put_back(self) -> None:
         """Leave what is left of a batch for another call."""
-        batch, self._batch = self._batch, []
+        batch, self._batch = self._batch + self._later, []
+        self._later.clear()
         self.events -= len(batch)
         for entry in batch:
             self.post(self.now_ps, *entry)
@@ -159,16 +175,18 @@ class Kernel(simpy.Environment):
         """Forget what was posted with this handler for any of these arguments."""
         for entries in self.due.values():
             entries[:] = [entry for entry in entries if entry[1] is not handler or entry[2] not in arguments]
-        there = len(self._batch)
-        self._batch[:] = [entry for entry in self._batch if entry[1] is not handler or entry[2] not in arguments]
-        self.events -= there - len(self._batch)
+        for left in (self._batch, self._later):
+            there = len(left)
+            left[:] = [entry for entry in left if entry[1] is not handler or entry[2] not in arguments]
+            self.events -= there - len(left)
 
     def stop(self, _: object = None) -> None:
         """Forget everything that was still to come: the run ends at this event."""
-        self.events -= len(self._batch)
+        self.events -= len(self._batch) + len(self._later)
         self._times.clear()
         self.due.clear()
         self._batch.clear()
+        self._later.clear()
         self._native_pending = 0
         self.stopped = True
 
@@ -193,7 +211,7 @@ class Kernel(simpy.Environment):
 
     def peek(self) -> float:
         """The time of the earliest event, as SimPy tells it: infinity where there is none."""
-        if self._batch:
+        if self._batch or self._later:
             return self._now
         return self._times[0] if self._times else float("inf")
 

@@ -17,6 +17,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from xsim_py.machine.topology import Route
 
 __all__ = ["Torus", "Twist", "fitting_dims", "half_twists"]
@@ -76,8 +78,10 @@ class Torus:
         self.nodes = math.prod(self.dims)
         self.least_hops = 1 if self.nodes > 1 else 0
         self._hops: dict[int, int] = {0: 0}
+        self._runs: dict[int, list[tuple[array[int], int, int]]] = {}
+        self._after: dict[tuple[int, int], array[int]] = {}
         self._wrapped = sorted({twist.wrap for twist in self.twists})
-        self._codes = self._make_codes()
+        self.codes = self._make_codes()
 
     def _make_codes(self) -> array[int]:
         """A number for each node, such that two pairs of nodes have equal differences of them iff they lie alike.
@@ -101,7 +105,7 @@ class Torus:
     def hops(self, a: int, b: int, /) -> int:
         """The links on a shortest way from node ``a`` to node ``b``."""
         # Hot path: one subtraction and one look-up. The slow twin is the sum over `steps`.
-        codes = self._codes
+        codes = self.codes
         key = codes[b] - codes[a]
         found = self._hops.get(key)
         if found is None:
@@ -153,6 +157,53 @@ class Torus:
                 at = to
         return route
 
+    def links(self, a: int, b: int, /) -> list[int]:
+        """The same as numbers below `many_links`, the last link first.
+
+        Hot path: one look-up a link. `route` is the slow twin.
+        """
+        codes = self.codes
+        key = codes[b] - codes[a]
+        runs = self._runs.get(key)
+        if runs is None:
+            steps = enumerate(self.steps(a, b))
+            runs = self._runs[key] = [
+                (self._beside(dim, 1 if n > 0 else -1), (2 * dim + (n < 0)) * self.nodes, abs(n))
+                for dim, n in steps
+                if n
+            ]
+        at, found = a, []
+        for after, first, count in runs:
+            for _ in range(count):
+                found.append(first + at)
+                at = after[at]
+        found.reverse()
+        return found
+
+    @property
+    def many_links(self) -> int:
+        """More than the number of any of its `links`; 0 where two numbers may be one link, by a twist."""
+        return 0 if self.twists else 2 * len(self.dims) * self.nodes
+
+    def _beside(self, dimension: int, step: int) -> array[int]:
+        """The `neighbour` of every node."""
+        found = self._after.get((dimension, step))
+        if found is None:
+            place, node = [], np.arange(self.nodes)
+            for length in self.dims:
+                place.append(node % length)
+                node //= length
+            length = self.dims[dimension]
+            around, place[dimension] = np.divmod(place[dimension] + step, length)
+            for twist in self.twists:
+                if twist.wrap == dimension:
+                    place[twist.shift] = (place[twist.shift] + around * twist.by) % self.dims[twist.shift]
+            number = np.zeros(self.nodes, np.int64)
+            for at, length in zip(reversed(place), reversed(self.dims), strict=True):
+                number = number * length + at
+            found = self._after[dimension, step] = array("q", number.tobytes())
+        return found
+
     def neighbour(self, node: int, dimension: int, step: int) -> int:
         """The node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
         place = list(self.coordinates(node))
@@ -171,11 +222,17 @@ class Torus:
 
     def diameter(self) -> int:
         """The hops between the two nodes that are farthest apart; every node sees the same distances."""
+        if not self.twists:
+            return sum(length // 2 for length in self.dims)
         return max(self.hops(0, node) for node in range(self.nodes))
 
     def mean_distance(self) -> float:
         """The mean hops over all ordered pairs of different nodes."""
-        return sum(self.hops(0, node) for node in range(self.nodes)) / max(self.nodes - 1, 1)
+        if self.twists:
+            total = sum(self.hops(0, node) for node in range(self.nodes))
+        else:  # around a ring of k nodes they add up to k**2 / 4, rounded down
+            total = sum(length * length // 4 * self.nodes // length for length in self.dims)
+        return total / max(self.nodes - 1, 1)
 
     def __str__(self) -> str:
         twist = f"twisted: {', '.join(map(str, self.twists))}" if self.twists else "not twisted"

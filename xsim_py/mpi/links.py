@@ -23,9 +23,12 @@ class SharedLinks:
 
     def __init__(self, machine: Any, account: Any) -> None:
         self._machine = machine
-        self._route = lru_cache(_ROUTES_KEPT)(machine.topology.route)
+        many_links = getattr(machine.topology, "many_links", 0)
+        self._ahead = machine.topology.links if many_links else lru_cache(_ROUTES_KEPT)(self._slowly)
+        self._route = machine.topology.route
         self._passage = account.passage
         self.hop = account.hop
+        account.number(many_links)
 
     def between(self, origin: int, to: int) -> bool:
         """Whether a message between these ranks uses links at all."""
@@ -35,4 +38,8 @@ class SharedLinks:
     def passage(self, origin: int, to: int, size_bytes: int) -> Any:
         """What is ahead of a message between these ranks; `hop` takes it to its next link."""
         node_of = self._machine.node_of
-        return self._passage(self._route(node_of[origin], node_of[to]), size_bytes=size_bytes)
+        return self._passage(list(self._ahead(node_of[origin], node_of[to])), size_bytes)
+
+    def _slowly(self, a: int, b: int) -> list[tuple[int, int]]:
+        """The links between two nodes, the last one first."""
+        return self._route(a, b)[::-1]  # type: ignore[no-any-return]

@@ -10,8 +10,7 @@ times are those of `network`:
 * synchronous sends below the threshold carry their data with the envelope, and complete when the match has been
   acknowledged, which takes L.
 
-Cost: about twenty lines of Python a message. A message is one `Message`, one entry in the event queue, and one switch
-of greenlets if the receiver waits for it.
+Cost: a message is one `Message`, one entry in the event queue, and one switch of greenlets if the receiver waits for it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
+from xsim_py.engine import LATE
 from xsim_py.process import current
 from xsim_py.process.grave import keep_for_ever
 
@@ -31,6 +31,7 @@ from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.network import Passage
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
@@ -128,7 +129,7 @@ class Fabric(_Hot):
         self.shard = shard
         shard.fabric = self
         shard.on_thread = thread_changed
-        self.kernel = shard.kernel
+        self.kernel, self.common = shard.kernel, shard.common
         self.due = shard.kernel.due
         self.ranks = shard.at
         self.first = shard.first
@@ -157,7 +158,7 @@ class Fabric(_Hot):
         self.launcher: Launcher
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
         self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
-        self.deliver = self._deliver  # one bound method for all messages
+        self.deliver, self.hop = self._deliver, self._hop  # one bound method for all messages
         shard.take_row = self._arrive
         shard.handlers.update(cts=self._clear_to_send, ack=self._acknowledged)
         shard.handlers["shared"] = self._enter
@@ -199,19 +200,25 @@ class Fabric(_Hot):
     def _enter(self, entry: tuple[int, tuple[int, int, int], Message | None]) -> None:
         """A message enters a network whose links are shared; every shard follows every message."""
         key, way, message = entry
-        self._hop((key, self.links.passage(*way), message))
+        passage = self.links.passage(*way)
+        passage.number, passage.place, passage.message = key, key + LATE, message
+        self._hop(passage)
 
-    def _hop(self, entry: tuple[int, Any, Message | None]) -> None:
+    def _hop(self, passage: Passage) -> None:
         """The head of a message has come to its next link. The message itself is known in the receiver's shard only."""
-        key, passage, message = entry
-        shard = self.shard
-        next_ps = self.links.hop(passage, shard.common.now_ps)
+        message = passage.message
+        common = self.common
+        next_ps = self.links.hop(passage, common._now)
         if passage.ahead:
-            shard.post_common(next_ps, key, self._hop, entry)
+            there = common.due.get(next_ps)
+            if there is not None:  # hot path: what `post` does then
+                there.append((passage.place, self.hop, passage))
+            else:
+                common.post(next_ps, passage.place, self.hop, passage)
         elif message is not None:
             message.arrival_ps = next_ps
-            self.kernel.post(next_ps, key, self.deliver, message)
-        if message is not None and not shard.alone:
+            self.kernel.post(next_ps, passage.number, self.deliver, message)
+        if message is not None and not self.shard.alone:
             self.kernel.events += 1  # a hop is one event of the run, in however many shards it happens
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
@@ -385,7 +392,8 @@ def start_send(
     size = len(data)
     times = fabric.uniform.get(size)
     if times is None or to == origin:
-        times = fabric.link(origin, to).times(size)
+        link = fabric.link(origin, to)
+        times = link.cache.get(size) or link.times(size)
     send_ps, wire_ps, busy_ps, latency_ps, receive_ps, eager = times
     fiber.clock_ps = start = fiber.clock_ps + send_ps
     box = comm.box

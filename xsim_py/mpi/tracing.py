@@ -19,6 +19,7 @@ from .p2p import Fabric
 from .state import Grave, Mailbox
 
 if TYPE_CHECKING:
+    from xsim_py.network import Passage
     from xsim_py.process.rank import Rank
 
 __all__ = ["TracingFabric"]
@@ -127,11 +128,11 @@ class TracingFabric(Fabric):
         self._numbers[message] = number
         self.deliver(message)
 
-    def _hop(self, entry: tuple[int, Any, Message | None]) -> None:
-        number, _, message = entry
+    def _hop(self, passage: Passage) -> None:
+        message = passage.message
         if message is not None and _is_whole(message):
-            self._numbers[message] = number
-        super()._hop(entry)
+            self._numbers[message] = passage.number
+        super()._hop(passage)
 
     def _deliver(self, message: Message) -> None:
         number = self._numbers.pop(message, None)

@@ -12,7 +12,8 @@ A link goes to whose head is there first. So each hop is an event of its own: th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
+from typing import Any
 
 from xsim_py.network.link import Link
 
@@ -30,14 +31,29 @@ class Passage:
         How long it holds each of them.
     latency_ps : int
         What is left after its last hop, until the first byte arrives.
+    number, place, message : int, int, object
+        Whose it is, and where in the order of events; for the caller.
     """
 
-    __slots__ = ("ahead", "latency_ps", "wire_ps")
+    __slots__ = ("ahead", "latency_ps", "message", "number", "place", "wire_ps")
 
-    def __init__(self, ahead: list[Hashable], *, wire_ps: int, latency_ps: int) -> None:
+    number: int
+    place: int
+    message: Any
+
+    def __init__(self, ahead: list[Any], wire_ps: int, latency_ps: int) -> None:
         self.ahead = ahead
         self.wire_ps = wire_ps
         self.latency_ps = latency_ps
+
+
+class _Since0(dict[Hashable, int]):
+    """What is not in it has been free since the beginning."""
+
+    __slots__ = ()
+
+    def __missing__(self, link: Hashable) -> int:
+        return 0
 
 
 class LinkContention:
@@ -54,12 +70,20 @@ class LinkContention:
     def __init__(self, link: Link, *, per_hop_ps: int) -> None:
         self._link = link
         self._per_hop_ps = per_hop_ps
-        self._free_ps: dict[Hashable, int] = {}
+        self._free_ps: Any = _Since0()
 
-    def passage(self, route: Iterable[Hashable], *, size_bytes: int) -> Passage:
-        """Begin to follow a message of `size_bytes` along `route`: one directed link or more, in order."""
+    def number(self, links: int) -> None:
+        """Links have numbers below that: what is known of them is in a list then, which takes half as long."""
+        if links:
+            self._free_ps = [0] * links
+
+    def passage(self, ahead: list[Any], size_bytes: int) -> Passage:
+        """Begin to follow a message of `size_bytes` along a route: one directed link or more, the last one first.
+
+        The list is the passage's own from now on.
+        """
         _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
-        return Passage([*route][::-1], wire_ps=wire_ps, latency_ps=latency_ps)
+        return Passage(ahead, wire_ps, latency_ps)
 
     def hop(self, passage: Passage, head_ps: int) -> int:
         """Let a message have the next link of its way, as soon as that is free.
@@ -82,7 +106,7 @@ class LinkContention:
         """
         ahead = passage.ahead
         link = ahead.pop()
-        start_ps = self._free_ps.get(link, 0)
+        start_ps: int = self._free_ps[link]
         if start_ps < head_ps:
             start_ps = head_ps
         self._free_ps[link] = start_ps + passage.wire_ps

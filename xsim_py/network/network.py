@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -78,10 +79,32 @@ class Network:
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
             self.equally_far = True
+        self._by_code: dict[int, Link] = {}
+        self._code_of: Sequence[int] | None = None
+        if not self.equally_far and (codes := getattr(places.topology, "codes", None)) is not None:
+            # Hot path: how far two nodes of a torus are apart depends on the difference of their codes only.
+            self._codes = codes
+            self._set_codes()
+            self.link = self._coded_link  # type: ignore[method-assign]
+
+    def _set_codes(self) -> None:
+        ranks, codes = self._node_of, self._codes
+        self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
+
+    def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
+        """As `link`, by one subtraction and one look-up."""
+        codes = self._code_of
+        key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
+        found = self._by_code.get(key)
+        if found is None:
+            found = self._by_code[key] = Network.link(self, src_rank, dst_rank)
+        return found
 
     def follow(self, node_of: Sequence[int]) -> None:
         """There are more ranks, and perhaps more nodes; it costs the same between those that there were."""
         self._node_of = node_of
+        if self._code_of is not None:
+            self._set_codes()
         if self._least_hops != self._topology.least_hops:  # there was one node only
             self._least_hops = self._topology.least_hops
             if self.link == self._uniform_link:
