@@ -10,7 +10,7 @@ times are those of `network`:
 * synchronous sends below the threshold carry their data with the envelope, and complete when the match has been
   acknowledged, which takes L.
 
-Cost: a message is one `Message`, one entry in the event queue, and one switch of greenlets if the receiver waits for it.
+A message is one `Message`, one entry in the event queue, and one switch of greenlets if the receiver waits for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xsim_py.process.grave import keep_for_ever
 from .checksum import crc32
 from .constants import ANY_SOURCE, ANY_TAG
 from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, whole_rank
-from .settings import Settings
+from .settings import HotFabric, Settings
 from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
 
@@ -66,25 +66,7 @@ _LOG_FULL = 3 << 16
 _blank = object.__new__
 
 
-class _Hot:
-    """What every message needs of a fabric, in slots: Python finds them in half the time."""
-
-    __slots__ = (
-        "deliver",
-        "digest",
-        "due",
-        "first",
-        "inline_end",
-        "log",
-        "ranks",
-        "shortcuts",
-        "troubled",
-        "uniform",
-        "waited_ps",
-    )
-
-
-class Fabric(_Hot):
+class Fabric(HotFabric):
     """What carries messages between the ranks of a shard and to other shards.
 
     Parameters

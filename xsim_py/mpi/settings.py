@@ -1,4 +1,4 @@
-"""What the MPI library of a run is told when it begins."""
+"""What the MPI library of a run is told when it begins, and what every message asks it for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .preference import Wanted
 
-__all__ = ["Settings"]
+__all__ = ["HotFabric", "Settings"]
 
 
 class Settings(NamedTuple):
@@ -40,3 +40,21 @@ class Settings(NamedTuple):
     speed: float
     seed: int = 0
     segments: Any = None
+
+
+class HotFabric:
+    """What every message needs of a `Fabric`, in slots: Python finds them in half the time."""
+
+    __slots__ = (
+        "deliver",
+        "digest",
+        "due",
+        "first",
+        "inline_end",
+        "log",
+        "ranks",
+        "shortcuts",
+        "troubled",
+        "uniform",
+        "waited_ps",
+    )
