@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
@@ -358,22 +360,22 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
-    counts: Counter[tuple[int, int, int]] = Counter()
-    for part in parts:
-        for source, dest, size_class, messages in part.pairs:
-            counts[source, dest, size_class] += messages
-    rows = [(*pair, counts[pair]) for pair in sorted(counts)]
-    return Table(
-        "pairs",
-        {
-            "source": [row[0] for row in rows],
-            "dest": [row[1] for row in rows],
-            "size_from": [1 << row[2] - 1 if row[2] else 0 for row in rows],
-            "size_to": [(1 << row[2]) - 1 for row in rows],
-            "messages": [row[3] for row in rows],
-        },
-        units={"size_from": "B", "size_to": "B"},
-    )
+    """Each pair of ranks and size class once, in order; there may be millions, so it is left to numpy."""
+    entries = chain.from_iterable(row for part in parts for row in part.pairs)
+    rows = np.fromiter(entries, np.int64).reshape(-1, 4)
+    rows = rows[np.lexsort(rows[:, 2::-1].T)]
+    first = np.flatnonzero(np.append(True, (rows[1:, :3] != rows[:-1, :3]).any(axis=1)))[: len(rows)]
+    source, dest, size_class, _ = rows[first].T
+    power = 1 << size_class
+    messages: Any = np.add.reduceat(rows[:, 3], first) if len(rows) else []
+    columns: dict[str, Any] = {
+        "source": source,
+        "dest": dest,
+        "size_from": power >> 1,
+        "size_to": power - 1,
+        "messages": messages,
+    }
+    return Table("pairs", columns, units={"size_from": "B", "size_to": "B"})
 
 
 def _collectives_table(parts: Sequence[Part]) -> Table:

@@ -67,9 +67,9 @@ def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """`zlib.crc32` of each row of a matrix of bytes."""
     count, length = rows.shape
     if length > _SHORT_BYTES or count < _MANY:
-        whole = memoryview(rows.tobytes())
-        spans = range(0, count * length, length) if length else [0] * count
-        return np.array([crc32(whole[start : start + length]) for start in spans], np.uint32)
+        if not length:
+            return np.zeros(count, np.uint32)
+        return np.array([crc32(row) for row in np.ascontiguousarray(rows)], np.uint32)
     batches = [_checks(rows[start : start + _BATCH]) for start in range(0, count, _BATCH)]
     return batches[0] if len(batches) == 1 else np.concatenate(batches)
 

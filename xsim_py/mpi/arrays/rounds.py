@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,24 +270,29 @@ class BruckExchange(Pairwise):
     source = Rounds.source
 
     def size_bytes(self, turn: int) -> int:
-        return len(self._moved(turn)) * self.block_bytes
+        return len(self._moved(turn)[0]) * self.block_bytes
 
     def checks(self, memory: Any, turn: int) -> Any:
-        return checks(self._sent(memory, turn, self.ranks).reshape(self.size, -1))
+        # One rank's blocks after the other's: together they would be hundreds of megabytes.
+        moved = self._moved(turn)
+        return np.array([crc32(self._sent(memory, moved, rank)) for rank in range(self.size)], np.uint32)
 
     def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        data: bytes = self._sent(memory, turn, self.ranks[rank : rank + 1]).tobytes()
+        data: bytes = self._sent(memory, self._moved(turn), rank).tobytes()
         return data
 
-    def _moved(self, turn: int) -> Numbers:
-        """The distances of the blocks that are sent."""
-        return self.ranks[self.ranks & (1 << turn) > 0]
+    def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
+        """How far the blocks that are sent have come, which is what the lower bits say, and how far they have to go."""
+        distance = self.ranks[self.ranks & (1 << turn) > 0]
+        come = distance & (1 << turn) - 1
+        return come, distance - come
 
-    def _sent(self, memory: Any, turn: int, ranks: Numbers) -> Any:
-        """The blocks that ranks send: each has come as far as the lower bits of its distance say."""
-        distance = self._moved(turn)
-        origin = (ranks[:, None] - (distance & (1 << turn) - 1)) % self.size
-        return memory[0][origin, (origin + distance) % self.size]
+    def _sent(self, memory: Any, moved: tuple[Numbers, Numbers], rank: int) -> Any:
+        """The blocks that a rank sends."""
+        come, left = moved
+        places = (rank - come) % self.size * self.size + (rank + left) % self.size
+        blocks: Bytes = memory[0].reshape(self.size * self.size, self.block_bytes)
+        return blocks.take(places, axis=0)
 
 
 _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
