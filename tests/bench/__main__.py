@@ -16,23 +16,61 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected.json"
 ANSWERS = ("events", "messages", "bytes", "virtual_time_s", "digest", "exit_status")
-CASES = [("ring", 1024), ("ring", 16384), ("allreduce", 1024), ("allreduce", 16384), ("empty", 65536)]
-REPEATS = 5
-GROWTH_AT_MOST = 2.0
-EMPTY_RANK_AT_MOST_BYTES = 12 * 1024
+
+
+class Case(NamedTuple):
+    """A program on so many ranks.
+
+    Attributes
+    ----------
+    name : str
+        What the expected answers call it, before the number of ranks.
+    program : str
+        In ``programs/``.
+    network : dict of str to str
+        Entries of the machine, if it is the torus.
+    """
+
+    name: str
+    program: str
+    ranks: int
+    network: dict[str, str] | None = None
+
+
+TORUS = {"topology.dims": "[64, 64, 64]"}
+ROUTED = {**TORUS, "network.per_hop": "100ns"}
+CASES = [
+    Case("ring", "ring", 1024),
+    Case("ring", "ring", 16384),
+    Case("ring", "ring", 65536),
+    Case("objects", "objects", 1024),
+    Case("allreduce", "allreduce", 1024),
+    Case("allreduce", "allreduce", 16384),
+    Case("far", "far", 4096, TORUS),
+    Case("routed", "far", 4096, ROUTED),
+    Case("contended", "far", 4096, {**ROUTED, "network.contention": "links"}),
+    Case("empty", "empty", 65536),
+    Case("idle", "idle", 65536),
+]
+REPEATS, REPEATS_OF_MANY, MANY = 5, 2, 10_000
+GROWTH_AT_MOST = 1.8
+OBJECTS_AT_MOST = 1.6  # times what a message in upper case costs
+MEMORY_AT_MOST = {"empty": 4 * 1024, "idle": 10 * 1024, "ring": 14 * 1024}  # bytes a rank, with 65,536 of them
 START_UP_AT_MOST_S = 0.4
 
 # A first run of two ranks loads what is loaded on first use.
 _RUN = """
 import json, sys
 from xsim_py import simulate
+network = json.loads(sys.argv[3])
+machine = {} if network is None else {"machine": "torus3d", "overrides": network}
 simulate(sys.argv[1], ranks=2)
-print(json.dumps(simulate(sys.argv[1], ranks=int(sys.argv[2])).summary))
+print(json.dumps(simulate(sys.argv[1], ranks=int(sys.argv[2]), **machine).summary))
 """
 
 
@@ -42,12 +80,14 @@ def python(*arguments: object) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def measure(name: str, ranks: int) -> dict[str, Any]:
+def measure(case: Case) -> dict[str, Any]:
     """The best of some runs of one case, with the bare ring's cost beside each."""
     best: dict[str, Any] = {}
-    for _ in range(REPEATS):
-        summary = json.loads(python("-c", _RUN, HERE / "programs" / f"{name}.py", ranks))
-        summary["bare_us"] = float(python("-m", "tests.bench.bare", ranks, 10)) / (ranks * 10) * 1e6
+    program = HERE / "programs" / f"{case.program}.py"
+    for _ in range(REPEATS_OF_MANY if case.ranks > MANY else REPEATS):
+        summary = json.loads(python("-c", _RUN, program, case.ranks, json.dumps(case.network)))
+        if summary["messages"]:
+            summary["bare_us"] = float(python("-m", "tests.bench.bare", case.ranks, 10)) / (case.ranks * 10) * 1e6
         if not best or summary["cpu_s"] < best["cpu_s"]:
             best = summary
     return best
@@ -74,6 +114,25 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def compared(costs: dict[tuple[str, int], float]) -> list[str]:
+    """Print what follows from the costs of several cases in CPU us, and return what is not as it must be."""
+    failures = []
+    for name, many in (("ring", 16384), ("ring", 65536), ("allreduce", 16384)):
+        growth = costs[name, many] / costs[name, 1024]
+        print(f"{name}: CPU for a message grows {growth:.2f} times from 1,024 to {many:,} ranks")
+        if growth > GROWTH_AT_MOST:
+            failures.append(f"{name}: grows more than {GROWTH_AT_MOST} times")
+    dearer = costs["objects", 1024] / costs["ring", 1024]
+    print(f"objects: {dearer:.2f} times the CPU for a message in upper case")
+    if dearer > OBJECTS_AT_MOST:
+        failures.append(f"objects: more than {OBJECTS_AT_MOST} times as much as in upper case")
+    far, routed, contended = (costs[name, 4096] for name in ("far", "routed", "contended"))
+    print(f"torus: routing adds {routed - far:.2f} us to a message, links that are shared {contended - routed:.2f} us")
+    start, idle = costs["empty", 65536], costs["idle", 65536]
+    print(f"ranks: {start:.1f} us to start and end one, {idle:.1f} us with a message to wait for")
+    return failures
+
+
 def main() -> int:
     """Run all cases; the exit status says whether all is as it must be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -84,25 +143,22 @@ def main() -> int:
     failures = []
     costs: dict[tuple[str, int], float] = {}
     print(f"{'case':10} {'ranks':>7} {'messages':>9} {'CPU us/message':>15} {'x bare ring':>12} {'memory B/rank':>14}")
-    for name, ranks in CASES:
-        summary = measure(name, ranks)
+    for case in CASES:
+        summary = measure(case)
         answers = {key: summary[key] for key in ANSWERS}
-        case = f"{name} {ranks}"
+        label = f"{case.name} {case.ranks}"
         if record:
-            expected[case] = answers
-        elif answers != expected[case]:
-            failures.append(f"{case}: the answer is {answers} and should be {expected[case]}")
+            expected[label] = answers
+        elif answers != expected[label]:
+            failures.append(f"{label}: the answer is {answers} and should be {expected[label]}")
         messages = summary["messages"]
-        cost = costs[name, ranks] = summary["cpu_s"] / (messages or ranks) * 1e6
+        cost = costs[case.name, case.ranks] = summary["cpu_s"] / (messages or case.ranks) * 1e6
         times = f"{cost:15.2f} {cost / summary['bare_us']:12.2f}" if messages else f"{'':15} {'':12}"
-        print(f"{name:10} {ranks:7} {messages:9} {times} {summary['peak_rss_bytes'] / ranks:14.0f}", flush=True)
-        if name == "empty" and summary["peak_rss_bytes"] / ranks > EMPTY_RANK_AT_MOST_BYTES:
-            failures.append(f"{case}: more than {EMPTY_RANK_AT_MOST_BYTES} bytes a rank")
-    for name in ("ring", "allreduce"):
-        growth = costs[name, 16384] / costs[name, 1024]
-        print(f"{name}: CPU for a message grows {growth:.2f} times from 1,024 to 16,384 ranks")
-        if growth > GROWTH_AT_MOST:
-            failures.append(f"{name}: grows more than {GROWTH_AT_MOST} times")
+        memory = summary["peak_rss_bytes"] / case.ranks
+        print(f"{case.name:10} {case.ranks:7} {messages:9} {times} {memory:14.0f}", flush=True)
+        if case.ranks == 65536 and memory > MEMORY_AT_MOST[case.name]:
+            failures.append(f"{label}: more than {MEMORY_AT_MOST[case.name]} bytes a rank")
+    failures += compared(costs)
     start_s = start_up_s()
     print(f"start of `xsim run -n 1`: {start_s:.3f} s beyond Python's and numpy's own")
     if start_s > START_UP_AT_MOST_S:
