@@ -1,8 +1,11 @@
 """The documentation is true: blocks run and print what stands there, links lead somewhere, tables are complete."""
 
 import argparse
+import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -164,6 +167,16 @@ def test_every_test_that_the_verification_names_is_there():
         elif f"def {name}(" not in text:
             lost.append(name)
     assert not lost
+
+
+def test_a_rank_takes_what_the_guide_says():
+    said = {
+        row[0]: int(row[1].replace(",", "")) for row in rows(DOCS / "guides/what-a-rank-costs.md", "Memory by kind")[1:]
+    }
+    command = [sys.executable, "-m", "tests.bench.rank_bytes", "65536"]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout)
+    assert said.keys() == found.keys()
+    assert {kind: found[kind] for kind in said} == pytest.approx(said, rel=0.3)
 
 
 def test_pictures_are_small():
