@@ -53,6 +53,7 @@ _VARYING = [
     (r"\([0-9.]+ s here\)", "<cost>"),
     (r"(\"(?:cpu_s|wall_s|peak_rss_bytes)\":) [0-9.e-]+", r"\1 <cost>"),
     (r" +[0-9.e-]+  (finished|aborted|stalled)$", r" <cost>  \1"),
+    (r"^ [ ~]*[~^][ ~^]*\n", ""),  # marks below the lines of a traceback
     (r"-{3,}|  +", "  "),
 ]
 
