@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,16 +77,21 @@ def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: boo
     if file.atomic or wanted == "disable" or len(file.comm.ranks) == 1:
         return _EACH_ALONE
     table = gather_everywhere(ch, _RANGE.pack(pieces.low, pieces.high, pieces.overlap))
-    # By numpy: each of the ranks looks at what all of them say.
-    ranges = np.frombuffer(b"".join(_NO_RANGE if entry is None else entry for entry in table), np.int64).reshape(-1, 3)
+    told = b"".join(_NO_RANGE if entry is None else entry for entry in table)
+    return _plan_of(told, tuple(file.hints.aggregators), wanted == "enable")
+
+
+@lru_cache(maxsize=16)
+def _plan_of(told: bytes, owners: tuple[int, ...], always: bool) -> _Plan:
+    """What all ranks make of what each of them has told; the first one that does finds it for the others."""
+    ranges = np.frombuffer(told, np.int64).reshape(-1, 3)
     used = ranges[ranges[:, 0] >= 0]
     if used[:, 2].any():  # pieces that overlap can not be cut at the border of a share
         return _EACH_ALONE
     meet = (used[1:, 0] < used[:-1, 1]).any()
-    if not len(used) or not (meet or wanted == "enable"):
+    if not len(used) or not (meet or always):
         return _EACH_ALONE
     low, high = int(used[:, 0].min()), int(used[:, 1].max())
-    owners = file.hints.aggregators
     each = max(-(-(high - low) // len(owners)), _SMALLEST_SHARE)
     shares = [
         _Share(owner, low + number * each, min(low + (number + 1) * each, high)) for number, owner in enumerate(owners)
@@ -122,8 +128,12 @@ class _Union:
 
     def layout(self, pieces: Pieces) -> Layout:
         """Where pieces are in the memory."""
-        runs = np.searchsorted(self.pieces.starts, pieces.starts, "right") - 1
-        offsets: Integers = self._begins[runs] + pieces.starts - self.pieces.starts[runs]
+        offsets: Integers
+        if len(self.pieces) == 1:
+            offsets = pieces.starts - self.pieces.starts
+        else:
+            runs = np.searchsorted(self.pieces.starts, pieces.starts, "right") - 1
+            offsets = self._begins[runs] + pieces.starts - self.pieces.starts[runs]
         found = joined(offsets, pieces.sizes)
         return Layout((), found.starts, found.sizes)
 

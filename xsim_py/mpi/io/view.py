@@ -47,7 +47,7 @@ class Pieces:
     @property
     def total(self) -> int:
         """How many bytes these are."""
-        return int(self.sizes.sum())
+        return int(self.sizes.sum() if len(self.sizes) > 1 else sum(self.sizes))
 
     @property
     def low(self) -> int:
@@ -57,12 +57,14 @@ class Pieces:
     @property
     def high(self) -> int:
         """Behind the last byte; -1 where there is none."""
+        if len(self.starts) == 1:
+            return int(self.starts[0] + self.sizes[0])
         return int((self.starts + self.sizes).max()) if len(self.starts) else -1
 
     @property
     def overlap(self) -> bool:
         """Whether bytes are in several of them: only what is read may."""
-        return bool((self.starts[1:] < (self.starts + self.sizes)[:-1]).any())
+        return len(self.starts) > 1 and bool((self.starts[1:] < (self.starts + self.sizes)[:-1]).any())
 
 
 def joined(starts: Integers, sizes: Integers) -> Pieces:
@@ -76,7 +78,9 @@ def joined(starts: Integers, sizes: Integers) -> Pieces:
 
 
 def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
-    """What of the pieces is in a range of the file."""
+    """What of the pieces, which rise and do not overlap, is in a range of the file."""
+    if len(pieces) and pieces.starts[0] >= low and pieces.starts[-1] + pieces.sizes[-1] <= high:
+        return pieces
     starts = np.maximum(pieces.starts, low)
     sizes = np.minimum(pieces.starts + pieces.sizes, high) - starts
     kept = sizes > 0
@@ -146,6 +150,11 @@ class View:
             fail(c.ERR_IO, "the filetype of the view has no data")
         end = start + size
         first, last = self._block(start), self._block(end - 1)
+        if first == last:
+            tile, block = divmod(first, len(self._offsets))
+            within = start - tile * self._size - int(self._begins[block])
+            place = self.displacement + tile * self._extent + int(self._offsets[block]) + within
+            return Pieces(np.array([place], np.int64), np.array([size], np.int64))
         tiles, blocks = np.divmod(np.arange(first, last + 1, dtype=np.int64), len(self._offsets))
         begins = tiles * self._size + self._begins[blocks]
         sizes = self._sizes[blocks]
