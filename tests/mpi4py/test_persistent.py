@@ -24,6 +24,38 @@ def test_each_start_sends_what_the_buffer_holds_then():
     assert values_of(program, ranks=3) == [([[2] * 3, [12] * 3, [22] * 3], False)] * 3
 
 
+def test_an_object_is_asked_once_where_its_memory_is():
+    class Shown:
+        asked = 0
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            type(self).asked += 1
+            return self.array.__dlpack__(**options)
+
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        mine, total = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        request = comm.Allreduce_init(Shown(mine), Shown(total))
+        found = []
+        for turn in range(3):
+            mine[:] = 10 * turn + comm.rank
+            request.Start()
+            request.Wait()
+            found.append(total.tolist())
+        return found
+
+    assert values_of(program, ranks=2) == [[[1] * 3, [21] * 3, [41] * 3]] * 2
+    assert Shown.asked == 4
+
+
 def test_ranks_may_start_in_different_orders_and_call_others_between():
     def program():
         from mpi4py import MPI

@@ -341,7 +341,7 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
         raise ValueError(f"expecting {blocks} items, got {len(types)}")
     cores = [core_of(datatype) for datatype in types]
     for core, count in zip(cores, counts, strict=True):
-        if count:
+        if count and (core is NULL or not core.committed):
             usable(core)
     _no_negatives(counts)
     return _vector(memory, counts, offsets, cores)
@@ -486,8 +486,8 @@ def _at_absolute(low: int, high: int) -> memoryview:
 def _vector(memory: memoryview | None, counts: list[int], offsets: list[int], types: list[Type]) -> VectorMessage:
     if memory is None:
         spans = [core.span(count) for core, count in zip(types, counts, strict=True)]
-        low = min((at + span[0] for at, span in zip(offsets, spans, strict=True)), default=0)
-        high = max((at + span[1] for at, span in zip(offsets, spans, strict=True)), default=0)
+        low = min([at + span[0] for at, span in zip(offsets, spans, strict=True)], default=0)
+        high = max([at + span[1] for at, span in zip(offsets, spans, strict=True)], default=0)
         memory = _at_absolute(low, high)
         offsets = [at - low for at in offsets]
     return VectorMessage(memory, counts, offsets, types)
@@ -511,6 +511,5 @@ def _checked(values: Sequence[int], length: int) -> list[int]:
 
 
 def _no_negatives(counts: list[int]) -> None:
-    for count in counts:
-        if count < 0:
-            fail(c.ERR_COUNT, f"negative count {count}")
+    if counts and min(counts) < 0:
+        fail(c.ERR_COUNT, f"negative count {min(counts)}")

@@ -22,6 +22,7 @@ __all__ = [
     "BottomType",
     "BufferAutomaticType",
     "InPlaceType",
+    "KnownViews",
     "at_address",
     "buffer",
     "exported",
@@ -214,10 +215,41 @@ def exported(obj: Any) -> memoryview:
     try:
         return memoryview(obj)
     except (TypeError, BufferError, ValueError):
-        view = foreign(obj)
+        view = foreign(obj) if _known is None else _known.view(obj)
         if view is None:
             raise
         return view
+
+
+class KnownViews:
+    """Memory that is not Python's, of objects that have shown it before: to ask them again takes long.
+
+    As a real MPI, which remembers where the buffers of a persistent operation are, and nothing else of them.
+    """
+
+    __slots__ = ("_views",)
+
+    def __init__(self) -> None:
+        self._views: dict[int, tuple[Any, memoryview | None]] = {}
+
+    def view(self, obj: Any) -> memoryview | None:
+        """What `foreign` says of an object, which stays as long as this does."""
+        found = self._views.get(id(obj))
+        if found is None:
+            found = self._views[id(obj)] = (obj, foreign(obj))
+        return found[1]
+
+    def __enter__(self) -> None:
+        """Have `exported` look here, in a call that does not wait."""
+        global _known
+        _known = self
+
+    def __exit__(self, *_: object) -> None:
+        global _known
+        _known = None
+
+
+_known: KnownViews | None = None
 
 
 def flat_view(obj: Any, *, writable: bool) -> memoryview:

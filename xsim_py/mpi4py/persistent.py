@@ -19,6 +19,7 @@ from . import collective_calls as calls
 from .collective_calls import Plan, handled
 from .commhandle import CommHandle
 from .info import INFO_NULL, Info
+from .memory import KnownViews
 from .op import INSTANCES, Op
 from .request import Prequest, Task
 
@@ -30,7 +31,9 @@ SUM = INSTANCES["SUM"]
 def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Prequest:
     """Initialise a collective that can be started again and again; wrong arguments are refused now."""
     first = _numbers(comm)
-    handled(comm, plan, comm, name, *args)
+    views = KnownViews()
+    with views:
+        handled(comm, plan, comm, name, *args)
 
     def start() -> Operation | None:
         operation = refused(comm, None, collective=name)
@@ -39,7 +42,8 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
         now = _numbers(comm)
         _set_numbers(comm, first)
         try:
-            planned = handled(comm, plan, comm, name, *args)
+            with views:
+                planned = handled(comm, plan, comm, name, *args)
         finally:
             _set_numbers(comm, now)
         return None if planned is None else begin(name, partial(timed, comm, name, *planned))

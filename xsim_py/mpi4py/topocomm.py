@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from xsim_py.mpi import constants as c
@@ -32,9 +33,17 @@ Neighbors = list[int | None]
 
 def _edges(comm: Communicator) -> tuple[Neighbors, Neighbors, list[int] | None]:
     """From whom and to whom this rank's edges go, and in which order to send; None is the border of a grid."""
+    if comm.topology.kind == c.CART:
+        return _edges_of_grid(comm.topology, comm.me)
     sources, dests = comm.topology.neighbors(comm.me)
-    order = neighbor.grid_order(len(dests)) if comm.topology.kind == c.CART else None
-    return _real(sources), _real(dests), order
+    return _real(sources), _real(dests), None
+
+
+@lru_cache(maxsize=1024)
+def _edges_of_grid(grid: Cartesian, rank: int) -> tuple[Neighbors, Neighbors, list[int]]:
+    """The same in a grid; nobody changes these lists."""
+    sources, dests = grid.neighbors(rank)
+    return _real(sources), _real(dests), neighbor.grid_order(len(dests))
 
 
 def _real(ranks: Sequence[int]) -> Neighbors:
