@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Call"]
 
 
+_NOTHING = (0, 0, 0, 0, 0, b"")
+
+
 class Call:
     """A collective that some of its ranks have begun.
 
@@ -35,21 +38,24 @@ class Call:
         Whether it goes message by message; whether the last rank has come.
     signature, bound, fold : tuple, Bound or None, object
         What the first to wait here does, how it is computed, and the reduction operation, if there is one.
-    clock_ps, nic_free_ps, keys, contributions, fibers, entered : list
-        What each rank has left here; `entered` is the time and key of the event at which it came. The fiber is None of
-        a rank that has not come, has left, or lives elsewhere. Once all have come, the first three are what each rank
-        takes with it.
+    came : list of tuple
+        What each rank has left here: its clock, when its interface is free, its last event key, the time and the key of
+        the event at which it came, and its contribution.
+    fibers : list
+        Of the ranks that wait; None of one that has not come, has left, or lives elsewhere.
     absent : int
         Of how many other shards it is not known yet that all of their ranks have come.
     parts : list
-        What the ranks of other shards have left there: who they are, and the first three of theirs.
+        What the ranks of other shards have left there: who they are, the first three of theirs, and the last.
     said : list or None
         What the other shards have been told: `where`, the note, and a token for what is waited for, None where it goes
         message by message.
     heard : list of (Note, token)
         What they have said.
-    times, memory, results, waited_ps
+    times, memory, results
         What was computed.
+    exits : list of tuple
+        What each rank takes with it: as the first three of `came`, and how long it has waited.
     latest_ps : int
         When the last of all ranks leaves.
     inline : int
@@ -59,22 +65,19 @@ class Call:
     __slots__ = (
         "absent",
         "bound",
-        "clock_ps",
+        "came",
         "comm",
         "computed",
-        "contributions",
-        "entered",
+        "exits",
         "fibers",
         "fold",
         "heard",
         "inline",
         "inside",
-        "keys",
         "latest_ps",
         "members",
         "memory",
         "missing",
-        "nic_free_ps",
         "note",
         "parts",
         "results",
@@ -82,11 +85,10 @@ class Call:
         "signature",
         "times",
         "undone",
-        "waited_ps",
         "where",
     )
 
-    waited_ps: list[int]
+    exits: list[tuple[int, int, int, int]]
     times: Times
     memory: Any
     results: list[Any]
@@ -114,21 +116,22 @@ class Call:
         self.signature = signature
         self.bound = bound
         self.fold = fold
-        self.clock_ps = [0] * size
-        self.nic_free_ps = [0] * size
-        self.keys = [0] * size
-        self.contributions = [b""] * size
+        self.came: list[tuple[int, int, int, int, int, bytes]] = [_NOTHING] * size
         self.fibers: list[Fiber | None] = [None] * size
-        self.entered: list[tuple[int, int]] = [(0, 0)] * size
         self.parts: list[Any] = []
 
-    def everyone(self) -> tuple[Any, Any, Any]:
-        """Clocks, interfaces and keys of all ranks, also of those elsewhere."""
-        columns = tuple(np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys))
-        for places, *part in self.parts:
+    def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
+        """Clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
+        clock_ps, nic_free_ps, keys, _, _, given = zip(*self.came, strict=True)
+        columns = [np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys)]
+        contributions = list(given)
+        for places, part, data in self.parts:
             for column, numbers in zip(columns, part, strict=True):
                 column[places] = numbers
-        return columns  # type: ignore[return-value]
+            if data is not None:
+                for place, each in zip(places.tolist(), data, strict=True):
+                    contributions[place] = each
+        return *columns, contributions  # type: ignore[return-value]
 
     def living(self) -> int:
         """How many of its ranks are in this shard."""

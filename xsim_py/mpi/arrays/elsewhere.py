@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Elsewhere", "Members"]
 
+_MOST_MEMBERS = 64
+
 
 class Members:
     """Where the ranks of a communicator live, of which not all are in this shard.
@@ -82,6 +84,8 @@ class Elsewhere:
     def members(self, comm: Communicator) -> Members | None:
         """Where the ranks of a communicator live; None: all here."""
         if comm.cid not in self._members:
+            if len(self._members) >= _MOST_MEMBERS:
+                self._members.clear()
             numbers = np.asarray(comm.ranks, np.int64)
             homes = np.searchsorted(self._ends, numbers, side="right")
             for later in np.flatnonzero(numbers >= self._shard.initial).tolist():
@@ -129,8 +133,8 @@ class Elsewhere:
         """All ranks of this shard have come: tell what they have left."""
         assert call.members is not None
         here = call.members.here
-        columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
-        given = [call.contributions[place] for place in here.tolist()]
+        clock_ps, nic_free_ps, keys, _, _, given = zip(*(call.came[place] for place in here.tolist()), strict=True)
+        columns = [np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys)]
         size_bytes = len(given[0]) if len({len(data) for data in given}) == 1 else -1
         packed = given if size_bytes < 0 else b"".join(given)
         self._tell(call, "enters", (call.where, self._shard.number, columns, size_bytes, packed))
@@ -176,12 +180,9 @@ class Elsewhere:
         _, number, columns, size_bytes, packed = part
         assert call.members is not None
         places = call.members.elsewhere[number]
-        call.parts.append((places, *columns))
         if size_bytes > 0:
             packed = [packed[at : at + size_bytes] for at in range(0, len(packed), size_bytes)]
-        if size_bytes:
-            for place, data in zip(places.tolist(), packed, strict=True):
-                call.contributions[place] = data
+        call.parts.append((places, columns, packed if size_bytes else None))
         call.absent -= 1
 
     def _retire(self, _: object) -> None:

@@ -133,22 +133,17 @@ class Meetings:
             return algorithm(ch, *form.plain(args))
         me = ch.rank
         kernel: Any = self.kernel
-        call.clock_ps[me] = fiber.clock_ps
-        call.nic_free_ps[me] = rank.nic_free_ps
-        call.keys[me] = rank.key
-        call.contributions[me] = form.contribution(args)
+        given = form.contribution(args)
+        call.came[me] = fiber.clock_ps, rank.nic_free_ps, rank.key, kernel._now, kernel.key, given
         call.fibers[me] = fiber
-        call.entered[me] = kernel._now, kernel.key
         call.inside -= 1
         if call.inside or self._complete(call, me):
             fiber.park(call)
             if call.undone:
                 return algorithm(ch, *form.plain(args))
         call.fibers[me] = None
-        fiber.clock_ps = call.clock_ps[me]
-        rank.nic_free_ps = call.nic_free_ps[me]
-        rank.key = call.keys[me]
-        self.fabric.tally.waited_ps[ch.comm.box.place] += call.waited_ps[me]
+        fiber.clock_ps, rank.nic_free_ps, rank.key, waited_ps = call.exits[me]
+        self.fabric.tally.waited_ps[ch.comm.box.place] += waited_ps
         call.inside -= 1
         if not call.inside:
             self._all_left(call)
@@ -225,12 +220,11 @@ class Meetings:
         """Values and times for all."""
         bound = call.bound
         assert bound is not None
-        clock_ps, nic_free_ps, keys = call.everyone()
+        clock_ps, nic_free_ps, keys, contributions = call.everyone()
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
-        call.memory, call.results = bound.values(call.contributions, call.fold)
-        call.clock_ps, call.nic_free_ps = times.clock_ps.tolist(), times.nic_free_ps.tolist()
-        call.keys = (bound.sent + keys).tolist()
-        call.waited_ps = times.waited_ps.tolist()
+        call.memory, call.results = bound.values(contributions, call.fold)
+        takes = times.clock_ps, times.nic_free_ps, keys + bound.sent, times.waited_ps
+        call.exits = list(zip(*(column.tolist() for column in takes), strict=True))
         call.latest_ps = int(times.last_ps.max())
         call.inside = call.living()
         call.computed = True
@@ -363,10 +357,10 @@ class Meetings:
                 self._undone.append(call)
                 sender = Sender(self.fabric, call)
                 for place in call.gone():
-                    kernel.post(*call.entered[place], sender.send_again, place)
-            for fiber, (time_ps, key) in zip(call.fibers, call.entered, strict=True):
+                    kernel.post(*call.came[place][3:5], sender.send_again, place)
+            for fiber, came in zip(call.fibers, call.came, strict=True):
                 if fiber is not None:
-                    kernel.post(time_ps, key, self._again, fiber)
+                    kernel.post(came[3], came[4], self._again, fiber)
 
     def _again(self, fiber: Fiber) -> None:
         """A rank is back where it entered; an event handler, which is no event of the run."""
