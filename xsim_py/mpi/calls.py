@@ -17,6 +17,7 @@ from xsim_py.process import current
 from xsim_py.process.life import stop_job
 from xsim_py.process.locks import SharedLock
 
+from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .message import Operation, Receive
 from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
@@ -296,7 +297,11 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
     """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `arrays.meeting`."""
     meetings = ch.comm.fabric.meetings
     if meetings is None or ch.meeting is None:
-        return algorithm(ch, *form.plain(args))
+        try:
+            return algorithm(ch, *form.plain(args))
+        except errors.Exception as error:
+            error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
+            raise
     return meetings.perform(ch, form, algorithm, args)
 
 

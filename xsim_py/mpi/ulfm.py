@@ -40,6 +40,7 @@ _AGREE = 3
 
 _TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
 _EVERY_BIT = -1
+_NOBODY: frozenset[int] = frozenset()
 
 Key = tuple[int, int, int]
 """An agreement: communicator, number of the call on it, round."""
@@ -243,7 +244,7 @@ class Call(Operation):
         self.algorithm = algorithm
         self.flags = flags
         self.decision: Decision | None = None
-        self.failed: frozenset[int] = frozenset()
+        self.failed: frozenset[int] = _NOBODY
         self.last = flags is not None
         self.round = 0
         self.members = _all_members(comm)
