@@ -178,7 +178,7 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
             low, high = low + min(0, (n - 1) * old.extent), high + max(0, (n - 1) * old.extent)
         lb, ub = (low, high) if first else (min(lb, low), max(ub, high))
         first = False
-    unit = alignment if _is_rounded(types, members) else 1
+    unit = alignment if alignment > 1 and _is_rounded(types, members) else 1
     params = {"blocklengths": blocklengths, "displacements": displacements, "datatypes": types}
     counts = [len(types), *blocklengths, *displacements]
     return Type(
@@ -229,15 +229,7 @@ def resized(old: Type, lb: int, extent: int) -> Type:
 
 
 def _like(old: Type, recipe: Recipe, *, lb: int | None = None, extent: int | None = None) -> Type:
-    return Type(
-        layout=lambda: old.layout,
-        size=old.size,
-        lb=old.lb if lb is None else lb,
-        extent=old.extent if extent is None else extent,
-        alignment=old.alignment,
-        elements=old.elements,
-        recipe=recipe,
-    )
+    return old.like(recipe, old.lb if lb is None else lb, old.extent if extent is None else extent)
 
 
 def subarray(old: Type, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int) -> Type:

@@ -57,6 +57,7 @@ class Recipe:
         self.types = types
 
 
+_blank = object.__new__
 _NAMED = Recipe(c.COMBINER_NAMED, {})
 
 
@@ -148,6 +149,26 @@ class Type:
         self.dtype: np.dtype[Any] | None = None
         self.code = ""  # as `tocode`
         self.typechar = ""
+
+    def like(self, recipe: Recipe, lb: int, extent: int) -> Type:
+        """The same elements, built in another way and with other bounds."""
+        new = _blank(Type)  # what the constructor does, in half the time
+        new._make_layout = self._layout
+        new.size = self.size
+        new.lb = lb
+        new.extent = extent
+        new.alignment = self.alignment
+        new.elements = self.elements
+        new.recipe = recipe
+        new.is_predefined = recipe.combiner in _PREDEFINED_COMBINERS
+        new.attributes = None
+        new.committed = False
+        new.name = new.kind = new.code = new.typechar = ""
+        new.dtype = None
+        return new
+
+    def _layout(self) -> Layout:
+        return self.layout
 
     def __getattr__(self, name: str) -> Any:
         """Make the layout when it is first asked for: most types are only built into others, and freed."""

@@ -16,7 +16,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi4py.datatype import Datatype, core_of, typecode
+from xsim_py.mpi4py.datatype import Datatype, core_of
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 
@@ -55,10 +55,12 @@ def _member(dtype: np.dtype[Any]) -> Type:
     fields = dtype.fields
     if fields:
         members = [fields[name] for name in dtype.names or ()]
-        if _VOID in [member[0].num for member in members]:
-            made = _struct_of([_member(member[0]) for member in members], [member[1] for member in members])
+        codes = "".join([member[0].char for member in members])
+        places = [member[1] for member in members]
+        if _VOID in codes:
+            made = _struct_of([_member(member[0]) for member in members], places)
         else:
-            made = construct.again(_flat_struct(*[part for member in members for part in (member[0].char, member[1])]))
+            made = construct.again(_flat_struct(codes, *places))
         return construct.resized(made, 0, dtype.itemsize)
     if dtype.subdtype is None:
         return _elementary(dtype.char)
@@ -69,14 +71,14 @@ def _member(dtype: np.dtype[Any]) -> Type:
     return construct.subarray(old, shape, shape, [0] * len(shape), c.ORDER_C)
 
 
-_VOID = np.dtype("V").num  # what structs and arrays are for numpy
+_VOID = "V"  # what structs and arrays are for numpy
 _MOST = 1024  # structs of elementary members to remember: programs convert the same ones there and back
 
 
 @lru_cache(maxsize=_MOST)
-def _flat_struct(*members: Any) -> Type:
-    """The struct whose members are elementary, given as code and place of each in turn."""
-    return _struct_of([_elementary(code) for code in members[::2]], list(members[1::2]))
+def _flat_struct(codes: str, *places: int) -> Type:
+    """The struct whose members are elementary."""
+    return _struct_of([_elementary(code) for code in codes], list(places))
 
 
 def _struct_of(types: list[Type], places: list[int]) -> Type:
@@ -142,7 +144,7 @@ _INDEXED = (c.COMBINER_INDEXED, c.COMBINER_HINDEXED, c.COMBINER_INDEXED_BLOCK, c
 def _predefined(core: Type) -> Any:
     if core.kind == "pair":
         return _pair(core)
-    return _described(typecode(Datatype._make(core)))
+    return _described(core.code or None)
 
 
 @lru_cache
