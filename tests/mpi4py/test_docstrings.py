@@ -18,7 +18,11 @@ def test_a_class_and_its_calls_and_properties_are_described(name):
     assert inspect.getdoc(cls)
     for attribute in INTERFACE.classes[name].names:
         value = inspect.getattr_static(cls, attribute)
-        if isinstance(value, property) or inspect.ismemberdescriptor(value):
+        if isinstance(value, property):
+            kind, _, rest = inspect.getdoc(value).partition("\n\n")
+            assert re.fullmatch(rf"{attribute}: \w.*", kind), attribute
+            assert is_sentence(rest), attribute
+        elif inspect.ismemberdescriptor(value):
             assert is_sentence(inspect.getdoc(value)), attribute
         elif not attribute.startswith("_") and callable(getattr(cls, attribute)):
             assert_call(attribute, getattr(cls, attribute).__doc__)

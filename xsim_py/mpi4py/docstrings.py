@@ -1,7 +1,8 @@
 """Docstrings of the public names: one sentence each, from the phrases in ``docstrings.txt``.
 
 They are put in from outside, since one function serves several names, and so that a name is described in the same words
-whoever implements it. As in mpi4py the first line of a call's docstring is the call with its arguments.
+whoever implements it. As in mpi4py the first line of a call's docstring is the call with its arguments, and that of a
+property its type.
 """
 
 from __future__ import annotations
@@ -76,10 +77,15 @@ def _describe(value: Any, name: str, text: str | None) -> None:
         return
     sentence = f"{text[0].upper()}{text[1:]}."
     if isinstance(value, property):
-        value.__doc__ = sentence
+        value.__doc__ = f"{name}: {_kind(value)}\n\n{sentence}"
         return
     function = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
     if isinstance(function, FunctionType):
         code = function.__code__
         arguments = [word for word in code.co_varnames[: code.co_argcount] if word not in ("self", "cls")]
         function.__doc__ = f"{name}({', '.join(arguments)})\n\n{sentence}"
+
+
+def _kind(value: property) -> str:
+    """The type of a property, as it is written where that is defined."""
+    return str(value.fget.__annotations__["return"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["exporting", "exporting_nothing"]
 
@@ -37,6 +37,11 @@ def _answer_nothing(obj: object, view: int, flags: int) -> int:
     return int(_fill(view, None, None, 0, 0, flags))
 
 
+def __buffer__(self: Any, flags: int, /) -> memoryview:
+    """The memory of an object."""
+    return memoryview(self)
+
+
 _ask, _ask_nothing = _GetBuffer(_answer), _GetBuffer(_answer_nothing)
 
 
@@ -50,7 +55,7 @@ def exporting(cls: C) -> C:
 def exporting_nothing(cls: C) -> C:
     """Let objects of a class export no bytes that belong to nobody, as mpi4py's `BOTTOM` does; a class decorator."""
     if sys.version_info >= (3, 12):
-        cls.__buffer__ = lambda self, flags, /: memoryview(self)  # type: ignore[attr-defined]
+        cls.__buffer__ = __buffer__  # type: ignore[attr-defined]
     _put(cls, _ask_nothing)
     return cls
 
