@@ -50,7 +50,7 @@ class Context:
     remote : sequence of int
         Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
     whom : sequence of int
-        The same as `remote`. Hot path: not as a range, which takes CPython six times as long to look up a place in.
+        The same as `remote`. Hot path: not as a range, in which CPython takes 55 ns longer to look up a place.
     size, remote_size : int
         How many these are.
     """
