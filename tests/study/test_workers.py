@@ -10,11 +10,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py.study import run_study
 from xsim_py.study.task import Task
-from xsim_py.study.workers import do_in_executor, do_in_workers
+from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,6 +111,14 @@ def test_a_worker_of_an_executor_that_fails_is_an_outcome():
     with Failing(1) as executor:
         ((number, outcome),) = do_in_executor([task("pass")], executor)
     assert (number, outcome["ended"], outcome["said"]) == (0, "crashed", "ZeroDivisionError: division by zero")
+
+
+def test_futures_without_an_mpiexec_take_nobody_away(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mpi4py.futures", ModuleType("mpi4py.futures"))
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with mpi_executor(None) as executor:
+        assert executor is None  # worker processes, one a core
 
 
 if MPIEXEC.exists():

@@ -26,24 +26,22 @@ _PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 _FORWARDING_S = 0.2
 
 
-def launched_by_mpiexec() -> bool:
-    """Whether this process is one of several that a real ``mpiexec`` started to simulate one run together.
-
-    Those under ``mpi4py.futures`` are not: there each does runs of its own.
-    """
-    if "mpi4py.futures" in sys.modules:
-        return False
+def launched_by_mpiexec() -> int:
+    """How many processes a real ``mpiexec`` started together, this one among them; 0 if it was not started by one."""
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
     for name in names:
         value = os.environ.get(name, "")
         if value.isdigit():
-            return int(value) > 1
-    return False
+            return int(value)
+    return 0
 
 
 def make_transport(shards: int) -> Transport:
-    """Real MPI ranks under ``mpiexec``, else `shards` shards in this process."""
-    if launched_by_mpiexec():
+    """Real MPI ranks under ``mpiexec``, else `shards` shards in this process.
+
+    Under ``mpi4py.futures``, too: there each process does runs of its own.
+    """
+    if launched_by_mpiexec() > 1 and "mpi4py.futures" not in sys.modules:
         return Mpi()
     return Loopback(shards)
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from xsim_py import workers
+from xsim_py.engine import launched_by_mpiexec
 from xsim_py.study.task import Outcome, Task, do
 from xsim_py.workers import Crash
 
@@ -42,9 +43,10 @@ def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple
 def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
     """The other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
 
-    That has imported the module before us; nothing of ours does.
+    That has imported the module before us; nothing of ours does. A program may have imported it, too, and without
+    ``mpiexec`` it would get one worker only.
     """
-    futures: Any = sys.modules.get("mpi4py.futures")
+    futures: Any = sys.modules.get("mpi4py.futures") if launched_by_mpiexec() else None
     return futures.MPIPoolExecutor(jobs) if futures else nullcontext()
 
 
