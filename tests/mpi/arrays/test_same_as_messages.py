@@ -122,6 +122,15 @@ def walk(steps: list[Step]) -> list[Any]:
             odd.Revoke()
         elif step.kind == "alone" and here:
             collective(world, step._replace(kind="allreduce", count=3))
+        elif step.kind == "persistent" or (step.kind == "odd" and here):
+            out = np.zeros(step.count)
+            request = (world.Exscan_init if step.kind == "odd" else world.Allreduce_init)(np.ones(step.count), out)
+            for _ in range(1 + (step.kind == "persistent")):
+                request.Start()
+                request.Wait()
+            found.append(out.tobytes())
+        elif step.kind == "odd":
+            found.append(collective(world, step._replace(kind="reduce_scatter_block")))
         elif step.kind == "send" and here is not there:
             if here:
                 pending.append(world.Isend(np.full(step.count, number, "u1"), step.other % world.size, 3))
@@ -169,10 +178,11 @@ AROUND = st.one_of(
     st.builds(Step, st.just("send"), st.sampled_from([0, 100, 3000]), rank=RANK, other=RANK),
     st.builds(Step, st.sampled_from(["wait", "wait", "ibarrier"])),
     st.builds(Step, st.just("bcast"), rank=RANK),
+    st.builds(Step, st.just("persistent"), st.sampled_from([0, 3, 300])),
     st.builds(Step, st.just("say"), rank=RANK),
     st.builds(Step, st.just("agree"), st.sampled_from([0, 5])),
 )
-TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone", "revoke"]), rank=RANK)
+TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone", "odd", "revoke"]), rank=RANK)
 SHARDS = st.sampled_from([1, 1, 2, 3, 7])
 PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHMS[name]) for name in OPERATIONS})
 
@@ -213,6 +223,11 @@ def test_any_program_that_goes_wrong(
 ) -> None:
     described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
     check([*before, trouble, *after], described, ranks, trace=trace, shards=shards)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> None:
+    check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
 
 
 @pytest.mark.parametrize(
