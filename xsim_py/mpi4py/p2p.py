@@ -26,6 +26,7 @@ from .bufspec import FILL, packed, receiver, room
 from .bufspec import Message as Target
 from .commhandle import CommHandle
 from .handle import Handle, Null
+from .memory import KnownViews
 from .options import taken
 from .pickling import dump, load, loader
 from .request import Prequest, Request, Task
@@ -286,11 +287,14 @@ class PointToPoint(CommHandle):
 
     def _send_init(self, buf: Any, dest: int, tag: int, mode: int, name: str) -> Prequest:
         comm = self._comm()
-        _bytes_of(buf, dest)
+        views = KnownViews()
+        with views:
+            _bytes_of(buf, dest)
         _valid_dest(comm, dest, tag, waits=False)
 
         def start() -> Operation | None:
-            data = _bytes_of(buf, dest)
+            with views:
+                data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
                 charge_buffer(comm, dest, len(data))
             operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True)._impl.operation
