@@ -71,7 +71,7 @@ def test_an_unknown_option_is_a_mistake(new_process):
     with pytest.raises(TypeError, match="unexpected argument 'thread'"):
         package.rc(threads=False, thread=False)
     assert package.rc.threads is True
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="'Rc' object has no attribute 'thread'"):
         _ = package.rc.thread
 
 

@@ -49,7 +49,7 @@ class Rc:
 
     def __getattr__(self, name: str) -> Option:
         if name not in _DEFAULTS:
-            raise AttributeError(f"object has no attribute {name!r}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return _options().get(name, _DEFAULTS[name]) if _changed else _DEFAULTS[name]
 
     def __setattr__(self, name: str, value: Option) -> None:
