@@ -487,8 +487,7 @@ class _Run:
     def _meet_in_arrays(self) -> bool:
         """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`."""
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
-        calm = self.failures is None and not self.fault_tolerant
-        return apart and calm and self.collectives != MESSAGES
+        return apart and self.collectives != MESSAGES
 
     def _refused(self) -> None:
         self.control.stop("no output")

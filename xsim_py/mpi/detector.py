@@ -123,6 +123,8 @@ class Detector:
 
     def _told(self, death: Death) -> None:
         """The notice of a death, the same event in every shard."""
+        if self.shard.put_off(self._told, death):
+            return
         if self.shard.number != 0:
             self.shard.kernel.events -= 1
         self.dead[death.rank] = Death(*death)
@@ -179,6 +181,8 @@ class Detector:
 
     def _suspect(self, death: Death) -> None:
         """The observer of a dead process notices; if it is dead itself, the next one does, once it has noticed that."""
+        if self.shard.put_off(self._suspect, death):
+            return
         death = Death(*death)
         observer = self.shard.rank(death.observer)
         now_ps = self.shard.kernel.now_ps

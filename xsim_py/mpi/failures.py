@@ -89,6 +89,8 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
     """Have ranks of a shard die at the times of `failures` (rank, time, cause), before what else they do then."""
     shard = fabric.shard
     for number, time_ps, cause in failures:
+        if fabric.meetings is not None and number < shard.initial:  # of others not all shards are told
+            fabric.meetings.deaths[number] = time_ps
         if not shard.local(number):
             continue
         rank = shard.rank(number)

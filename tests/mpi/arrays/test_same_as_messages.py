@@ -1,6 +1,7 @@
 """Collectives as arrays and message by message: not one bit, picosecond, event or word of a report differs."""
 
 import io
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,25 @@ def walk(steps: list[Step]) -> list[Any]:
     return found
 
 
+def survive(steps: list[Step]) -> list[Any]:
+    """The same of one who goes on without those who have failed."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD.Dup()
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    found: list[Any] = []
+    for step in steps:
+        try:
+            found.append(collective(comm, step))
+        except MPI.Exception as error:
+            comm.Revoke()
+            comm = comm.Shrink()
+            comm.Set_errhandler(MPI.ERRORS_RETURN)
+            found.append((error.Get_error_class(), comm.size))
+        found.append(round(MPI.Wtime() * 10**12))
+    return found
+
+
 def everything(result: Result) -> dict[str, Any]:
     """All that a run says of itself, but for what it has cost."""
     costs = ("cpu_s", "wall_s", "peak_rss_bytes")
@@ -154,9 +174,11 @@ def everything(result: Result) -> dict[str, Any]:
     }
 
 
-def outcome(steps: list[Step], machine: dict[str, Any], ranks: int, **options: Any) -> dict[str, Any]:
+def outcome(
+    steps: list[Step], machine: dict[str, Any], ranks: int, program: Any = walk, **options: Any
+) -> dict[str, Any]:
     said = io.StringIO()
-    result = simulate(walk, ranks=ranks, machine=machine, args=[steps], stderr=said, stdout=said, **options)
+    result = simulate(program, ranks=ranks, machine=machine, args=[steps], stderr=said, stdout=said, **options)
     return {**everything(result), "said": said.getvalue()}
 
 
@@ -228,6 +250,43 @@ def test_any_program_that_goes_wrong(
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> None:
     check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
+
+
+@given(
+    st.lists(st.one_of(COLLECTIVE, AROUND), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 32), st.booleans(), st.integers(0, 150_000)),
+        min_size=1,
+        max_size=3,
+        unique_by=itemgetter(0),
+    ),
+    st.sampled_from([None, "timeout", "heartbeat"]),
+    st.sampled_from(sorted(MACHINES)),
+    PREFERENCE,
+    st.booleans(),
+    SHARDS,
+)
+def test_any_program_in_which_ranks_fail(
+    steps: list[Step],
+    deaths: list[tuple[int, bool, int]],
+    detector: str | None,
+    machine: str,
+    wanted: dict[str, str],
+    trace: bool,
+    shards: int,
+) -> None:
+    mpi: dict[str, Any] = {"collectives": wanted}
+    failures = [
+        f"rank={rank}@{when}ns" if timed else f"rank={rank} before its {when % 9 + 1}th call"
+        for rank, timed, when in deaths
+    ]
+    if detector is not None:
+        mpi["detector"] = {"type": detector}
+    options: dict[str, Any] = {"failures": failures, "ft": detector is not None, "trace": trace, "shards": shards}
+    program = walk if detector is None else survive
+    if detector is not None:
+        steps = [step for step in steps if step.kind in OPERATIONS]
+    check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=program, **options)
 
 
 @pytest.mark.parametrize(

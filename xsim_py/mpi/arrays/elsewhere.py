@@ -68,13 +68,16 @@ class Elsewhere:
 
     def __init__(self, meetings: Meetings, shard: Shard) -> None:
         self._meetings = meetings
-        self._shard = shard
         self._ends = [block.stop for block in shard.blocks]
         self._members: dict[int, Members | None] = {}
         self._begun: dict[int, int] = {}  # of each context, the last call that all ranks of this shard have begun
         self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that none of them has
         self._early: dict[tuple[int, int], list[Any]] = {}
         shard.handlers.update(meets=self._hear, enters=self._enter, retires=self._retire)
+
+    @property
+    def _shard(self) -> Shard:
+        return self._meetings.fabric.shard  # which is forgotten when the run is over
 
     @property
     def quiet(self) -> bool:

@@ -14,7 +14,7 @@ nothing has to be taken back.
 Ranks of several shards meet in the same way; `elsewhere` is how. Each shard computes the call, for its own ranks.
 
 A call goes message by message from the start where its times are not a function of the clocks alone: a rank with
-requests or fibers under way, messages above the eager threshold, shared links, failures, user-defined operations. And
+requests or fibers under way, messages above the eager threshold, shared links, user-defined operations, a death. And
 where arrays would not pay: on few ranks.
 """
 
@@ -69,11 +69,12 @@ class Meetings:
         Those that are; ranks of this shard are still in them, or maybe ranks of others.
     retired : bool
         Whether all calls that come go message by message.
+    deaths : dict
+        When ranks are to die, by their numbers: those that are known in all shards.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
         self.fabric = fabric
-        self.kernel = fabric.kernel
         self.least_ranks = 2 if always else _LEAST_RANKS
         self.always = always
         self.calls: dict[tuple[int, int], Call] = {}
@@ -81,6 +82,7 @@ class Meetings:
         self.leaving: dict[Call, None] = {}
         self.left: dict[Call, None] = {}
         self.retired = False
+        self.deaths: dict[int, int] = {}
         self._bound: dict[Any, Bound | int | None] = {}
         self._undone: list[Call] = []  # after they were computed
         self.elsewhere: Elsewhere | None = None
@@ -132,9 +134,10 @@ class Meetings:
             self._undo_here(call)
             return algorithm(ch, *form.plain(args))
         me = ch.rank
-        kernel: Any = self.kernel
+        kernel: Any = self.fabric.kernel
         given = form.contribution(args)
         call.came[me] = fiber.clock_ps, rank.nic_free_ps, rank.key, kernel._now, kernel.key, given
+        del kernel  # a rank that dies while it waits is kept for ever, with all that it refers to
         call.fibers[me] = fiber
         call.inside -= 1
         if call.inside or self._complete(call, me):
@@ -175,6 +178,7 @@ class Meetings:
             and box.posted_any is None
             and not box.tickets
             and fiber is fiber.rank.fiber
+            and (type(fiber) is Fiber or fiber.rank.number in self.deaths)
             and fiber.clock_ps < _LATEST_PS
             and not self.fabric.troubled
         )
@@ -203,8 +207,11 @@ class Meetings:
             self.elsewhere.entered(call)  # type: ignore[union-attr]
         if call.absent:
             return True
-        self._compute(call)
-        kernel = self.kernel
+        kernel = self.fabric.kernel
+        if not self._compute(call):
+            self.undo([call])
+            self._leave_window()
+            return True
         if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
         self._post_exits(call)
@@ -213,15 +220,21 @@ class Meetings:
     def compute_if_all_are_there(self, call: Call) -> None:
         """The ranks of another shard have all come; between two windows."""
         if not call.absent and not call.inside:
-            self._compute(call)
-            self._post_exits(call)
+            if self._compute(call):
+                self._post_exits(call)
+            else:
+                self.undo([call])
 
-    def _compute(self, call: Call) -> None:
-        """Values and times for all."""
+    def _compute(self, call: Call) -> bool:
+        """Values and times for all; False where one of them dies before it leaves."""
         bound = call.bound
         assert bound is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
+        for number, death_ps in self.deaths.items():
+            place = call.comm.context.place(number)
+            if place >= 0 and times.clock_ps[place] >= death_ps:
+                return False
         call.memory, call.results = bound.values(contributions, call.fold)
         takes = times.clock_ps, times.nic_free_ps, keys + bound.sent, times.waited_ps
         call.exits = list(zip(*(column.tolist() for column in takes), strict=True))
@@ -230,10 +243,11 @@ class Meetings:
         call.computed = True
         del self.waiting[call.where]
         self.leaving[call] = None
+        return True
 
     def _post_exits(self, call: Call) -> None:
         """Let each rank go on when the last of its messages comes."""
-        times, kernel = call.times, self.kernel
+        times, kernel = call.times, self.fabric.kernel
         fibers: list[Fiber | None] = call.fibers
         if call.inline >= 0:
             fibers = [*fibers[: call.inline], None, *fibers[call.inline + 1 :]]
@@ -273,7 +287,7 @@ class Meetings:
             from .tracing import carried
 
             carried(fabric, call)
-        self.kernel.events += bound.arrivals - call.living() + (call.inline >= 0)
+        self.fabric.kernel.events += bound.arrivals - call.living() + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back
 
@@ -300,11 +314,9 @@ class Meetings:
         calls = self._retire()
         if not calls and quiet:
             return False
-        kernel = self.kernel
         self.undo(calls)
-        kernel.post(kernel.now_ps, kernel.key, handler, argument)
-        kernel.events -= 1
-        kernel.halt()
+        self._put_back(handler, argument)
+        self.fabric.kernel.events -= 1
         return True
 
     def retire_between_windows(self) -> None:
@@ -327,14 +339,23 @@ class Meetings:
             self.elsewhere.undone(call)
         if call.bound is None and not call.heard:
             return
-        fiber, kernel = current.fiber, self.kernel
+        fiber = current.fiber
         assert fiber is not None
         if call.bound is not None:
             self.undo([call])
-        kernel.post(kernel.now_ps, kernel.key, self._again, fiber)
-        if kernel.key >= 0:  # else no event has happened yet
-            kernel.halt()
+        self._put_back(self._again, fiber)
         fiber.park(call)
+
+    def _leave_window(self) -> None:
+        """What is to come before the event that is being run was posted."""
+        if self.fabric.kernel.key >= 0:  # else no event has happened yet
+            self.fabric.kernel.halt()
+
+    def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
+        """Leave the window, and let this event go on when everybody has come to this point again."""
+        kernel = self.fabric.kernel
+        kernel.post(kernel.now_ps, kernel.key, handler, argument)
+        self._leave_window()
 
     def undo(self, calls: list[Call]) -> None:
         """Let the ranks that wait in these calls do them message by message, from where they entered.
@@ -343,7 +364,7 @@ class Meetings:
         """
         if not calls:
             return
-        kernel = self.kernel
+        kernel = self.fabric.kernel
         kernel.post(kernel.now_ps, kernel.key, self._back, None)
         for call in calls:
             call.undone = True
@@ -364,12 +385,12 @@ class Meetings:
 
     def _again(self, fiber: Fiber) -> None:
         """A rank is back where it entered; an event handler, which is no event of the run."""
-        self.kernel.events -= 1
+        self.fabric.kernel.events -= 1
         fiber.resume()
 
     def _back(self, _: object) -> None:
         """The clock is where it was before a call was undone."""
-        self.kernel.events -= 1
+        self.fabric.kernel.events -= 1
 
     def _forget(self) -> None:
         """What has come again to ranks that had left is not what is left over at the end."""
