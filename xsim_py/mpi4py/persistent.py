@@ -40,15 +40,15 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
         if operation is not None:
             return operation
         now = _numbers(comm)
-        fabric = comm.fabric
-        meetings, fabric.meetings = fabric.meetings, None  # which count each rank once, and have counted this one
+        counted = set() if comm.fabric.meetings is None else comm.fabric.meetings.counted
+        counted.add(comm)
         _set_numbers(comm, first)
         try:
             with views:
                 planned = handled(comm, plan, comm, name, *args)
         finally:
             _set_numbers(comm, now)
-            fabric.meetings = meetings
+            counted.discard(comm)
         return None if planned is None else begin(name, partial(timed, comm, name, *planned))
 
     return Prequest._prepare(Task(None, None, comm), start)

@@ -71,6 +71,8 @@ class Meetings:
         Whether all calls that come go message by message.
     deaths : dict
         When ranks are to die, by their numbers: those that are known in all shards.
+    counted : set
+        The communicators on which a rank begins something that it has begun before: it starts a persistent collective.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
@@ -83,6 +85,7 @@ class Meetings:
         self.left: dict[Call, None] = {}
         self.retired = False
         self.deaths: dict[int, int] = {}
+        self.counted: set[Communicator] = set()
         self._bound: dict[Any, Bound | int | None] = {}
         self._undone: list[Call] = []  # after they were computed
         self.elsewhere: Elsewhere | None = None
@@ -95,8 +98,10 @@ class Meetings:
         shard.put_off = self.retire
         shard.before_end = self.settle
 
-    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call:
+    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call | None:
         """A rank begins a collective of any kind; ranks that do not fit the first one find that out by messages."""
+        if comm in self.counted:
+            return None
         call = self.calls.get(where)
         if call is None:
             call = self._first(comm, where, note)
