@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
 from xsim_py.mpi.collectives.channel import EqualBlocks
 from xsim_py.mpi.op import fold_rows
