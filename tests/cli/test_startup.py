@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 PROGRAM = "import sys; from mpi4py import MPI; print(*sys.modules)"
-LIBRARIES = {"greenlet", "mpi4py", "numpy", "simpy", "xsim_py", "yaml"}
+LIBRARIES = {"greenlet", "isal", "mpi4py", "numpy", "simpy", "xsim_py", "yaml"}
 # What extension modules bring along, and how the standard library was built.
 PARTS = ("_cython_", "_sysconfigdata_", "_yaml", "cython_runtime")
 # Each of these takes as long to import as a tenth of xsim_py.

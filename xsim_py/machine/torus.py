@@ -17,8 +17,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from xsim_py.machine.topology import Route
 
 __all__ = ["Torus", "Twist", "fitting_dims", "half_twists"]
@@ -189,6 +187,8 @@ class Torus:
         """The `neighbour` of every node."""
         found = self._after.get((dimension, step))
         if found is None:
+            import numpy as np  # only networks with shared links need it
+
             place, node = [], np.arange(self.nodes)
             for length in self.dims:
                 place.append(node % length)

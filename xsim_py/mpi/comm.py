@@ -11,7 +11,7 @@ An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.process import current
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .p2p import Fabric
     from .state import Mailbox
 
-__all__ = ["Communicator", "Context", "derive_cid", "self_comm", "shared_context", "world"]
+__all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_comm", "shared_context", "world"]
 
 WORLD_CID = 2
 _NOBODY: frozenset[int] = frozenset()
@@ -107,6 +107,11 @@ def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Seque
     if context is None:
         context = fabric.contexts[key] = Context(cid, ranks, remote)
     return context
+
+
+def context_of_members(fabric: Fabric, cid: int, find: Callable[[], Sequence[int]]) -> Context:
+    """The same, of members whom the first who comes finds out for all."""
+    return fabric.contexts.get((cid, -1)) or shared_context(fabric, cid, find())
 
 
 class _Hot:

@@ -11,9 +11,13 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import constants as c
-from .calls import CollectiveChannel, Note, channel, note, pick, survives
-from .comm import Communicator, derive_cid, shared_context
+from .arrays.forms import BLOCKS
+from .calls import CollectiveChannel, Note, channel, note, perform, pick, survives
+from .collectives.channel import EqualBlocks, equal_sizes
+from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .p2p import STANDARD_MODE, receive, start_send, wait
 
 __all__ = [
@@ -34,8 +38,8 @@ _CREATE_GROUP = "Intracomm.Create_group"
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
     """Every member's `data`, at every member, but None of a dead one; `sizes` where they differ."""
-    each = [len(data)] * ch.size if sizes is None else list(sizes)
-    taken: list[Any] = pick(ch.comm, "allgather", each[0])(ch, data, each)
+    each = equal_sizes(len(data), ch.size) if sizes is None else tuple(sizes)
+    taken: list[Any] = perform(ch, BLOCKS, pick(ch.comm, "allgather", each[0]), data, each)
     return taken
 
 
@@ -100,19 +104,22 @@ def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") ->
     table = gather_everywhere(channel(comm, Note(name), check=False), struct.pack("<qq", color, key))
     if color == c.UNDEFINED:
         return None
-    ranks = _of_color(table, color, comm.ranks)
     cid = derive_cid(comm.cid, "split", child, color)
-    return Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+    context = context_of_members(comm.fabric, cid, lambda: _of_color(table, color, comm.ranks))
+    return Communicator(context, comm.box)
+
+
+_IN_NO_PART = struct.pack("<qq", c.UNDEFINED, 0)  # a dead member
 
 
 def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
-    chosen = []
-    for rank, entry in enumerate(table):
-        if entry is not None:  # a dead member is in no part
-            own, key = struct.unpack("<qq", entry)
-            if own == color:
-                chosen.append((key, rank))
-    return tuple(ranks[rank] for _, rank in sorted(chosen))
+    if isinstance(table, EqualBlocks):
+        said = table.whole
+    else:
+        said = b"".join(_IN_NO_PART if entry is None else entry for entry in table)
+    colors, keys = np.frombuffer(said, "<i8").reshape(-1, 2).T
+    chosen = np.flatnonzero(colors == color)
+    return tuple(ranks[rank] for rank in chosen[np.argsort(keys[chosen], kind="stable")].tolist())
 
 
 def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communicator | None:

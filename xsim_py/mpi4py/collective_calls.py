@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.arrays import forms
 from xsim_py.mpi.calls import begin, channel, note, perform, pick, record, refused, served, timed
 from xsim_py.mpi.collectives import inter
-from xsim_py.mpi.collectives.channel import Fold, cut
+from xsim_py.mpi.collectives.channel import Fold, cut, equal_sizes
 from xsim_py.mpi.collectives.choose import Algorithm
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
@@ -222,15 +222,9 @@ def _fits(size_bytes: int, block_bytes: int) -> None:
         errors.fail(code, f"this rank sends itself {size_bytes} bytes, and its receive buffer takes {block_bytes}")
 
 
-@lru_cache(maxsize=64)
-def _equal(size_bytes: int, blocks: int) -> Sequence[int]:
-    """Sizes that are all equal; one tuple for all ranks."""
-    return (size_bytes,) * blocks
-
-
 def _sizes(target: Blocks, blocks: int) -> Sequence[int]:
     if isinstance(target, Message):
-        return _equal(target.nbytes, blocks)
+        return equal_sizes(target.nbytes, blocks)
     return [target.part_bytes(i) for i in range(blocks)]
 
 

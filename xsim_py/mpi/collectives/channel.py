@@ -11,6 +11,7 @@ Nothing here receives from "any source": which message a rank takes next is fixe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -22,6 +23,7 @@ __all__ = [
     "Handle",
     "block_sizes",
     "cut",
+    "equal_sizes",
     "floor_power",
     "join",
     "receive_all",
@@ -108,6 +110,12 @@ class EqualBlocks(Sequence[bytes]):
         """Each by itself."""
         whole, n = self.whole, self.block_bytes
         return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
+
+
+@lru_cache(maxsize=64)
+def equal_sizes(size_bytes: int, blocks: int) -> Sequence[int]:
+    """Sizes that are all equal; one tuple for all ranks."""
+    return (size_bytes,) * blocks
 
 
 Bcast: TypeAlias = Callable[[Channel, Bytes, int, int], bytes]
