@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.cases import EXPECTED, Case, Outcome, all_cases
@@ -18,15 +19,17 @@ from tests.cases import EXPECTED, Case, Outcome, all_cases
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 BATCH = Path(__file__).parent / "real_mpi_batch.py"
 TIME_LIMIT_S = 300
+# MPICH 5.0 itself stands still in one of eight runs of three processes in which several threads call collectives.
+ALONE_LIMIT_S, ATTEMPTS = 30, 6
 # More ranks than cores: no thread of numpy's may spin besides.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def mpiexec(ranks: int, *command: str | Path) -> subprocess.CompletedProcess[str]:
+def mpiexec(ranks: int, *command: str | Path, limit_s: int = TIME_LIMIT_S) -> subprocess.CompletedProcess[str]:
     """Run a Python command on real MPI ranks."""
     line = [MPIEXEC, "-n", str(ranks), sys.executable, *command]
     return subprocess.run(
-        line, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIME_LIMIT_S, stdin=subprocess.DEVNULL
+        line, env=ENVIRONMENT, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL
     )
 
 
@@ -48,10 +51,13 @@ def _launch(batch: list[Case]) -> dict[Case, Outcome]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "jobs.json").write_text(json.dumps([[str(case.path), case.args] for case in batch]))
-        try:
-            status = mpiexec(batch[0].ranks, BATCH, folder).returncode
-        except subprocess.TimeoutExpired:
-            status = -1
+        status = -1
+        alone = len(batch) == 1
+        for _ in range(ATTEMPTS if alone else 1):
+            with suppress(subprocess.TimeoutExpired):
+                limit_s = ALONE_LIMIT_S if alone else TIME_LIMIT_S
+                status = mpiexec(batch[0].ranks, BATCH, folder, limit_s=limit_s).returncode
+                break
         if len(batch) == 1:
             return {batch[0]: _outcome(folder, 0, batch[0], status)}
         return {

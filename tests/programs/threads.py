@@ -1,4 +1,5 @@
 # ranks: 1 2 3
+# alone
 """MPI from several threads of a process at once."""
 
 import queue
