@@ -2,7 +2,8 @@
 
 A program of tests/programs says in its first line on how many ranks it runs, and in its second if it needs a launch of
 its own because it ends the job, or the real MPI may hang in it.  Its lines begin with who prints them, so that the
-sorted lines of a run do not depend on time.  tests/programs/expected holds what the real MPI gave (see tests/real_mpi.py).
+sorted lines of a run do not depend on time.  tests/programs/expected holds what the real MPI gave; see
+tests/real_mpi.py.
 """
 
 from collections.abc import Iterable
