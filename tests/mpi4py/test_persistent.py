@@ -5,6 +5,17 @@ import numpy as np
 from tests.mpi4py.ranks import values_of
 
 
+def totals(request, rank, mine, total):
+    """What `total` holds after each of three starts, with other numbers in `mine` for each."""
+    found = []
+    for turn in range(3):
+        mine[:] = 10 * turn + rank
+        request.Start()
+        request.Wait()
+        found.append(total.tolist())
+    return found
+
+
 def test_each_start_sends_what_the_buffer_holds_then():
     def program():
         from mpi4py import MPI
@@ -12,12 +23,7 @@ def test_each_start_sends_what_the_buffer_holds_then():
         comm = MPI.COMM_WORLD
         mine, total = np.zeros(3, np.int64), np.zeros(3, np.int64)
         request = comm.Allreduce_init(mine, total, MPI.MAX)
-        found = []
-        for turn in range(3):
-            mine[:] = 10 * turn + comm.rank
-            request.Start()
-            request.Wait()
-            found.append(total.tolist())
+        found = totals(request, comm.rank, mine, total)
         request.Free()
         return found, bool(request)
 
@@ -44,13 +50,7 @@ def test_an_object_is_asked_once_where_its_memory_is():
         comm = MPI.COMM_WORLD
         mine, total = np.zeros(3, np.int64), np.zeros(3, np.int64)
         request = comm.Allreduce_init(Shown(mine), Shown(total))
-        found = []
-        for turn in range(3):
-            mine[:] = 10 * turn + comm.rank
-            request.Start()
-            request.Wait()
-            found.append(total.tolist())
-        return found
+        return totals(request, comm.rank, mine, total)
 
     assert values_of(program, ranks=2) == [[[1] * 3, [21] * 3, [41] * 3]] * 2
     assert Shown.asked == 4
