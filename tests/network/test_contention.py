@@ -35,17 +35,36 @@ def arrivals(network: Network, machine: Machine, messages: list[tuple[int, int, 
     """When messages (time, from, to, bytes) arrive that share the links of this network."""
     contention = network.contention()
     assert contention is not None
-    hops = []
+    arrived = [0] * len(messages)
+    times: list[int] = []
+    contention.wake = lambda time_ps: heappush(times, time_ps)
+    contention.arrive = lambda time_ps, place, _: arrived.__setitem__(place, time_ps)
     for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
         route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
-        hops.append((time_ps, number, contention.passage(route[::-1], size_bytes)))
-    heapify(hops)
+        contention.enter(time_ps, number, route[::-1], size_bytes, number)
+    while times:
+        contention.advance(heappop(times))
+    return arrived
+
+
+def arrivals_hop_by_hop(network: Network, machine: Machine, messages: list[tuple[int, int, int, int]]) -> list[int]:
+    """The same by its definition: of all heads on their way, the first one takes the link that it is at."""
+    per_hop_ps = network.link(0, 1).latency_ps - 3_000_000
     arrived = [0] * len(messages)
-    while hops:
-        time_ps, number, passage = heappop(hops)
-        arrived[number] = contention.hop(passage, time_ps)
-        if passage.ahead:
-            heappush(hops, (arrived[number], number, passage))
+    free_ps: dict[tuple[int, int], int] = {}
+    heads = []
+    for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
+        route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
+        heads.append((time_ps, number, route, network.link(src, dst).times(size_bytes)[1]))
+    heapify(heads)
+    while heads:
+        time_ps, number, (link, *others), wire_ps = heappop(heads)
+        got_ps = max(time_ps, free_ps.get(link, 0))
+        free_ps[link] = got_ps + wire_ps
+        if others:
+            heappush(heads, (got_ps + per_hop_ps, number, others, wire_ps))
+        else:
+            arrived[number] = got_ps + per_hop_ps + wire_ps + 3_000_000
     return arrived
 
 
@@ -79,6 +98,19 @@ def test_a_message_that_waits_leaves_the_links_ahead_of_it_free() -> None:
     long, waiting, short = arrivals(network, machine, messages)
     assert (long, short) == (closed_form(network, *messages[0]), closed_form(network, *messages[2]))
     assert waiting == 10**9 + 2 * 100_000 + 1_000_000 + 3_000_000
+
+
+@given(
+    st.lists(MESSAGE.filter(lambda message: message[1] != message[2]), max_size=60), st.sampled_from(["0ns", "100ns"])
+)
+def test_all_hops_of_one_time_at_once_are_the_hops_one_by_one(
+    messages: list[tuple[int, int, int, int]], per_hop: str
+) -> None:
+    messages = [(time_ps // 4_000_000 * 1_000_000, *rest) for time_ps, *rest in messages]  # many at the same time
+    spec = load_machine(TORUS, overrides={"network.per_hop": per_hop})
+    machine = Machine(spec, ranks=32)
+    network = Network(spec, places=machine)
+    assert arrivals(network, machine, messages) == arrivals_hop_by_hop(network, machine, messages)
 
 
 @given(st.lists(MESSAGE.filter(lambda message: message[1] != message[2]), max_size=30))

@@ -1,13 +1,22 @@
-"""Routes of messages over links that they share; joins what `machine` and `network` know."""
+"""Messages between ranks over links that they share; joins what `machine`, `network` and the queue of events know."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.engine import first_key
+
+if TYPE_CHECKING:
+    from xsim_py.process.shard import Shard
+
+    from .message import Message
 
 __all__ = ["SharedLinks"]
 
-_ROUTES_KEPT = 4096  # a few MB; programs use the same ways again and again, and to find one costs over 1 us a hop
+_KEY = first_key(0)
+_ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 
 
 class SharedLinks:
@@ -24,21 +33,58 @@ class SharedLinks:
     def __init__(self, machine: Any, account: Any) -> None:
         self._machine = machine
         many_links = getattr(machine.topology, "many_links", 0)
-        self._ahead = machine.topology.links if many_links else lru_cache(_ROUTES_KEPT)(self._slowly)
         self._route = machine.topology.route
-        self._passage = account.passage
-        self.hop = account.hop
+        self._links = lru_cache(_ROUTES_KEPT)(machine.topology.links if many_links else self._slowly)
+        self._account = account
         account.number(many_links)
+
+    def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:
+        """Follow all messages in the queue of what happens in every shard, and deliver to the ranks of this one."""
+        self._shard = shard
+        self._deliver = deliver
+        self._account.wake = self._wake
+        self._account.arrive = self._arrive
 
     def between(self, origin: int, to: int) -> bool:
         """Whether a message between these ranks uses links at all."""
         node_of = self._machine.node_of
         return bool(node_of[origin] != node_of[to])
 
-    def passage(self, origin: int, to: int, size_bytes: int) -> Any:
-        """What is ahead of a message between these ranks; `hop` takes it to its next link."""
+    def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
+        """A message enters the network.
+
+        Parameters
+        ----------
+        time_ps
+            When its injection begins.
+        key
+            Of the event of its arrival.
+        way
+            The rank that it is from, the one that it is for, and its size in bytes.
+        message
+            Known in the receiver's shard only; the others follow it for the links that it takes.
+        """
+        origin, to, size_bytes = way
         node_of = self._machine.node_of
-        return self._passage(list(self._ahead(node_of[origin], node_of[to])), size_bytes)
+        self._account.enter(time_ps, key, self._links(node_of[origin], node_of[to]).copy(), size_bytes, message)
+
+    def _wake(self, time_ps: int) -> None:
+        # One event of the queue for all hops of that time: they come after all else that happens then, and what
+        # comes after them with others that are shared does not depend on the order.
+        self._shard.post_common(time_ps, _KEY, self._advance, time_ps)
+
+    def _advance(self, now_ps: int) -> None:
+        """Heads of messages have come to their next link. Each hop is an event of the run, in one shard."""
+        movers = self._account.advance(now_ps)
+        if self._shard.alone:
+            self._shard.kernel.events += len(movers) - 1  # this call has been counted
+        else:
+            self._shard.kernel.events += len(movers) - movers.count(None)
+
+    def _arrive(self, time_ps: int, key: int, message: Message | None) -> None:
+        if message is not None:
+            message.arrival_ps = time_ps
+            self._shard.kernel.post(time_ps, key, self._deliver, message)
 
     def _slowly(self, a: int, b: int) -> list[tuple[int, int]]:
         """The links between two nodes, the last one first."""

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
-from xsim_py.engine import LATE
 from xsim_py.process import current
 from xsim_py.process.grave import keep_for_ever
 
@@ -31,7 +30,6 @@ from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from xsim_py.network import Passage
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
@@ -111,7 +109,7 @@ class Fabric(HotFabric):
         self.shard = shard
         shard.fabric = self
         shard.on_thread = thread_changed
-        self.kernel, self.common = shard.kernel, shard.common
+        self.kernel = shard.kernel
         self.due = shard.kernel.due
         self.ranks = shard.at
         self.first = shard.first
@@ -140,10 +138,12 @@ class Fabric(HotFabric):
         self.launcher: Launcher
         self.notices: dict[int, Callable[[Rank, Message], None]] = {}
         self.returned: dict[int, Callable[[Rank, int, Any], None]] = {}
-        self.deliver, self.hop = self._deliver, self._hop  # one bound method for all messages
+        self.deliver = self._deliver  # one bound method for all messages
         shard.take_row = self._arrive
         shard.handlers.update(cts=self._clear_to_send, ack=self._acknowledged)
-        shard.handlers["shared"] = self._enter
+        if links is not None:
+            links.connect(shard, self.deliver)
+            shard.handlers["shared"] = self._enter
 
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
@@ -179,29 +179,9 @@ class Fabric(HotFabric):
         arrival, _, cid, source, tag, data, size, kind, *rest = row
         self.deliver(Message(cid, source, tag, data, size, kind, arrival, *rest))
 
-    def _enter(self, entry: tuple[int, tuple[int, int, int], Message | None]) -> None:
+    def _enter(self, entry: tuple[int, int, tuple[int, int, int], Message | None]) -> None:
         """A message enters a network whose links are shared; every shard follows every message."""
-        key, way, message = entry
-        passage = self.links.passage(*way)
-        passage.number, passage.place, passage.message = key, key + LATE, message
-        self._hop(passage)
-
-    def _hop(self, passage: Passage) -> None:
-        """The head of a message has come to its next link. The message itself is known in the receiver's shard only."""
-        message = passage.message
-        common = self.common
-        next_ps = self.links.hop(passage, common._now)
-        if passage.ahead:
-            there = common.due.get(next_ps)
-            if there is not None:  # hot path: what `post` does then
-                there.append((passage.place, self.hop, passage))
-            else:
-                common.post(next_ps, passage.place, self.hop, passage)
-        elif message is not None:
-            message.arrival_ps = next_ps
-            self.kernel.post(next_ps, passage.number, self.deliver, message)
-        if message is not None and not self.shard.alone:
-            self.kernel.events += 1  # a hop is one event of the run, in however many shards it happens
+        self.links.enter(*entry)
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """The data of a rendezvous, after the receiver has answered."""

@@ -19,7 +19,6 @@ from .p2p import Fabric
 from .state import Grave, Mailbox
 
 if TYPE_CHECKING:
-    from xsim_py.network import Passage
     from xsim_py.process.rank import Rank
 
 __all__ = ["TracingFabric"]
@@ -128,11 +127,11 @@ class TracingFabric(Fabric):
         self._numbers[message] = number
         self.deliver(message)
 
-    def _hop(self, passage: Passage) -> None:
-        message = passage.message
+    def _enter(self, entry: tuple[int, int, tuple[int, int, int], Message | None]) -> None:
+        _, key, _, message = entry
         if message is not None and _is_whole(message):
-            self._numbers[message] = passage.number
-        super()._hop(passage)
+            self._numbers[message] = key
+        super()._enter(entry)
 
     def _deliver(self, message: Message) -> None:
         number = self._numbers.pop(message, None)

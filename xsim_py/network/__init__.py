@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xsim_py.network.contention import LinkContention, Passage
+from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Link, Times
 from xsim_py.network.network import Distances, Network, Places
 
-__all__ = ["Distances", "Link", "LinkContention", "Network", "Passage", "Places", "Times"]
+__all__ = ["Distances", "Link", "LinkContention", "Network", "Places", "Times"]

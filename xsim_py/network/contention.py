@@ -6,45 +6,22 @@ router and holds no link behind it for longer (virtual cut-through, Kermani and 
 block backwards), nor any link ahead. A message that meets nobody arrives exactly when the closed form of
 `xsim_py.network.link` says.
 
-A link goes to whose head is there first. So each hop is an event of its own: this file says what one hop takes, and
-`xsim_py.mpi.p2p` makes the hops of all messages happen in the order of time.
+A link goes to whose head is there first. So the hops of all messages have to be made in the order of time:
+`LinkContention` keeps what is at its next link when, and makes all hops of one time in one go, however many they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from xsim_py.network.link import Link
 
-__all__ = ["LinkContention", "Passage"]
+__all__ = ["LinkContention"]
 
-
-class Passage:
-    """A message on its way through the network.
-
-    Attributes
-    ----------
-    ahead : list
-        The links that it has not come to yet; the next one is the last of the list.
-    wire_ps : int
-        How long it holds each of them.
-    latency_ps : int
-        What is left after its last hop, until the first byte arrives.
-    number, place, message : int, int, object
-        Whose it is, and where in the order of events; for the caller.
-    """
-
-    __slots__ = ("ahead", "latency_ps", "message", "number", "place", "wire_ps")
-
-    number: int
-    place: int
-    message: Any
-
-    def __init__(self, ahead: list[Any], wire_ps: int, latency_ps: int) -> None:
-        self.ahead = ahead
-        self.wire_ps = wire_ps
-        self.latency_ps = latency_ps
+# Its place in the order of what happens at one time, the links ahead of it (the next one last), how long it holds each
+# of them, how long it takes from the last hop until the last byte has arrived, and whose it is.
+_Passage: TypeAlias = tuple[int, list[Any], int, int, Any]
 
 
 class _Since0(dict[Hashable, int]):
@@ -57,7 +34,7 @@ class _Since0(dict[Hashable, int]):
 
 
 class LinkContention:
-    """Until when each link of the network is taken.
+    """Until when each link of the network is taken, and the messages on their way.
 
     Parameters
     ----------
@@ -65,50 +42,91 @@ class LinkContention:
         The costs of the network; its latency is the part that does not depend on the hops.
     per_hop_ps
         What each hop takes.
+
+    Attributes
+    ----------
+    wake : callable
+        Told of each time at which `advance` has to be called; set by the caller.
+    arrive : callable
+        Told when the last byte of a message arrives, of its place and whose it is; set by the caller.
     """
+
+    wake: Callable[[int], None]
+    arrive: Callable[[int, int, Any], None]
 
     def __init__(self, link: Link, *, per_hop_ps: int) -> None:
         self._link = link
         self._per_hop_ps = per_hop_ps
         self._free_ps: Any = _Since0()
+        self._at: dict[int, list[_Passage]] = {}
 
     def number(self, links: int) -> None:
         """Links have numbers below that: what is known of them is in a list then, which takes half as long."""
         if links:
             self._free_ps = [0] * links
 
-    def passage(self, ahead: list[Any], size_bytes: int) -> Passage:
-        """Begin to follow a message of `size_bytes` along a route: one directed link or more, the last one first.
-
-        The list is the passage's own from now on.
-        """
-        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
-        return Passage(ahead, wire_ps, latency_ps)
-
-    def hop(self, passage: Passage, head_ps: int) -> int:
-        """Let a message have the next link of its way, as soon as that is free.
-
-        The caller makes the hops of all messages in the order of their times, and of equal times in an order that is
-        the same for every number of shards.
+    def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
+        """A message comes to the first link of its way.
 
         Parameters
         ----------
-        passage
-            Whose head has come to the link; it has one link less ahead afterwards.
-        head_ps
-            When that is: for the first link, when the injection begins.
+        time_ps
+            When that is: when its injection begins.
+        place
+            Its own place in the order of what happens at one time, the same for every number of shards.
+        ahead
+            Its route: one directed link or more, the last one first. The list belongs to the message from now on.
+        size_bytes
+            What it takes on the wire depends on that.
+        message
+            Whose it is, for `arrive`.
+        """
+        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
+        passage = (place, ahead, wire_ps, latency_ps + wire_ps, message)
+        there = self._at.get(time_ps)
+        if there is not None:
+            there.append(passage)
+        else:
+            self._at[time_ps] = [passage]
+            self.wake(time_ps)
+
+    def advance(self, now_ps: int) -> list[Any]:
+        """Let all messages that are at a link at this time have it as soon as it is free, in the order of their places.
+
+        A head comes to the link after that one hop after it got the link, and the last byte arrives one hop, the
+        latency and the time on the wire after the head has got the last link.
 
         Returns
         -------
-        int
-            When the head comes to the link after that; where none is ahead any more, when the last byte arrives, which
-            is at least one hop and the latency after `head_ps`.
+        list
+            Whose hops these were.
         """
-        ahead = passage.ahead
-        link = ahead.pop()
-        start_ps: int = self._free_ps[link]
-        if start_ps < head_ps:
-            start_ps = head_ps
-        self._free_ps[link] = start_ps + passage.wire_ps
-        next_ps = start_ps + self._per_hop_ps
-        return next_ps if ahead else next_ps + passage.latency_ps + passage.wire_ps
+        at, free_ps, per_hop_ps = self._at, self._free_ps, self._per_hop_ps
+        here = at.pop(now_ps)
+        here.sort()  # places differ, so nothing else is compared
+        movers = [passage[4] for passage in here]
+        last_ps, last = now_ps, here  # to be at its next link then, as most that come after it
+        # Hot path: a message on a large torus makes ten hops.
+        for passage in here:
+            place, ahead, wire_ps, rest_ps, message = passage
+            while True:
+                link = ahead.pop()
+                next_ps = free_ps[link]
+                if next_ps < now_ps:
+                    next_ps = now_ps
+                free_ps[link] = next_ps + wire_ps
+                next_ps += per_hop_ps
+                if not ahead:
+                    self.arrive(next_ps + rest_ps, place, message)
+                elif next_ps > now_ps:
+                    if next_ps != last_ps:
+                        last_ps = next_ps
+                        last = at.setdefault(next_ps, [])
+                        if not last:
+                            self.wake(next_ps)
+                    last.append(passage)
+                else:  # a hop takes no time: the next one is before all that is left here
+                    movers.append(message)
+                    continue
+                break
+        return movers

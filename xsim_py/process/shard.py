@@ -213,20 +213,22 @@ class Shard:
                 outbox.append((time_ps, key, handler, argument))
 
     def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
-        """Have ``handlers["shared"]((key, argument, payload))`` called in every shard, for what has to be in one order.
+        """Have ``handlers["shared"]((time_ps, key, argument, payload))`` called in every shard, within the window.
 
-        The order is that of time and key, after all that ranks do at that time. With several shards, the calls for the
-        times of a window are made after the window: what they post to ranks must be at least a lookahead away. The
-        payload is there only in the shard of rank `to`.
+        For what has to be in one order, which is that of time and key: the handler may post it with `post_common`. What
+        that posts to ranks must be at least a lookahead away. The payload is there only in the shard of rank `to`.
         """
         assert self.have_common
+        if self.alone:
+            self.handlers[_SHARED]((time_ps, key, argument, payload))
+            return
         owner = self.owner(to)
         for number, outbox in enumerate(self._outbox):
-            entry = (key, argument, payload if number == owner else None)
+            there = payload if number == owner else None
             if number == self.number:
-                self.post_common(time_ps, key, self.handlers[_SHARED], entry)
+                self.handlers[_SHARED]((time_ps, key, argument, there))
             else:
-                outbox.append((time_ps, key, _SHARED, entry))
+                outbox.append((time_ps, key, _SHARED, (argument, there)))
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
@@ -286,7 +288,7 @@ class Shard:
             self.output.add(lines)
         for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
-                self.post_common(time_ps, key, self.handlers[handler], argument)
+                self.handlers[handler]((time_ps, key, *argument))
             elif handler == _TOLD:
                 self.post_common(time_ps, key, self.handlers[argument[0]], argument[1])
             elif handler == _AT_ONCE:
