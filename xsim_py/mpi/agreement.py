@@ -46,6 +46,7 @@ Nothing loops over all members, and repair costs as much as the dead have childr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["DOWN", "REQUEST", "TREES", "UP", "Agreement", "Ballot", "Decision", "Outgoing", "Packet"]
@@ -214,7 +215,7 @@ class Agreement:
         self._flags: tuple[int, ...] | None = None  # None: no ballot is in
         self._acked = _NOBODY
         self._missing = _NOBODY
-        self._pending = set(self._tree.children(me, size))  # living children whose UP is not in
+        self._pending = tuple(self._tree.children(me, size))  # living children whose UP is not in, in order
         self._root = me == 0
         self._sent_to = -1
         self._learn(failed)
@@ -223,7 +224,7 @@ class Agreement:
         """Members it depends on now, whose deaths it must be told of; none before `contribute` and once decided."""
         if not self._contributed or self.decision is not None:
             return ()
-        return tuple(sorted(self._pending)) if self._pending else (self._sent_to,)
+        return self._pending or (self._sent_to,)
 
     def contribute(self, ballot: Ballot) -> Outgoing:
         """Enter the agreement."""
@@ -232,7 +233,7 @@ class Agreement:
         self._merge(ballot.flags, ballot.acked, _NOBODY)
         self._contributed = True
         # Children below a member that died may not know that; without this they would wait for it.
-        adopted = [child for child in sorted(self._pending) if self._tree.parent(child) != self.me]
+        adopted = [child for child in self._pending if self._tree.parent(child) != self.me]
         return self._requests(adopted) + self._advance()
 
     def learn(self, failed: Iterable[int]) -> Outgoing:
@@ -251,11 +252,10 @@ class Agreement:
             return [(source, _down(self.decision))] if asks else []
         adopted = self._learn(packet.failed)
         if packet.kind == DOWN:
-            decision = Decision(packet.flags, packet.failed, packet.missing, packet.error)
-            return self._decide(decision, told_by=source)
+            return self._decide(_told(packet), told_by=source)
         # An UP of someone who is not pending comes from below a member whose UP is in, and says nothing new.
         if packet.kind == UP and source in self._pending:
-            self._pending.remove(source)
+            self._pending = tuple([child for child in self._pending if child != source])
             self._merge(packet.flags, packet.acked, packet.missing)
         return self._requests(adopted) + self._advance()
 
@@ -276,17 +276,17 @@ class Agreement:
             return []
         assert self.me not in failed
         self.known = self.known | failed if self.known else failed
-        dead = sorted(self._pending & failed)
+        dead = [child for child in self._pending if child in failed]
         if not self._root and self._smallest_alive() == self.me:
             self._root = True
             dead.append(0)  # all that have no ancestor left are found from the first root
-        adopted: list[int] = []
+        if not dead:
+            return []
         missing: list[int] = []
-        self._pending.difference_update(dead)
-        for child in self._below(dead, missing):
-            self._pending.add(child)
-            adopted.append(child)
-        self._missing = self._missing.union(missing) if missing else self._missing
+        left = [child for child in self._pending if child not in failed]
+        adopted = self._below(dead, missing)
+        self._pending = tuple(sorted({*left, *adopted}))
+        self._missing = self._missing.union(missing)
         return sorted(adopted)
 
     def _below(self, dead: list[int], passed: list[int]) -> list[int]:
@@ -336,11 +336,12 @@ class Agreement:
         if not adopted or not self._contributed:
             return []
         packet = Packet(REQUEST, self.known)
-        return [(child, packet) for child in adopted if child in self._pending]
+        pending = set(self._pending)
+        return [(child, packet) for child in adopted if child in pending]
 
     def _decide(self, decision: Decision, *, told_by: int) -> Outgoing:
         self.decision = decision
-        self._pending.clear()
+        self._pending = ()
         dead = [0] if self._root and self.me else []
         children: list[int] = []
         for child in self._tree.children(self.me, self.size):
@@ -350,6 +351,15 @@ class Agreement:
         return [(child, packet) for child in sorted(children) if child != told_by]
 
 
+# Most members of a large group are told the same: then it is one object for all of them.
+
+
+@lru_cache(maxsize=64)
+def _told(packet: Packet) -> Decision:
+    return Decision(packet.flags, packet.failed, packet.missing, packet.error)
+
+
+@lru_cache(maxsize=64)
 def _down(decision: Decision) -> Packet:
     flags, failed, missing, error = decision
     return Packet(DOWN, failed, flags, missing=missing, error=error)

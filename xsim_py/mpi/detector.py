@@ -94,6 +94,10 @@ class Detector:
         self.period_ps = period_ps
         self.dead: dict[int, Death] = {}
         self.deaths: list[Death] = []
+        self._expiry = self._expired  # one bound method for all that wait
+        self._newest: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
+        self._news_ps = -1
+        self._said: dict[tuple[int, bool, str], str] = {}
         fabric.detector = self
         fabric.notices[_HEARD] = self._heard
         fabric.returned[_HEARD] = self._hear_on
@@ -161,7 +165,7 @@ class Detector:
     def _expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
         when_ps = max(since_ps, self.dead[number].time_ps) + self.timeout_ps
         rank.key += 1
-        self.shard.kernel.post(when_ps, rank.key, self._expired, (rank, number, waiting))
+        self.shard.kernel.post(when_ps, rank.key, self._expiry, (rank, number, waiting))
 
     def _expired(self, entry: tuple[Rank, int, Any]) -> None:
         rank, number, waiting = entry
@@ -214,9 +218,8 @@ class Detector:
     def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
         """A rank hears of a failure: it tells others, the first time, and then acts on it."""
         state = recovery_of(rank.mpi or self.fabric.open(rank))
-        if number in state.spread:
+        if not state.tells_of(number):
             return
-        state.spread.add(number)
         members = range(self.shard.population)
         for dest in spread(rank.number, members, {*state.known, number}):
             at_ps = self.fabric.tell(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
@@ -254,12 +257,12 @@ class Detector:
         """A rank learns of failures now: everything that concerns the dead fails, and whoever waits for it goes on."""
         state = recovery_of(rank.mpi)
         now_ps = self.shard.kernel.now_ps
-        fresh = [number for number in numbers if number not in state.known]
+        fresh = tuple([number for number in numbers if number not in state.known])
         if not fresh:
             return
+        state.note(self._news(fresh, now_ps, how))
+        self.fabric.troubled = True
         for number in fresh:
-            state.known[number] = (now_ps, how)
-            self.fabric.troubled = True
             self.fabric.digest += hash((now_ps, rank.number, number))
             if self.fabric.trace is not None:
                 self.fabric.trace.mark(rank.number, now_ps, "learned", f"rank {number} has failed ({how})")
@@ -267,6 +270,16 @@ class Detector:
         for session in list(state.sessions.values()):
             session.learn(fresh)
         self.fail(rank, failing, self._failure)
+
+    def _news(self, fresh: tuple[int, ...], now_ps: int, how: str) -> dict[int, tuple[int, str]]:
+        """What a rank learns now; one object for all ranks that learn the same at the same time."""
+        if now_ps != self._news_ps:
+            self._news_ps = now_ps
+            self._newest.clear()
+        found = self._newest.get((fresh, how))
+        if found is None:
+            found = self._newest[fresh, how] = dict.fromkeys(fresh, (now_ps, how))
+        return found
 
     def fail(self, rank: Rank, operations: list[Any], error_of: Any) -> None:
         """End operations with an error, and then let those who wait for them go on, in order.
@@ -390,8 +403,12 @@ class Detector:
 
     def _told_of(self, number: int) -> str:
         death = self.dead.get(number)
-        when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
-        return f"rank {number} of {self.shard.everyone} failed{when}"
+        key = number, death is None, self.shard.everyone
+        said = self._said.get(key)
+        if said is None:
+            when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
+            said = self._said[key] = f"rank {number} of {self.shard.everyone} failed{when}"
+        return said
 
 
 def _of_anyone(operation: Any) -> bool:

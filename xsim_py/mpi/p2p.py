@@ -15,7 +15,7 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
@@ -219,8 +219,16 @@ class Fabric(HotFabric):
         rank.mpi.background -= 1
         start_ps = max(at_ps, rank.nic_free_ps)
         rank.nic_free_ps = start_ps + busy_ps
-        self.tally.log += (rank.number, message.to, message.size_bytes)
+        self.count(rank.number, (message.to,), message.size_bytes)
         self.launch(rank, message, start_ps, wire_ps, latency_ps)
+
+    def count(self, origin: int, dests: Iterable[int], size_bytes: int) -> None:
+        """Note notices that a rank sends, for the statistics."""
+        log = self.log
+        for dest in dests:
+            log += (origin, dest, size_bytes)
+        if len(log) >= _LOG_FULL:
+            self.tally.add_up()
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send an answer without data (CTS, ACK) back to the sender of `message`."""
@@ -253,8 +261,8 @@ class Fabric(HotFabric):
             if message.kind != NOTICE:
                 self._rendezvous_data(box, message)
                 return
-            if self.meetings is None or not self.meetings.retire(self._notice, message):
-                self._notice(message)
+            if self.meetings is None or not self.meetings.retire(self.notice, message):
+                self.notice(message)
             return
         else:
             operation = box.match(message)
@@ -274,7 +282,8 @@ class Fabric(HotFabric):
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
-    def _notice(self, message: Message) -> None:
+    def notice(self, message: Message) -> None:
+        """A notice has arrived: its kind's handler takes it, or its sender learns that nobody does."""
         rank = self.ranks[message.to - self.first]
         if type(rank.mpi) is not Grave:
             self.notices[message.tag](rank, message)
@@ -514,6 +523,7 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     if fabric.troubled:  # it may be watched still
         if operation.error is not None:  # an envelope without its data is no message
             fabric.detector.give_up(operation)
+        operation.message = None
     else:
         operation.message = None
         box.spare = operation

@@ -2,12 +2,16 @@
 
 A rank gets a `Recovery` when it first learns of something. Until then, and in every run without failures, the only cost
 is one test of ``fabric.troubled`` in each call.
+
+All ranks of a large run may come to know the same at the same time, and a dictionary or a set of one entry takes more
+than 200 bytes. So a table is made when something is put into it, and what several ranks know is one object for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from . import constants as c
@@ -28,42 +32,79 @@ __all__ = [
     "revoked_error",
 ]
 
+_NOBODY: frozenset[int] = frozenset()
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
 
 class Recovery:
     """One rank's knowledge of failures.
 
     Attributes
     ----------
-    known : dict of int to (int, str)
-        The failed ranks that it knows of, in the order in which it learnt of them: when, and how.
+    known : mapping of int to (int, str)
+        The failed ranks that it knows of, in the order in which it learnt of them: when, and how. See `note`.
     spread : set of int
         Those of whom it has told others (heartbeat); an agreement tells of a failure without that.
-    revoked : set of int
-        The communicators that it knows to be revoked.
+    revoked : frozenset of int
+        The communicators that it knows to be revoked; one object for all ranks that know of the same.
     sessions : dict
         Agreements and FTCO's operations, by communicator, number on it, and round or step.
     early : dict
         Packets of agreements that this rank has not entered yet.
-    entered : dict
-        The number of the last agreement that this rank has entered, by communicator; of FTCO, by its collective
-        context, the number below which everybody is done.
-    called : dict
-        The last call of agree or shrink that is not over, by communicator; it enters after those before it.
+    done : dict
+        Of FTCO, the number below which everybody is done, by collective context.
+    called : tuple of Call
+        The last call of agree or shrink that is not over, of each communicator; it enters after those before it.
     busy_ps : int
         Until when its MPI library is at work on such messages.
     """
 
-    __slots__ = ("busy_ps", "called", "early", "entered", "known", "revoked", "sessions", "spread")
+    __slots__ = ("_own", "busy_ps", "called", "done", "early", "known", "revoked", "sessions", "spread")
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[int, str]] = {}
-        self.spread: set[int] = set()
-        self.revoked: set[int] = set()
-        self.sessions: dict[tuple[int, int, int], Any] = {}
-        self.early: dict[tuple[int, int, int], list[tuple[int, Any, str]]] = {}
-        self.entered: dict[int, int] = {}
-        self.called: dict[int, Any] = {}
+        self.known: Mapping[int, tuple[int, str]] = _NOTHING
+        self._own: dict[int, tuple[int, str]] | None = None  # `known`, once nobody shares it
+        self.spread: Collection[int] = _NOBODY
+        self.revoked = _NOBODY
+        self.sessions: Mapping[tuple[int, int, int], Any] = _NOTHING
+        self.early: Mapping[tuple[int, int, int], list[tuple[int, Any, str]]] = _NOTHING
+        self.done: Mapping[int, int] = _NOTHING
+        self.called: tuple[Any, ...] = ()
         self.busy_ps = 0
+
+    def note(self, fresh: Mapping[int, tuple[int, str]]) -> None:
+        """Learn of failures that it does not know of; `fresh` must not change any more, for it may become `known`."""
+        if self._own is not None:
+            self._own.update(fresh)
+        elif self.known:
+            self.known = self._own = {**self.known, **fresh}
+        else:
+            self.known = fresh
+
+    def tells_of(self, number: int) -> bool:
+        """Whether a rank's failure is news; it has told others of it from now on."""
+        if number in self.spread:
+            return False
+        if not isinstance(self.spread, set):
+            self.spread = set()
+        self.spread.add(number)
+        return True
+
+    def keep(self, table: str, key: Any, value: Any) -> None:
+        """Put something into `sessions`, `early` or `done`."""
+        there = getattr(self, table)
+        if there is _NOTHING:
+            setattr(self, table, {key: value})
+        else:
+            there[key] = value
+
+    def drop(self, table: str, key: Any) -> Any:
+        """Take something out of there again; None where it is not there."""
+        there = getattr(self, table)
+        found = there.pop(key, None) if there else None
+        if not there:
+            setattr(self, table, _NOTHING)
+        return found
 
 
 def recovery_of(box: Mailbox) -> Recovery:

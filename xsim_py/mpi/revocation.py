@@ -3,18 +3,24 @@
 ``reliable_broadcast`` is Open MPI's way: whoever learns of it tells the members at distances 1, 2, 4, ... in both
 directions (`spread`). ``direct``: whoever learns of it tells everybody, n (n - 1) messages. ``local`` is xSim's: the
 call costs nothing and sends nothing, and each member knows after one latency, for nothing is known before it can be.
+
+All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, these notices take
+more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
+equally far apart, a sender's notices are one `_Fan`: they come one interface time after the other, and in the queue is
+the next one only. Times, keys, events and the digest are those of the messages one by one (`_tell_each`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
 
-from .message import Message
+from .message import NOTICE, Message
 from .recovery import members_of, recovery_of, revoked_error
 from .spread import next_place, spread
+from .state import Grave
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -31,6 +37,42 @@ _SIZE_BYTES = 64
 
 News = tuple[int, Sequence[int], int]
 """A communicator, its members, and the place among them of who is told."""
+
+
+class _Fan:
+    """The notices of one revocation by one rank, of which the first ones have come to the ranks of this shard.
+
+    Attributes
+    ----------
+    origin, me : int
+        Who sends them: a rank of the whole run, and its place among the members.
+    offsets : tuple of int
+        How many places further round the members those are that are told, in order; mostly one object for all ranks.
+    at : int
+        Which of them is told next.
+    arrival_ps, key, gap_ps : int
+        When that is, the event's key, and how much later the one after it comes.
+    """
+
+    __slots__ = ("arrival_ps", "at", "cid", "gap_ps", "key", "me", "members", "offsets", "origin")
+
+    def __init__(
+        self,
+        origin: int,
+        news: News,
+        offsets: tuple[int, ...],
+        gap_ps: int,
+    ) -> None:
+        self.origin = origin
+        self.cid, self.members, self.me = news
+        self.offsets = offsets
+        self.gap_ps = gap_ps
+        self.at = 0
+        self.arrival_ps = self.key = 0
+
+    def dest(self) -> int:
+        """The place of the one that is told next."""
+        return (self.me + self.offsets[self.at]) % len(self.members)
 
 
 class Revocation:
@@ -52,7 +94,10 @@ class Revocation:
         fabric.notices[_REVOKED] = self._heard
         if algorithm == "reliable_broadcast":
             fabric.returned[_REVOKED] = self._tell_on
-        self.shard.handlers["revoked"] = self._known
+        self.shard.handlers.update(revoked=self._known, fan=self._fan_from_elsewhere)
+        self._here = self._comes  # one bound method for all fans
+        self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
@@ -82,7 +127,9 @@ class Revocation:
         """A rank knows from now on, and tells others; when it has told them."""
         fabric = self.fabric
         cid, members, _ = news
-        recovery_of(rank.mpi).revoked.add(cid)
+        state = recovery_of(rank.mpi)
+        revoked = state.revoked | {cid}
+        state.revoked = self._revoked.setdefault(revoked, revoked)
         fabric.troubled = True
         now_ps = self.shard.kernel.now_ps
         fabric.digest += hash((now_ps, rank.number, cid))
@@ -104,13 +151,89 @@ class Revocation:
                 session.revoke(cid)
 
     def _tell(self, rank: Rank, news: News, at_ps: int) -> int:
-        cid, members, me = news
+        _, members, me = news
         known = recovery_of(rank.mpi).known
-        places = range(len(members)) if self.algorithm == "direct" else spread(me, members, known)
-        for place in places:
-            if place != me and members[place] not in known:
-                at_ps = self.fabric.tell(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
+        size = len(members)
+        places = range(size) if self.algorithm == "direct" else spread(me, members, known)
+        offsets = tuple([(place - me) % size for place in places if place != me and members[place] not in known])
+        fabric = self.fabric
+        if fabric.equally_far and fabric.links is None and fabric.trace is None and len(offsets) > 1:
+            link = fabric.link(rank.number, members[(me + offsets[0]) % size])
+            overhead_ps, wire_ps, busy_ps, latency_ps, taking_ps, _ = link.times(_SIZE_BYTES)
+            if not overhead_ps and not taking_ps and busy_ps and at_ps <= self.shard.kernel.now_ps:
+                fan = _Fan(rank.number, news, self._offsets.setdefault(offsets, offsets), busy_ps)
+                self._fan_out(rank, fan, wire_ps + latency_ps)
+                return at_ps
+        return self._tell_each(rank, news, offsets, at_ps)
+
+    def _tell_each(self, rank: Rank, news: News, offsets: Sequence[int], at_ps: int) -> int:
+        """Send the notices one by one: what `_fan_out` does where it can not."""
+        cid, members, me = news
+        for offset in offsets:
+            place = (me + offset) % len(members)
+            at_ps = self.fabric.tell(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
         return at_ps
+
+    def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
+        """Let all notices leave now, one after the other; they arrive `way_ps` after they have left."""
+        shard, fabric = self.shard, self.fabric
+        start_ps = max(shard.kernel.now_ps, rank.nic_free_ps)
+        key = rank.key + 1
+        rank.key += len(fan.offsets)
+        rank.nic_free_ps = start_ps + len(fan.offsets) * fan.gap_ps
+        dests = [fan.members[(fan.me + offset) % len(fan.members)] for offset in fan.offsets]
+        fabric.count(rank.number, dests, _SIZE_BYTES)
+        begun = set()
+        for at, to in enumerate(dests):
+            owner = shard.number if shard.local(to) else shard.owner(to)
+            if owner not in begun:
+                begun.add(owner)
+                arrival_ps = start_ps + at * fan.gap_ps + way_ps
+                if owner == shard.number:
+                    fan.at, fan.arrival_ps, fan.key = at, arrival_ps, key + at
+                    shard.kernel.post(arrival_ps, fan.key, self._here, fan)
+                else:
+                    news = fan.cid, fan.members, fan.me
+                    argument = fan.origin, news, fan.offsets, fan.gap_ps, at, arrival_ps, key + at
+                    shard.post_to(to, arrival_ps, key + at, "fan", argument)
+
+    def _fan_from_elsewhere(self, argument: Any) -> None:
+        """The first notice has come of a rank in another shard to ranks of this one."""
+        origin, news, offsets, gap_ps, *state = argument
+        fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
+        fan.at, fan.arrival_ps, fan.key = state
+        self._comes(fan)
+
+    def _comes(self, fan: _Fan) -> None:
+        """The next notice of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
+        fabric = self.fabric
+        if fabric.meetings is not None and fabric.meetings.retire(self._here, fan):
+            return
+        place = fan.dest()
+        now_ps = fan.arrival_ps
+        to: int = fan.members[place]
+        fabric.digest += hash((now_ps, to, fan.origin, _REVOKED, _SIZE_BYTES, 0))
+        self._post_next(fan)
+        rank = fabric.ranks[to - fabric.first]
+        box = rank.mpi
+        news = fan.cid, fan.members, place
+        if type(box) is Grave:
+            message = Message(0, fan.origin, _REVOKED, b"", _SIZE_BYTES, NOTICE, now_ps, 0, to, fan.origin, 0, 0, news)
+            fabric.notice(message)
+        elif box is None or box.recovery is None or fan.cid not in box.recovery.revoked:
+            self._accept(rank, news, now_ps)
+
+    def _post_next(self, fan: _Fan) -> None:
+        """Put the next notice for a rank of this shard into the queue, if there is one."""
+        shard = self.shard
+        last = len(fan.offsets) - 1
+        while fan.at < last:
+            fan.at += 1
+            fan.arrival_ps += fan.gap_ps
+            fan.key += 1
+            if shard.local(fan.members[fan.dest()]):
+                shard.kernel.post(fan.arrival_ps, fan.key, self._here, fan)
+                return
 
     def _tell_on(self, rank: Rank, to: int, news: News) -> None:
         """Rank `to` was dead when the news came: tell the one after it instead."""

@@ -14,7 +14,8 @@ its decision still answers those that ask for it. The messages are notices, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
@@ -26,7 +27,7 @@ from .calls import MISMATCH
 from .comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
 from .management import make_inter
 from .message import Message, Operation
-from .recovery import acknowledged, failed_members, members_of, recovery_of
+from .recovery import Recovery, acknowledged, failed_members, members_of, recovery_of
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -72,8 +73,10 @@ class Repair:
         if session is not None:
             state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
             session.receive(*said)
-        elif key[1] >= state.entered.get(key[0], 0):  # those before are over
-            state.early.setdefault(key, []).append(said)
+        elif key[1] >= _entered(state, key[0]):  # those before are over
+            if key not in state.early:
+                state.keep("early", key, [])
+            state.early[key].append(said)
 
 
 class Session:
@@ -85,11 +88,11 @@ class Session:
         The call that it belongs to, the same for all members.
     members : Context
         Who takes part, by place.
-    since : dict of int to int
-        Whom it waits for now, by place, and since when.
+    since : tuple of int
+        Whom it waits for now, by place, each followed by since when.
     """
 
-    __slots__ = ("agreement", "key", "members", "name", "over", "rank", "since")
+    __slots__ = ("agreement", "call", "key", "members", "name", "rank", "since")
 
     def __init__(
         self,
@@ -98,19 +101,19 @@ class Session:
         key: Key,
         members: Context,
         agreement: Agreement,
-        over: Callable[[Decision, int], None],
+        call: Call,
     ) -> None:
         self.rank = rank
         self.name = name
         self.key = key
         self.members = members
         self.agreement = agreement
-        self.over: Callable[[Decision, int], None] | None = over
-        self.since: dict[int, int] = {}
+        self.call: Call | None = call
+        self.since: tuple[int, ...] = ()
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
         """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
-        for source, packet, name in recovery_of(self.rank.mpi).early.pop(self.key, ()):
+        for source, packet, name in recovery_of(self.rank.mpi).drop("early", self.key) or ():
             if self._matches(source, name):
                 at_ps = self._go_on(self.agreement.receive(source, packet), at_ps)
         if self.agreement.decision is None:
@@ -151,15 +154,18 @@ class Session:
 
     def waits_for(self, number: int) -> bool:
         """Whether it depends on a rank now."""
-        return self.members.place(number) in self.since
+        return self.members.place(number) in self.since[::2]
 
     def watch(self, number: int) -> None:
         """A rank has died: this is to learn of it in time if it waits for that rank."""
         if not self.since:
             return
-        place = self.members.place(number)
-        if place in self.since:
-            self.rank.mpi.fabric.detector.expect(self.rank, number, self, self.since[place])
+        since_ps = self._since().get(self.members.place(number))
+        if since_ps is not None:
+            self.rank.mpi.fabric.detector.expect(self.rank, number, self, since_ps)
+
+    def _since(self) -> dict[int, int]:
+        return dict(zip(self.since[::2], self.since[1::2], strict=True))
 
     def _go_on(self, outgoing: Outgoing, at_ps: int) -> int:
         """Send packets one after the other, and see whether it is over, or whom it waits for now."""
@@ -170,17 +176,19 @@ class Session:
             at_ps = fabric.tell(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
         state = recovery_of(rank.mpi)
         state.busy_ps = max(state.busy_ps, at_ps)
-        before, self.since = self.since, {}
+        before, self.since = self._since(), ()
         if agreement.decision is not None:
-            over, self.over = self.over, None
-            if over is not None:
+            call, self.call = self.call, None
+            if call is not None:
                 self._pass_on(agreement.decision.failed)
-                over(agreement.decision, at_ps)
+                call.decided(agreement.decision, at_ps)
             return at_ps
-        self.since = {place: before.get(place, at_ps) for place in agreement.waiting_for()}
+        awaited = agreement.waiting_for()
+        self.since = tuple([each for place in awaited for each in (place, before.get(place, at_ps))])
         if fabric.detector.dead:
-            for place in self.since.keys() - before.keys():
-                fabric.detector.expect(rank, self.members.ranks[place], self, at_ps)
+            for place in awaited:
+                if place not in before:
+                    fabric.detector.expect(rank, self.members.ranks[place], self, at_ps)
         return at_ps
 
     def _pass_on(self, places: Iterable[int]) -> None:
@@ -255,10 +263,10 @@ class Call(Operation):
         fiber.sync()
         self.acked = self.members.places(acknowledged(comm))
         state = recovery_of(comm.box)
-        self.before: Call | None = state.called.get(comm.cid)
-        state.called[comm.cid] = self
+        self.before: Call | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
+        state.called = (*[call for call in state.called if call is not self.before], self)
         if self.before is None:
-            self.number: int = state.entered.get(comm.cid, 0) + 1
+            self.number: int = _entered(state, comm.cid) + 1
             fiber.clock_ps = self._begin(fiber.clock_ps)
         else:
             self.number = self.before.number + 1
@@ -277,34 +285,35 @@ class Call(Operation):
         while call.session is None:
             assert call.before is not None
             call = call.before
-        return [call.members.ranks[place] for place in sorted(call.session.since)]
+        return [call.members.ranks[place] for place in sorted(call.session.since[::2])]
 
     def _begin(self, at_ps: int) -> int:
         """Enter: everybody alive has entered the one before, so nobody asks for those before that."""
         cid = self.comm.cid
         state = recovery_of(self.comm.box)
         self.before = None
-        state.entered[cid] = self.number
         for key in [key for key in state.sessions if key[0] == cid and key[1] < self.number - 1]:
-            del state.sessions[key]
+            state.drop("sessions", key)
         return self._enter(at_ps)
 
     def _enter(self, at_ps: int) -> int:
         """Begin the next agreement."""
         comm, members = self.comm, self.members
         rank = comm.box.rank
-        known = members.places(failed_members(comm)) | self.failed
+        known = members.places(failed_members(comm))
+        if not self.failed <= known:
+            known = known | self.failed if known else self.failed
         acked = known if self.flags is None else self.acked
         flags = (_EVERY_BIT,) if self.flags is None else self.flags
         agreement = Agreement(
             me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
         )
-        key = (comm.cid, self.number, self.round)
-        self.session = session = Session(rank, self.name, key, members, agreement, self._decided)
-        recovery_of(comm.box).sessions[key] = session
+        key = _key(comm.cid, self.number, self.round)
+        self.session = session = Session(rank, self.name, key, members, agreement, self)
+        recovery_of(comm.box).keep("sessions", key, session)
         return session.enter(Ballot(flags, acked, known), at_ps)
 
-    def _decided(self, decision: Decision, at_ps: int) -> None:
+    def decided(self, decision: Decision, at_ps: int) -> None:
         """An agreement is over, the same for all members: so is what follows from it."""
         stable = self.round > 0 and decision.failed == self.failed
         if self.last or (self.algorithm == "two_phase" and stable):
@@ -314,7 +323,8 @@ class Call(Operation):
             rank.key += 1
             rank.shard.kernel.post(at_ps, rank.key, Operation.complete, self)
             if self.following is None:
-                del recovery_of(self.comm.box).called[self.comm.cid]
+                state = recovery_of(self.comm.box)
+                state.called = tuple([call for call in state.called if call is not self])
             else:
                 self.following._begin(at_ps)
             return
@@ -322,6 +332,17 @@ class Call(Operation):
         self.last = self.algorithm != "two_phase" and not decision.error
         self.round += 1
         self._enter(at_ps)
+
+
+def _entered(state: Recovery, cid: int) -> int:
+    """The number of the last agreement on a communicator that a rank has entered: it is kept until the next but one."""
+    return max([key[1] for key in state.sessions if key[0] == cid], default=0)
+
+
+@lru_cache(maxsize=256)
+def _key(cid: int, number: int, turn: int) -> Key:
+    """One object for all ranks."""
+    return cid, number, turn
 
 
 def _all_members(comm: Communicator) -> Context:

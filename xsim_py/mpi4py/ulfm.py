@@ -13,6 +13,7 @@ from xsim_py.mpi import recovery, ulfm
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.message import Operation
 from xsim_py.mpi.p2p import complete
+from xsim_py.process.complaint import forget_frames
 
 from .commhandle import CommHandle
 from .group import Group
@@ -31,6 +32,7 @@ class FaultTolerance(CommHandle):
 
     def Revoke(self) -> None:
         comm = self._comm()
+        forget_frames()
         comm.fabric.revocation.revoke(comm)
 
     def Is_revoked(self) -> bool:
@@ -46,6 +48,7 @@ class FaultTolerance(CommHandle):
         return recovery.acknowledge(comm, num_to_ack)
 
     def Agree(self, flag: int) -> int:
+        forget_frames()
         call = ulfm.begin_agree(self._comm(), _as_int(flag), "Comm.Agree")
         complete(call)
         ulfm.check_agreed(call)
@@ -62,6 +65,7 @@ class FaultTolerance(CommHandle):
         return _request(call, finish)
 
     def Shrink(self) -> Any:
+        forget_frames()
         call = ulfm.begin_shrink(self._comm(), "Comm.Shrink")
         complete(call)
         return self._repaired(call)

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from xsim_py.errors import InternalError
 
-__all__ = ["is_simulator", "report", "without_simulator"]
+__all__ = ["forget_frames", "is_simulator", "report", "without_simulator"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -38,6 +38,13 @@ def without_simulator(error: BaseException) -> None:
             seen.add(id(each))
             each.__traceback__ = _cleaned(each)
             todo += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def forget_frames() -> None:
+    """Do that to the error that the running program handles now, if it does: as long, it would keep those frames."""
+    error = sys.exc_info()[1]
+    if error is not None:
+        without_simulator(error)
 
 
 def _cleaned(error: BaseException) -> TracebackType | None:

@@ -153,7 +153,7 @@ class Ftco:
         session: Session | None = state.sessions.get(post.key)
         if session is None:
             cid, number, _ = post.key
-            if number < state.entered.get(cid, 0) or cid & ~1 in state.revoked:
+            if number < state.done.get(cid, 0) or cid & ~1 in state.revoked:
                 return  # it is over for everybody
             if post.packet.kind == ACK:
                 return
@@ -166,7 +166,8 @@ class Ftco:
 
     def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> Session:
         state = recovery_of(rank.mpi)
-        session = state.sessions[key] = Session(self, rank, key, members, operation, root, note)
+        session = Session(self, rank, key, members, operation, root, note)
+        state.keep("sessions", key, session)
         return session
 
     # ----------------------------------------------------------------------------------- what algorithms call
@@ -225,10 +226,10 @@ class Ftco:
     def forget(self, rank: Rank, cid: int, low: int) -> None:
         """Everybody alive is done with what came before `low` on a communicator."""
         state = recovery_of(rank.mpi)
-        if low > state.entered.get(cid, 0):
-            state.entered[cid] = low
+        if low > state.done.get(cid, 0):
+            state.keep("done", cid, low)
             for key in [key for key in state.sessions if key[0] == cid and key[1] < low]:
-                del state.sessions[key]
+                state.drop("sessions", key)
 
     def _meet(self, comm: Communicator, ch: Any, complete: bool) -> None:
         """Find out by the way that everybody is done with everything so far."""
@@ -394,7 +395,7 @@ class Session:
         if self.key[0] != cid | 1:
             return
         self._revoked = True
-        del recovery_of(self.rank.mpi).sessions[self.key]
+        recovery_of(self.rank.mpi).drop("sessions", self.key)
         call, self.call = self.call, None
         if call is not None:
             call.finish(revoked_error(call.comm))
