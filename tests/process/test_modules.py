@@ -32,6 +32,24 @@ def test_a_module_beside_the_program_has_globals_for_each_rank(tmp_path: Path):
     assert done.lines == ["[0, 0]", "[1, 1]", "[2, 2]"]
 
 
+@pytest.mark.parametrize(("ranks", "own"), [(64, True), (65, False)])
+def test_few_ranks_execute_code_of_their_own(tmp_path: Path, ranks: int, own: bool):
+    done = launch(
+        tmp_path,
+        """
+        import sys, helper
+        here = id(helper.call.__code__), id(sys._getframe().f_code)
+        comm.Barrier()
+        print(*here, helper.call.__code__.co_filename)
+        """,
+        ranks=ranks,
+        files={"helper.py": COUNTING},
+    )
+    modules, mains, files = zip(*map(str.split, done.lines), strict=True)
+    assert [len(set(modules)), len(set(mains))] == [ranks if own else 1] * 2
+    assert set(files) == {str(tmp_path / "helper.py")}
+
+
 def test_a_rank_that_has_ended_leaves_its_modules_to_nobody(tmp_path: Path):
     done = launch(tmp_path, "import helper; print(helper.call(rank))", ranks=3, files={"helper.py": COUNTING})
     assert done.lines == ["[0]", "[1]", "[2]"]

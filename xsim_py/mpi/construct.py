@@ -218,18 +218,20 @@ def duplicate(old: Type) -> Type:
 
 def again(old: Type) -> Type:
     """A type built in the same way: what is done to one is not seen in the other."""
-    return _like(old, old.recipe)
+    new = _like(old, old.recipe)
+    new.committed = old.committed
+    return new
 
 
 def resized(old: Type, lb: int, extent: int) -> Type:
     """The same elements with other bounds."""
     _not_null(old)
     recipe = Recipe(c.COMBINER_RESIZED, {"lb": lb, "extent": extent}, counts=[lb, extent], types=[old])
-    return _like(old, recipe, lb=lb, extent=extent)
+    return old.like(recipe, lb, extent)
 
 
-def _like(old: Type, recipe: Recipe, *, lb: int | None = None, extent: int | None = None) -> Type:
-    return old.like(recipe, old.lb if lb is None else lb, old.extent if extent is None else extent)
+def _like(old: Type, recipe: Recipe) -> Type:
+    return old.like(recipe, old.lb, old.extent)
 
 
 def subarray(old: Type, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int) -> Type:

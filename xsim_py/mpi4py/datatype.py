@@ -19,7 +19,17 @@ from xsim_py.mpi4py.memory import flat_view
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["INSTANCES", "TYPE_DICT", "TYPE_DICT_C", "TYPE_DICT_F", "Datatype", "core_of", "typealign", "typecode"]
+__all__ = [
+    "INSTANCES",
+    "SHARED",
+    "TYPE_DICT",
+    "TYPE_DICT_C",
+    "TYPE_DICT_F",
+    "Datatype",
+    "core_of",
+    "typealign",
+    "typecode",
+]
 
 
 def _index(value: Any) -> int:
@@ -306,12 +316,12 @@ class Datatype(Attributed):
         if not self:
             return "MPI_DATATYPE_NULL"
         core = self._impl
-        return own("datatype names", dict[Type, str]).get(core, core.name) if core.is_predefined else core.name
+        return own("datatype names", dict[Type, str]).get(core, core.name) if _is_shared(core) else core.name
 
     def Set_name(self, name: str) -> None:
         core = self._live()
         text = name[: c.MAX_OBJECT_NAME - 1]
-        if core.is_predefined:  # all processes share the type, but not what one of them calls it
+        if _is_shared(core):  # the type, but not what one process calls it
             own("datatype names", dict[Type, str])[core] = text
         else:
             core.name = text
@@ -376,9 +386,13 @@ def typealign(datatype: Datatype) -> int | None:
     return core.alignment if core.is_predefined and core is not NULL else None
 
 
+def _is_shared(core: Type) -> bool:
+    return core.is_predefined or core in SHARED
+
+
 def _attached(core: Type) -> attributes.Attributes | None:
-    """What is attached to a type; predefined types are shared by all processes, what is attached to them is not."""
-    if core.is_predefined:
+    """What is attached to a type; all processes share predefined types, but not what is attached to them."""
+    if _is_shared(core):
         return own("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
     return core.attributes
 
@@ -441,6 +455,9 @@ def _names() -> dict[Type, str]:
 
 INSTANCES: dict[str, Datatype] = _instances()
 """All `Datatype` constants of the module MPI, by name."""
+
+SHARED: set[Type] = set(PREDEFINED.values()) - {NULL}
+"""Types that stay, and that all processes share: the predefined ones, and what others are made of again and again."""
 
 _CONSTANTS: dict[Type, Datatype] = {core: INSTANCES[name] for core, name in _names().items()}
 _COMBINER_NAMES = {value: name[9:] for name, value in vars(c).items() if name.startswith("COMBINER_")}

@@ -15,6 +15,7 @@ from typing import Any
 
 from xsim_py.errors import ConfigError
 
+from .modules import code_for
 from .own import Unseen, set_flags
 from .rank import Rank
 
@@ -123,7 +124,7 @@ class Program:
                 importlib.import_module(self.spec.parent)
         assert self.code is not None
         # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
-        FunctionType(self.code, main.__dict__)()
+        FunctionType(code_for(rank, self.code), main.__dict__)()
 
     @property
     def namespace(self) -> dict[str, Any] | None:

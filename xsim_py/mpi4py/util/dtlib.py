@@ -1,22 +1,20 @@
 """``mpi4py.util.dtlib``: from numpy's types to MPI's, and back.
 
 mpi4py's own module goes through a handle for every member of every member, which costs ten times what this one takes:
-it works on the types that the handles name. It differs in one thing: a type whose inner members are out of alignment is
-never called aligned, whatever its place.
+it works on the types that the handles name, and remembers what structs of elementary members become.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct
 from xsim_py.mpi.datatype import NULL, Type
-from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi4py.datatype import Datatype, core_of
+from xsim_py.mpi4py.datatype import SHARED, Datatype, core_of
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 
@@ -41,9 +39,8 @@ def from_numpy_dtype(dtype: Any) -> Datatype:
 
 
 def _core_of(dtype: np.dtype[Any]) -> Type:
-    if dtype.fields is None and dtype.subdtype is None:
-        return construct.duplicate(_member(dtype))
-    return _member(dtype)
+    made = _member(dtype)
+    return construct.again(made) if made in SHARED else made
 
 
 def _member(dtype: np.dtype[Any]) -> Type:
@@ -55,46 +52,67 @@ def _member(dtype: np.dtype[Any]) -> Type:
     fields = dtype.fields
     if fields:
         members = [fields[name] for name in dtype.names or ()]
-        codes = "".join([member[0].char for member in members])
-        places = [member[1] for member in members]
-        if _VOID in codes:
+        places = tuple([member[1] for member in members])
+        kinds = tuple([_kind(member[0]) for member in members])
+        if None in kinds:
             made = _struct_of([_member(member[0]) for member in members], places)
         else:
-            made = construct.again(_flat_struct(codes, *places))
+            made = construct.again(_flat_struct(kinds, places))
         return construct.resized(made, 0, dtype.itemsize)
     if dtype.subdtype is None:
         return _elementary(dtype.char)
-    base, shape = dtype.subdtype
-    old = _core_of(base)
+    return _array(_core_of(dtype.subdtype[0]), dtype.subdtype[1])
+
+
+def _array(old: Type, shape: tuple[int, ...]) -> Type:
     if len(shape) == 1:
         return construct.contiguous(old, shape[0])
     return construct.subarray(old, shape, shape, [0] * len(shape), c.ORDER_C)
 
 
+Kind: TypeAlias = str | tuple[str, tuple[int, ...]]
+
 _VOID = "V"  # what structs and arrays are for numpy
-_MOST = 1024  # structs of elementary members to remember: programs convert the same ones there and back
+_MOST = 1024  # what to remember of each kind: programs convert the same types there and back
+
+
+def _kind(dtype: np.dtype[Any]) -> Kind | None:
+    """What an elementary member is called, or an array of such; None for all others."""
+    code = dtype.char
+    if code != _VOID:
+        return code
+    if dtype.subdtype is None or dtype.subdtype[0].char == _VOID:
+        return None
+    return dtype.subdtype[0].char, dtype.subdtype[1]
 
 
 @lru_cache(maxsize=_MOST)
-def _flat_struct(codes: str, *places: int) -> Type:
-    """The struct whose members are elementary."""
-    return _struct_of([_elementary(code) for code in codes], list(places))
+def _flat_struct(kinds: tuple[Kind, ...], places: tuple[int, ...]) -> Type:
+    """The struct whose members are elementary, or arrays of such."""
+    return _struct_of([_elementary(kind) if isinstance(kind, str) else _flat_array(*kind) for kind in kinds], places)
 
 
-def _struct_of(types: list[Type], places: list[int]) -> Type:
-    return construct.struct([1] * len(types), places, types)
+@lru_cache(maxsize=_MOST)
+def _flat_array(code: str, shape: tuple[int, ...]) -> Type:
+    made = _array(construct.again(_elementary(code)), shape)
+    if len(SHARED) < 2 * _MOST:
+        SHARED.add(made)
+    return made
+
+
+def _struct_of(types: list[Type], places: tuple[int, ...]) -> Type:
+    return construct.struct([1] * len(types), list(places), types)
 
 
 def _elementary(code: str) -> Type:
     found = _elementary_types.get(code)
     if found is None:
         found = _elementary_types[code] = construct.duplicate(Datatype.fromcode(code)._impl)
-        _lasting.add(found)
+        SHARED.add(found)
     return found
 
 
 _elementary_types: dict[str, Type] = {}
-_lasting: set[Type] = set(PREDEFINED.values()) - {NULL}  # types that stay, and that all ranks share
 
 
 def to_numpy_dtype(datatype: Datatype) -> Any:
@@ -109,6 +127,17 @@ def to_numpy_dtype(datatype: Datatype) -> Any:
 
 
 def _dtype_of(core: Type) -> Any:
+    if core in SHARED and _np_dtype is not None:
+        return _shared_dtype(core)
+    return _made_dtype(core)
+
+
+@lru_cache(maxsize=2 * _MOST)
+def _shared_dtype(core: Type) -> Any:
+    return _made_dtype(core)
+
+
+def _made_dtype(core: Type) -> Any:
     if core is NULL:
         raise ValueError("cannot convert null MPI datatype to NumPy")
     recipe = core.recipe
@@ -133,12 +162,15 @@ def _dtype_of(core: Type) -> Any:
     if combiner in _INDEXED:
         places = params["displacements"]
         lengths = params["blocklengths"] if "blocklengths" in params else [params["blocklength"]] * len(places)
-        unit = base.extent if combiner in (c.COMBINER_INDEXED, c.COMBINER_INDEXED_BLOCK) else 1
-        return _fields([(_dtype_of(base), (n,)) for n in lengths], [at * unit for at in places], _is_aligned(core))
+        aligned, unit = _is_aligned(base), base.extent
+        if combiner in _INDEXED_BYTES:
+            aligned, unit = aligned and all(_is_aligned(base, at) for at in places), 1
+        return _fields([(_dtype_of(base), (n,)) for n in lengths], [at * unit for at in places], aligned)
     raise ValueError("cannot convert MPI datatype to NumPy")
 
 
-_INDEXED = (c.COMBINER_INDEXED, c.COMBINER_HINDEXED, c.COMBINER_INDEXED_BLOCK, c.COMBINER_HINDEXED_BLOCK)
+_INDEXED_BYTES = (c.COMBINER_HINDEXED, c.COMBINER_HINDEXED_BLOCK)
+_INDEXED = (c.COMBINER_INDEXED, c.COMBINER_INDEXED_BLOCK, *_INDEXED_BYTES)
 
 
 def _predefined(core: Type) -> Any:
@@ -147,7 +179,6 @@ def _predefined(core: Type) -> Any:
     return _described(core.code or None)
 
 
-@lru_cache
 def _pair(core: Type) -> Any:
     assert core.dtype is not None
     return np.dtype([(f"f{i}", core.dtype[i]) for i in range(2)], align=True)
@@ -156,7 +187,7 @@ def _pair(core: Type) -> Any:
 def _struct(core: Type, whole: Type) -> Any:
     """Of a struct, or of one that has been given another extent."""
     types, params = core.recipe.types, core.recipe.params
-    if _np_dtype is None or not _lasting.issuperset(types):
+    if _np_dtype is None or not SHARED.issuperset(types):
         return _struct_fields(core, whole)
     key = (core is whole, whole.extent, *params["blocklengths"], *params["displacements"], *types)
     found = _struct_dtypes.get(key)
@@ -176,7 +207,7 @@ def _struct_fields(core: Type, whole: Type) -> Any:
         _dtype_of(old) if n == 1 else (_dtype_of(old), n)
         for n, old in zip(params["blocklengths"], params["datatypes"], strict=True)
     ]
-    return _fields(formats, params["displacements"], _is_aligned(whole), whole.extent)
+    return _fields(formats, params["displacements"], _is_aligned(core) and _is_aligned(whole), whole.extent)
 
 
 def _fields(formats: list[Any], offsets: list[int], aligned: bool, itemsize: int | None = None) -> Any:
@@ -193,21 +224,20 @@ def _subarray(base: Type, params: dict[str, Any]) -> Any:
     return _described((_dtype_of(base), tuple(sizes if params["order"] == c.ORDER_C else sizes[::-1])))
 
 
-def _is_aligned(core: Type) -> bool:
-    """Whether all elements are where a C compiler would put them, if the first one's origin is."""
-    if core.is_predefined:
-        return True
+def _is_aligned(core: Type, at: int = 0) -> bool:
+    """Whether all elements are where a C compiler would put them, if the type is `at` bytes from such a place.
+
+    What mpi4py looks at: displacements in bytes, of an indexed type that of the first block.
+    """
+    if core.is_predefined or core in SHARED:
+        return at % core.alignment == 0
     recipe = core.recipe
-    combiner, params, types = recipe.combiner, recipe.params, recipe.types
-    places: list[int] = [0]
-    if combiner == c.COMBINER_STRUCT:
-        places = params["displacements"]
-    elif combiner == c.COMBINER_RESIZED:
-        places = [params["extent"]]
+    combiner, params = recipe.combiner, recipe.params
+    if combiner == c.COMBINER_STRUCT or combiner in _INDEXED_BYTES:
+        places: list[int] = params["displacements"]
+        return all(_is_aligned(old, at + place) for old, place in zip(recipe.types, places, strict=False))
+    if combiner == c.COMBINER_RESIZED:
+        at += params["extent"]
     elif combiner == c.COMBINER_HVECTOR and params["count"] > 1:
-        places = [params["stride"]]
-    elif combiner in (c.COMBINER_HINDEXED, c.COMBINER_HINDEXED_BLOCK):
-        places = params["displacements"]
-    if len(types) == 1:
-        return all(at % types[0].alignment == 0 for at in places) and _is_aligned(types[0])
-    return all(at % old.alignment == 0 and _is_aligned(old) for at, old in zip(places, types, strict=True))
+        at += params["stride"]
+    return _is_aligned(recipe.types[0], at)
