@@ -297,8 +297,13 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
     """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `arrays.meeting`."""
     meetings = ch.comm.fabric.meetings
     if meetings is None or ch.meeting is None:
+        plain = form.plain(args)
         try:
-            return algorithm(ch, *form.plain(args))
+            if not plain:  # with a star the rank would wait one frame of C deeper, of 400 bytes
+                return algorithm(ch)
+            if len(plain) == 3:
+                return algorithm(ch, plain[0], plain[1], plain[2])
+            return algorithm(ch, *plain)
         except errors.Exception as error:
             error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
             raise

@@ -11,7 +11,10 @@ An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from operator import lt
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.process import current
@@ -57,12 +60,16 @@ class Context:
 
     __slots__ = ("__weakref__", "_index", "_remote_ranks", "cid", "ranks", "remote", "remote_size", "size", "whom")
 
-    def __init__(self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None) -> None:
+    def __init__(
+        self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None, *, like: Context | None = None
+    ) -> None:
         self.cid = cid
         self.ranks = ranks
         self.remote = ranks if remote is None else remote
         self.whom = self.remote
-        if isinstance(self.remote, range) and len(self.remote) > 1:
+        if like is not None and self.remote == like.remote:
+            self.whom = like.whom  # one list of a million numbers is enough
+        elif isinstance(self.remote, range) and len(self.remote) > 1:
             self.whom = list(self.remote)
         self.size = len(ranks)
         self.remote_size = len(self.remote)
@@ -71,20 +78,30 @@ class Context:
 
     def index(self, number: int) -> int:
         """The rank in this communicator of a rank of the whole run, which must be a member."""
-        if isinstance(self.ranks, range):
-            return self.ranks.index(number)
-        return self._indices()[number]
+        place = self.place(number)
+        assert place >= 0
+        return place
 
     def _indices(self) -> dict[int, int]:
+        """The place of each rank; empty where the ranks are in order, and a place is found by halves."""
         if self._index is None:
-            self._index = {rank: index for index, rank in enumerate(self.ranks)}
+            ascends = all(map(lt, self.ranks, islice(self.ranks, 1, None)))
+            self._index = {} if ascends else {rank: index for index, rank in enumerate(self.ranks)}
         return self._index
 
     def place(self, number: int) -> int:
         """The same, or -1 for a rank that is no member (of the local group)."""
-        if isinstance(self.ranks, range):
-            return self.ranks.index(number) if number in self.ranks else -1  # a group may be every third rank
-        return self._indices().get(number, -1)
+        ranks = self.ranks
+        if isinstance(ranks, range):
+            if not ranks.start and ranks.step == 1:
+                return number if 0 <= number < ranks.stop else -1
+            return ranks.index(number) if number in ranks else -1  # a group may be every third rank
+        places = self._index or self._indices()
+        if places:
+            return places.get(number, -1)
+        # A table of a million ranks, in each shard, would take more than all that they know of each other else.
+        place = bisect_left(ranks, number)
+        return place if place < len(ranks) and ranks[place] == number else -1
 
     def places(self, numbers: Iterable[int]) -> frozenset[int]:
         """The ranks in this communicator of those of `numbers` that are members."""
@@ -105,7 +122,9 @@ def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Seque
     key = (cid, ranks[0] if remote is not None and ranks else -1)
     context = fabric.contexts.get(key)
     if context is None:
-        context = fabric.contexts[key] = Context(cid, ranks, remote)
+        first = fabric.contexts.get((WORLD_CID, -1))
+        like = first if first is not None and isinstance(ranks, range) and ranks == first.ranks else None
+        context = fabric.contexts[key] = Context(cid, ranks, remote, like=like)
     return context
 
 

@@ -19,7 +19,8 @@ request: complete, revoked, collective on a communicator with a failed member, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.process import current
@@ -94,7 +95,7 @@ class Detector:
         self.period_ps = period_ps
         self.dead: dict[int, Death] = {}
         self.deaths: list[Death] = []
-        self._expiry = self._expired  # one bound method for all that wait
+        self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each of the dead
         self._newest: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
         self._news_ps = -1
         self._said: dict[tuple[int, bool, str], str] = {}
@@ -165,10 +166,15 @@ class Detector:
     def _expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
         when_ps = max(since_ps, self.dead[number].time_ps) + self.timeout_ps
         rank.key += 1
-        self.shard.kernel.post(when_ps, rank.key, self._expiry, (rank, number, waiting))
+        expiry = self._expiry.get(number)
+        if expiry is None:
+            expiry = self._expiry[number] = partial(self._expired, number)
+        self.shard.kernel.post(when_ps, rank.key, expiry, waiting)
 
-    def _expired(self, entry: tuple[Rank, int, Any]) -> None:
-        rank, number, waiting = entry
+    def _expired(self, number: int, waiting: Any) -> None:
+        if type(waiting) is Receive and waiting.post_ps + self.timeout_ps > self.shard.kernel.now_ps:
+            return  # it has been used again, for another message
+        rank = getattr(waiting, "rank", None) or waiting.comm.box.rank  # an agreement is a rank's, not an operation
         if rank.exit_status is None and waiting.waits_for(number):
             self.learn(rank, (number,), "timeout")
 

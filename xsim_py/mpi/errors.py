@@ -203,16 +203,20 @@ class Exception(RuntimeError):
 
     __module__ = "mpi4py.MPI"
 
-    # What the failing call adds to the error's text; an instance has one only when there is something to say.
-    _detail = ""
-
-    # Whether an error handler has seen it.
-    _reported = False
+    # What the failing call adds to its text, and whether an error handler has seen it. In slots: after a failure all
+    # ranks may handle an error at once, and a dictionary would be as large as all the rest of it.
+    __slots__ = ("_code", "_detail", "_reported")
 
     def __init__(self, ierr: int = c.SUCCESS, /) -> None:
         code = operator.index(ierr)
+        self._detail = ""
+        self._reported = False
         self._code = code if code >= c.SUCCESS else c.ERR_UNKNOWN
         super().__init__(ierr)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        slots = {"_code": self._code, "_detail": self._detail, "_reported": self._reported}
+        return type(self), self.args, {**self.__dict__, **slots}
 
     def __int__(self) -> int:
         return self._code

@@ -520,15 +520,12 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     message = operation.message
     if message is None:
         fabric.detector.give_up(operation)
-    if fabric.troubled:  # it may be watched still
-        if operation.error is not None:  # an envelope without its data is no message
-            fabric.detector.give_up(operation)
-        operation.message = None
-    else:
-        operation.message = None
-        box.spare = operation
-        if message.kind == EAGER and fabric.shortcuts:
-            box.used = message
+    if operation.error is not None:  # an envelope without its data is no message
+        fabric.detector.give_up(operation)
+    operation.message = None
+    box.spare = operation
+    if message.kind == EAGER and fabric.shortcuts:
+        box.used = message
     arrival = message.arrival_ps
     clock = fiber.clock_ps
     if arrival > clock:

@@ -10,6 +10,7 @@ than 200 bytes. So a table is made when something is put into it, and what sever
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -158,4 +159,10 @@ def is_revoked(comm: Communicator) -> bool:
 
 def revoked_error(comm: Communicator) -> errors.Exception:
     """What a call or an operation on a revoked communicator ends with."""
-    return errors.error(c.ERR_REVOKED, f"{(comm.outer or comm).label()} has been revoked")
+    return errors.error(c.ERR_REVOKED, _is_revoked((comm.outer or comm).label()))
+
+
+@lru_cache(maxsize=16)
+def _is_revoked(label: str) -> str:
+    """One text for all ranks."""
+    return f"{label} has been revoked"

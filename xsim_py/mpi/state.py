@@ -132,7 +132,7 @@ class Mailbox(_Hot):
         self.probes: list[Probe] | None = None
         self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
         self.sends: dict[int, Send] = _NO_TABLE
-        self.place = rank.number - fabric.first
+        self.place = rank.number - fabric.first if fabric.first else rank.number
         self.ticket = 0
         self.world: Communicator | None = None
         self.self_comm: Communicator | None = None
@@ -147,6 +147,12 @@ class Mailbox(_Hot):
         if name not in self.private:
             self.private[name] = make()
         return self.private[name]
+
+    def tidy(self) -> None:
+        """Let go of tables in which there is nothing; an empty one takes as much as one with five entries."""
+        for name in ("posted", "unexpected", "tickets", "sends"):
+            if not getattr(self, name):
+                setattr(self, name, _NO_TABLE)
 
     def register(self, send: Send) -> None:
         """Give a send that waits for an answer its ticket."""

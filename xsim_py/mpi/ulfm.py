@@ -41,6 +41,7 @@ _AGREE = 3
 
 _TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
 _EVERY_BIT = -1
+_NO_FLAG = (_EVERY_BIT,)
 _NOBODY: frozenset[int] = frozenset()
 
 Key = tuple[int, int, int]
@@ -261,6 +262,7 @@ class Call(Operation):
         fiber = current.fiber
         assert fiber is not None
         fiber.sync()
+        comm.box.tidy()
         self.acked = self.members.places(acknowledged(comm))
         state = recovery_of(comm.box)
         self.before: Call | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
@@ -304,7 +306,7 @@ class Call(Operation):
         if not self.failed <= known:
             known = known | self.failed if known else self.failed
         acked = known if self.flags is None else self.acked
-        flags = (_EVERY_BIT,) if self.flags is None else self.flags
+        flags = _NO_FLAG if self.flags is None else self.flags
         agreement = Agreement(
             me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
         )
@@ -392,10 +394,10 @@ def shrunk(call: Call) -> Communicator:
     cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))
     if comm.local is None:
         context = comm.fabric.contexts.get((cid, -1))  # made once a shard: there may be many members
-        return Communicator(context or shared_context(comm.fabric, cid, _without(comm.ranks, failed)), comm.box)
+        return Communicator(context or shared_context(comm.fabric, cid, _without(comm.whom, failed)), comm.box)
     ranks, remote = _without(comm.ranks, failed), _without(comm.remote, failed)
     return make_inter(comm, cid, ranks, remote)
 
 
 def _without(ranks: Any, failed: frozenset[int]) -> Any:
-    return tuple(rank for rank in ranks if rank not in failed) if failed else ranks
+    return tuple([rank for rank in ranks if rank not in failed]) if failed else ranks

@@ -58,6 +58,8 @@ class Rank(_Hot):
         Everything that the floor `mpi` keeps for this rank, made on its first MPI call.
     own : dict or None
         What it has changed about its process (see `process.own`).
+    reads : object or None
+        How often it has read its clock (see `clock`); not in `extra`, for a dictionary is large, and most programs do.
     extra : dict
         What the isolation keeps for this rank: random generators, atexit functions, partial lines of output; and
         ``fibers``, those that it has besides `fiber`.
@@ -72,6 +74,7 @@ class Rank(_Hot):
         "modules",
         "own",
         "path",
+        "reads",
         "shard",
     )
 
@@ -91,6 +94,7 @@ class Rank(_Hot):
         self.mpi: Any = None
         self.own: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
+        self.reads: Any = None
 
     def private(self, name: str, make: Any) -> Any:
         """The rank's own object called `name`, made by ``make()`` on first use."""
