@@ -170,7 +170,10 @@ def simulate(
     run.collectives = collectives
     run.expect(failures, ft=ft, restart=restart)
     with _only_one(), run.transport.together():
-        return run.go(wall_limit_s, background, progress, started)
+        try:
+            return run.go(wall_limit_s, background, progress, started)
+        finally:
+            dismiss()
 
 
 def _check(
@@ -389,7 +392,6 @@ class _Run:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 release(fabric)
                 shard.abandon()
-            dismiss()
             context.forget()
             current.fiber = None
 

@@ -33,7 +33,7 @@ __all__ = ["command", "main"]
 
 def command() -> NoReturn:
     """Run the command line and end this process: the ``xsim`` script and ``python -m xsim_py``."""
-    status = main()
+    status = main(last=True)
     # Python waits for threads that a program has left behind, and nothing may hang.
     left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if left:
@@ -44,13 +44,22 @@ def command() -> NoReturn:
     sys.exit(status)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status; `argv` is ``sys.argv[1:]`` unless given."""
+def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
+    """Run the command line and return the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        ``sys.argv[1:]`` unless given.
+    last : bool
+        Whether the process ends then.
+    """
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         args = _parse(sys.argv[1:] if argv is None else argv)
+        args.last = last
         status: int = args.action(args)
         sys.stdout.flush()
         return status

@@ -77,8 +77,11 @@ def add_run_parser(commands: Any) -> list[Action]:
 def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
+    from xsim_py.process.fiber import keep_idle
     from xsim_py.run import simulate
 
+    if args.last:
+        keep_idle()
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
     reporter = _Reporter(args)
     try:

@@ -21,6 +21,8 @@ def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
         How many blocks to make; above the number of ranks, the last ones are empty.
     """
     ranks = len(node_of)
+    if shards == 1:
+        return [range(ranks)]
     starts = [0, *(rank for rank in range(1, ranks) if node_of[rank] != node_of[rank - 1])]
     if len(starts) < shards:
         starts = list(range(ranks))

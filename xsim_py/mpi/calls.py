@@ -368,7 +368,7 @@ class Background(Operation):
     def launch(self, fiber: Fiber) -> None:
         """Start the fiber, unless its rank has died meanwhile; an event handler."""
         if fiber.greenlet is None:
-            fiber.start_short(self._run)
+            fiber.start(self._run)
 
 
 def begin(name: str, body: Callable[[], Any]) -> Background:

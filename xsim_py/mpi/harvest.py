@@ -154,7 +154,8 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     ranks = shard.ranks
     if shard.abort is None:
         for rank in ranks:
-            finish_lines(rank, rank.fiber.clock_ps)
+            if rank.extra is not None:
+                finish_lines(rank, rank.fiber.clock_ps)
     part = Part(
         first=shard.first,
         lines=[] if shard.number == 0 else shard.output.take(),
@@ -183,7 +184,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
                 part.waiting.append(entry)
     unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
-        for message in rank.mpi.all_kept() if rank.mpi is not None else ():
+        for message in rank.mpi.all_kept() if rank.mpi is not None and rank.mpi.unexpected else ():
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tally"]
+__all__ = ["Tally", "summed"]
 
 _CLASS_BITS = 6
 _MOST_PIECES = 32
@@ -25,7 +25,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 class Sends(Protocol):
-    """Many sends: three arrays, as long as each other."""
+    """Many sends: three arrays, as long as each other, and what they come to."""
 
     @property
     def origin(self) -> Numbers:
@@ -38,6 +38,9 @@ class Sends(Protocol):
     @property
     def size_bytes(self) -> Numbers:
         """How large it is."""
+
+    def sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Who sends, each once, how many messages, and how many bytes."""
 
 
 class Tally:
@@ -82,22 +85,25 @@ class Tally:
             return
         entries = np.array(array("q", self.log)).reshape(-1, 3)
         self.log.clear()
-        self._add(entries[:, 0], entries[:, 1], entries[:, 2], 1)
+        senders, dests, sizes = entries.T
+        places = self._places(senders)
+        self._messages += np.bincount(places, minlength=len(self._messages))
+        self._bytes += summed(places, sizes, len(self._bytes))
+        self._add_pairs(senders, dests, sizes, 1)
 
     def add(self, sends: Sends) -> None:
         """Count many sends at once; the same object for the same sends, which are added up only once."""
         self._often[sends] = self._often.get(sends, 0) + 1
 
-    def _add(self, senders: Numbers, dests: Numbers, sizes: Numbers, times: int) -> None:
+    def _places(self, senders: Numbers) -> Numbers:
+        """Of ranks, by their numbers, where they are counted."""
         origins = senders - self._block.start
         if self._later:
             places = len(self._block) + np.searchsorted(self._later, senders)
             origins = np.where(senders < self._block.stop, origins, places)
-        self._messages += times * np.bincount(origins, minlength=len(self._messages))
-        if len(sizes) and int(sizes.max()) * len(sizes) < _EXACT:  # a tenth of the time
-            self._bytes += times * np.bincount(origins, sizes, len(self._bytes)).astype(np.int64)
-        else:
-            np.add.at(self._bytes, origins, times * sizes)
+        return origins
+
+    def _add_pairs(self, senders: Numbers, dests: Numbers, sizes: Numbers, times: int) -> None:
         if self._pairs is not None:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
             ends = senders << 32 | dests
@@ -118,7 +124,12 @@ class Tally:
     def _total(self) -> None:
         self.add_up()
         for sends, times in self._often.items():
-            self._add(sends.origin, sends.dest, sends.size_bytes, times)
+            senders, messages, sent_bytes = sends.sums()
+            places = self._places(senders)
+            self._messages[places] += times * messages
+            self._bytes[places] += times * sent_bytes
+            if self._pairs is not None:
+                self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
         self._often.clear()
 
     def messages(self) -> list[int]:
@@ -137,6 +148,15 @@ class Tally:
         slots, counts = self._joined()
         columns = slots >> 32 + _CLASS_BITS, slots >> _CLASS_BITS & 0xFFFFFFFF, slots & (1 << _CLASS_BITS) - 1, counts
         return list(zip(*map(_listed, columns), strict=True))
+
+
+def summed(places: Numbers, numbers: Numbers, size: int) -> Numbers:
+    """The sum of the numbers at each of `size` places."""
+    if len(numbers) and int(numbers.max()) * len(numbers) < _EXACT:  # a tenth of the time
+        return np.bincount(places, numbers, size).astype(np.int64)
+    total = np.zeros(size, np.int64)
+    np.add.at(total, places, numbers)
+    return total
 
 
 def _listed(numbers: NDArray[Any]) -> list[int]:

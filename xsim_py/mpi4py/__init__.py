@@ -31,15 +31,21 @@ _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *((_real and _real.submodule_search_locations) or ())]
 
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _private = ("MPI", "futures", "rc")
 
 
 class _Package(SharedPackage):
     """Sees which rank imports `MPI`, and lets each delete `rc` for itself."""
 
+    @property
+    def MPI(self) -> Any:
+        """Hot path: each rank that imports it asks twice. On the way to `__getattr__` Python makes an exception."""
+        seen()
+        module = _modules.get("mpi4py.MPI")
+        return super().__getattr__("MPI") if module is None else module
+
     def __getattr__(self, name: str) -> Any:
-        if name == "MPI":
-            seen()
         return rc if name == "rc" else super().__getattr__(name)
 
     def __delattr__(self, name: str) -> None:

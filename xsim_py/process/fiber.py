@@ -15,6 +15,7 @@ ends.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from .grave import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "keep_idle"]
 
 
 class Parked:
@@ -59,7 +60,7 @@ _context: Any = context.__dict__
 _modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
 _idle: list[greenlet] = []  # workers that have done what they were given
-_MOST_IDLE = 256
+_keeps_idle = False
 
 
 class Fiber:
@@ -86,20 +87,13 @@ class Fiber:
         self.greenlet: greenlet | None = None
 
     def start(self, body: Callable[[Fiber], None]) -> None:
-        """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber."""
-        self._begin(greenlet(_run, _hub_now()), body)
+        """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber.
 
-    def start_short(self, body: Callable[[Fiber], None]) -> None:
-        """The same in a worker: for a body that is soon over, and nothing of the program's that could tell.
-
-        A greenlet of its own would take longer to make, and to give back its memory, than most non-blocking
-        collectives take.
+        It runs in a worker that has come to the end of what it did before, where there is one. To make a greenlet and
+        to give back its memory, which the system has to map and to unmap, takes longer than most ranks take to start.
         """
         hub = _hub_now()
-        self._begin(_idle.pop() if _idle else greenlet(_serve, hub), body)
-
-    def _begin(self, glet: greenlet, body: Callable[[Fiber], None]) -> None:
-        self.greenlet = glet
+        self.greenlet = glet = _idle.pop() if _idle else greenlet(_serve, hub)
         if context.installed is not self.rank:
             context.install(self.rank)
         current.fiber = self
@@ -184,30 +178,22 @@ class MortalFiber(Fiber):
             self.sync()
 
 
-def _run(fiber: Fiber, body: Callable[[Fiber], None]) -> None:
-    """What a greenlet runs, from its start to its end."""
-    body(fiber)
-    fiber.greenlet = None
-
-
 def _hub_now() -> greenlet:
     """The greenlet of the simulator, which is the one that asks."""
     global _hub
     hub = getcurrent()
     if _hub is not hub:
-        dismiss()  # greenlets belong to the thread that made them
+        _idle.clear()  # greenlets belong to the thread that made them
         _hub = hub
     return hub
 
 
 def _serve(fiber: Any, body: Any) -> None:
     """What a worker runs: one body after the other. Nothing here may refer to the worker, or it would stay for ever."""
-    while True:
+    while body is not None:
         body(fiber)
         fiber.greenlet = None
         fiber = body = None
-        if len(_idle) >= _MOST_IDLE:
-            return
         worker = getcurrent()
         worker.gr_context = None  # what the body has put into context variables
         _idle.append(worker)
@@ -217,7 +203,18 @@ def _serve(fiber: Any, body: Any) -> None:
 
 def dismiss() -> None:
     """Let all workers go that have nothing to do; the next run may be traced, or in another thread."""
-    _idle.clear()
+    if _keeps_idle:
+        keep_for_ever(_idle.copy())
+        _idle.clear()
+        gc.freeze()
+    while _idle:
+        _idle.pop().switch(None, None)  # to end like this takes half of what it takes to be collected
+
+
+def keep_idle() -> None:
+    """From now on, keep the workers that are let go: this process ends soon, and the system takes back all at once."""
+    global _keeps_idle
+    _keeps_idle = True
 
 
 _resume = Fiber.resume

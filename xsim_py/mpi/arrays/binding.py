@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
+from xsim_py.mpi.tally import summed
 
 from .building import Plan, built
 from .compiling import compiled
@@ -59,7 +60,7 @@ class Bound:
         self.costs = costs
         self.check = check
         self.local = local
-        numbers = np.array(ranks, np.int64)
+        self._numbers = numbers = np.array(ranks, np.int64)
         self.sent = self._timetable.sent
         self.source = self._timetable.source
         self.target = self._timetable.dest
@@ -71,6 +72,10 @@ class Bound:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """See `tally.Sends`."""
+        return self._numbers, self.sent, summed(self.source, self.size_bytes, len(self.sent))
 
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
         """See `Timetable.run`."""
@@ -135,6 +140,12 @@ class BoundRounds(Bound):
         rounds = self._rounds
         return np.repeat([rounds.size_bytes(turn) for turn in range(rounds.rounds)], rounds.size)
 
+    def sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """See `tally.Sends`."""
+        rounds = self._rounds
+        sent_bytes = sum(rounds.size_bytes(turn) for turn in range(rounds.rounds))
+        return self._numbers, self.sent, np.full(rounds.size, sent_bytes)
+
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
         """See `Bound.times`."""
         return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
@@ -189,6 +200,11 @@ class Local:
     def size_bytes(self) -> Numbers:
         """See `Bound`."""
         return self._mine(self._bound.size_bytes)
+
+    def sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """See `tally.Sends`."""
+        senders, messages, sent_bytes = (column[self._bound.local] for column in self._bound.sums())
+        return senders, messages, sent_bytes
 
     def _mine(self, column: Numbers) -> Numbers:
         found: Numbers = column[self._bound.local[self._bound.source]]
