@@ -42,7 +42,7 @@ class _Package(SharedPackage):
     def MPI(self) -> Any:
         """Hot path: each rank that imports it asks twice. On the way to `__getattr__` Python makes an exception."""
         seen()
-        module = _modules.get("mpi4py.MPI")
+        module = _modules.get(f"{self.__name__}.MPI")  # which is this package's real name while no run lasts
         return super().__getattr__("MPI") if module is None else module
 
     def __getattr__(self, name: str) -> Any:
