@@ -124,7 +124,7 @@ def _trace(attempts: Sequence[Attempt]) -> Trace | None:
 
 
 def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
-    return [entry for entries in lists for entry in entries]
+    return list(chain.from_iterable(lists))
 
 
 def _virtual_time_ps(parts: Sequence[Part]) -> int:
@@ -167,6 +167,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
+        if any(part.exit_status)  # most often there is none, and all ranks need not be gone through
         for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
         if status and part.first + index not in failed
     ]

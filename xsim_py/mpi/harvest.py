@@ -152,6 +152,7 @@ def joined(parts: list[Part], first: int) -> list[Part]:
 def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     """Collect what shard and ranks know, before their memory is given up."""
     ranks = shard.ranks
+    node_of = fabric.settings.machine.node_of
     if shard.abort is None:
         for rank in ranks:
             if rank.extra is not None:
@@ -171,7 +172,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         messages=fabric.tally.messages(),
         sent_bytes=fabric.tally.sent_bytes(),
         waited_ps=fabric.tally.waited_ps,
-        nodes=[fabric.settings.machine.node_of[rank.number] for rank in ranks],
+        nodes=[node_of[rank.number] for rank in ranks],
         pairs=fabric.tally.pairs(),
         collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},
     )

@@ -358,6 +358,8 @@ class Mailbox(_Hot):
 
     def all_kept(self) -> list[Message]:
         """Every message that has arrived and was never received, in order of arrival."""
+        if not self.unexpected:  # each rank is asked at its end
+            return []
         kept = [message for entry in self.unexpected.values() for message in _entries(entry)]
         return sorted(kept, key=lambda message: message.serial)
 

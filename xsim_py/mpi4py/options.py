@@ -109,7 +109,7 @@ def variables_are_set() -> bool:
 
 def taken() -> Options:
     """What the current process has imported MPI with."""
-    return own("options", _take) if _changed or _outside or changed_variables() else _USUAL
+    return own("options", _take) if _changed or _outside or changed_variables else _USUAL
 
 
 def seen() -> None:

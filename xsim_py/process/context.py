@@ -120,7 +120,8 @@ def release(rank: Rank, *, dead: bool) -> None:
     if installed is rank:
         if rank.modules is not None:
             _take_away(rank)
-        own.take_back(rank.own or {})
+        if rank.own is not None:
+            own.take_back(rank.own)
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.own = None

@@ -56,14 +56,16 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
             sys.stdout.flush()
             _real_exit(status)
-        threads.end(rank)
-        if rank.extra is not None and "atexit" in rank.extra:
-            _run_atexit(rank.extra["atexit"])
+        if rank.extra is not None:
+            threads.end(rank)
+            _run_atexit(rank.extra.get("atexit", []))
         if message is None and unfinalized(rank):
             message = "ended without MPI_Finalize"
-        threads.leave_behind(rank)
+        if rank.extra is not None:
+            threads.leave_behind(rank)
         context.release(rank, dead=False)
-        finish_lines(rank, fiber.clock_ps)
+        if rank.extra is not None:
+            finish_lines(rank, fiber.clock_ps)
         if message is not None:
             fiber.sync()
         survivable = rank.shard.fault_tolerant and not fatal

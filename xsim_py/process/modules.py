@@ -111,6 +111,9 @@ class SharedPackage(ModuleType):
 
     _private: Collection[str]
 
+    # That of modules, before it calls `__getattr__`, makes an error with a text; and Python makes an object to call it.
+    __getattribute__ = object.__getattribute__
+
     def __getattr__(self, name: str) -> Any:
         module = sys.modules.get(f"{self.__name__}.{name}")
         if module is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,8 @@ _environ: Any = os.environ
 _shared: dict[str, Any] = {}
 """What ranks that have changed nothing see, for each name that some rank has changed."""
 
-_environment_names: set[str] = set()
-"""What some rank has changed in the environment that C code sees: there is one for all."""
+changed_variables: set[str] = set()
+"""What some rank has changed in the environment that C code sees: there is one for all. Nobody else may change it."""
 
 
 def put(entries: dict[str, Any]) -> None:
@@ -55,13 +54,13 @@ def take_back(entries: dict[str, Any]) -> None:
 def forget() -> None:
     """Put everything back as it was before the run."""
     put(_shared)
-    for name in _environment_names:
+    for name in changed_variables:
         value = os.environ.get(name)
         if value is None:
             os.unsetenv(name)
         else:
             os.putenv(name, value)
-    _environment_names.clear()
+    changed_variables.clear()
     _shared.clear()
 
 
@@ -148,15 +147,10 @@ def _chdir(path: Any) -> None:
     change(fiber.rank, "directory", before, os.getcwd())
 
 
-def changed_variables() -> Collection[str]:
-    """The variables of the environment that some rank has changed."""
-    return _environment_names
-
-
 def _own_environment(name: str) -> None:
     fiber = current.here()
     if fiber is not None:
-        _environment_names.add(name)
+        changed_variables.add(name)
         if fiber.rank.own is None or "environment" not in fiber.rank.own:
             shared = _environ._data
             _environ._data = dict(shared)

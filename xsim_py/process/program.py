@@ -59,6 +59,10 @@ class Program:
         getattr(self, f"_load_{kind}")(target)
         self.path = Unseen((str(self.folder), *self._search))
         self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
+        self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
+        self._names["__package__"] = None if self.spec is None else self.spec.parent
+        if self.file is not None:
+            self._names["__file__"] = self.file
 
     def _load_script(self, target: Any) -> None:
         path = Path(self.start, target)
@@ -109,22 +113,19 @@ class Program:
                 rank.private("value", lambda: value)
             return
         main = ModuleType("__main__")
-        main.__dict__.update(__spec__=self.spec, __builtins__=builtins, __package__=None)
-        if self.file is not None:
-            main.__file__ = self.file
+        names = main.__dict__
+        names.update(self._names)
         rank.main = main
         rank.bare = rank.modules is None and rank.own is None
         rank.argv, rank.path = self.argv, self.path
         _modules["__main__"] = main
         if self.flags:
             set_flags(rank, self.flags)
-        if self.spec is not None:
-            main.__package__ = self.spec.parent
-            if self.spec.parent:
-                importlib.import_module(self.spec.parent)
+        if self.spec is not None and self.spec.parent:
+            importlib.import_module(self.spec.parent)
         assert self.code is not None
         # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
-        FunctionType(code_for(rank, self.code), main.__dict__)()
+        FunctionType(code_for(rank, self.code), names)()
 
     @property
     def namespace(self) -> dict[str, Any] | None:
