@@ -16,7 +16,7 @@ from xsim_py.mpi.tally import summed
 from .building import Plan, built
 from .compiling import compiled
 from .hashing import hash_sum
-from .rounds import Rounds, in_rounds
+from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
 from .timetable import Costs, Times
 
@@ -31,6 +31,7 @@ __all__ = ["Bound", "bind"]
 
 Numbers = NDArray[np.int64]
 _MOST_BYTES = 1 << 28
+_WORD = (1 << 64) - 1
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
 _KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
@@ -146,7 +147,7 @@ class BoundRounds(Bound):
         sent_bytes = sum(rounds.size_bytes(turn) for turn in range(rounds.rounds))
         return self._numbers, self.sent, np.full(rounds.size, sent_bytes)
 
-    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
         """See `Bound.times`."""
         return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
 
@@ -155,14 +156,13 @@ class BoundRounds(Bound):
         memory = self._rounds.memory(contributions, fold)
         return memory, self._rounds.results(memory)
 
-    def hashes(self, times: Times, tag: int, memory: Any) -> int:
+    def hashes(self, times: RoundTimes, tag: int, memory: Any) -> int:  # type: ignore[override]
         """See `Bound.hashes`; round by round, or many at once where they are short."""
         rounds, total = self._rounds, 0
         size = rounds.size
-        batch = max(1, (1 << 16) // size)
-        for first in range(0, rounds.rounds, batch):
-            turns = range(first, min(first + batch, rounds.rounds))
-            arrival = times.arrival_ps[first * size : turns.stop * size]
+
+        def add(turns: range, arrival: Numbers) -> None:
+            nonlocal total
             target = np.concatenate([rounds.dest(turn) for turn in turns])
             source = np.tile(rounds.ranks, len(turns))
             sizes = np.repeat([rounds.size_bytes(turn) for turn in turns], size)
@@ -172,7 +172,15 @@ class BoundRounds(Bound):
             columns = [arrival, self._numbers[target], source, tag, sizes, checks]
             which = None if self.local is None else self.local[target]
             total += hash_sum(_those(columns, which), len(arrival) if which is None else int(which.sum()))
-        return total
+
+        if times.kept is None:
+            times.again(lambda turn, _, arrival, *__: add(range(turn, turn + 1), arrival))
+            return total & _WORD
+        batch = max(1, (1 << 16) // size)
+        for first in range(0, rounds.rounds, batch):
+            turns = range(first, min(first + batch, rounds.rounds))
+            add(turns, times.kept[0, turns.start : turns.stop].reshape(-1))
+        return total & _WORD
 
     def payload(self, memory: Any, number: int) -> bytes:
         """See `Bound.payload`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from array import array
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Call"]
 
 
-_NOTHING = (0, 0, 0, 0, 0, b"")
+Column: TypeAlias = "array[int]"
 
 
 class Call:
@@ -38,9 +39,12 @@ class Call:
         Whether it goes message by message; whether the last rank has come.
     signature, bound, fold : tuple, Bound or None, object
         What the first to wait here does, how it is computed, and the reduction operation, if there is one.
-    came : list of tuple
-        What each rank has left here: its clock, when its interface is free, its last event key, the time and the key of
-        the event at which it came, and its contribution.
+    clock_ps, nic_free_ps, keys : array
+        Of each rank when it came: its clock, when its interface was free, and its last event key.
+    came_ps, came_key : array
+        The time and the key of the event at which it came.
+    given : list of bytes
+        Its contribution.
     fibers : list
         Of the ranks that wait; None of one that has not come, has left, or lives elsewhere.
     absent : int
@@ -54,8 +58,8 @@ class Call:
         What they have said.
     times, memory, results
         What was computed.
-    exits : list of tuple
-        What each rank takes with it: as the first three of `came`, and how long it has waited.
+    exits : list of array
+        What each rank takes with it: as the first three, and how long it has waited.
     latest_ps : int
         When the last of all ranks leaves.
     inline : int
@@ -65,19 +69,24 @@ class Call:
     __slots__ = (
         "absent",
         "bound",
-        "came",
+        "came_key",
+        "came_ps",
+        "clock_ps",
         "comm",
         "computed",
         "exits",
         "fibers",
         "fold",
+        "given",
         "heard",
         "inline",
         "inside",
+        "keys",
         "latest_ps",
         "members",
         "memory",
         "missing",
+        "nic_free_ps",
         "note",
         "parts",
         "results",
@@ -88,7 +97,7 @@ class Call:
         "where",
     )
 
-    exits: list[tuple[int, int, int, int]]
+    exits: list[Column]
     times: Times
     memory: Any
     results: list[Any]
@@ -116,15 +125,15 @@ class Call:
         self.signature = signature
         self.bound = bound
         self.fold = fold
-        self.came: list[tuple[int, int, int, int, int, bytes]] = [_NOTHING] * size
+        self.clock_ps, self.nic_free_ps, self.keys, self.came_ps, self.came_key = (_zeros(size) for _ in range(5))
+        self.given: list[bytes] = [b""] * size
         self.fibers: list[Fiber | None] = [None] * size
         self.parts: list[Any] = []
 
     def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
         """Clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
-        clock_ps, nic_free_ps, keys, _, _, given = zip(*self.came, strict=True)
-        columns = [np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys)]
-        contributions = list(given)
+        columns = [np.array(column) for column in (self.clock_ps, self.nic_free_ps, self.keys)]
+        contributions = self.given
         for places, part, data in self.parts:
             for column, numbers in zip(columns, part, strict=True):
                 column[places] = numbers
@@ -145,3 +154,8 @@ class Call:
     def describe(self) -> str:
         """One line for the roll-call."""
         return f"{self.note} on {self.comm.label()}"
+
+
+def _zeros(size: int) -> Column:
+    """So many numbers: to read or write one takes half of what it takes in an array of numpy."""
+    return array("q", bytes(8 * size))

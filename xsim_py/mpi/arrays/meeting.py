@@ -20,6 +20,7 @@ where arrays would not pay: on few ranks.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +141,12 @@ class Meetings:
             return algorithm(ch, *form.plain(args))
         me = ch.rank
         kernel: Any = self.fabric.kernel
-        given = form.contribution(args)
-        call.came[me] = fiber.clock_ps, rank.nic_free_ps, rank.key, kernel._now, kernel.key, given
+        call.clock_ps[me] = fiber.clock_ps
+        call.nic_free_ps[me] = rank.nic_free_ps
+        call.keys[me] = rank.key
+        call.came_ps[me] = kernel._now
+        call.came_key[me] = kernel.key
+        call.given[me] = form.contribution(args)
         del kernel  # a rank that dies while it waits is kept for ever, with all that it refers to
         call.fibers[me] = fiber
         call.inside -= 1
@@ -150,8 +155,11 @@ class Meetings:
             if call.undone:
                 return algorithm(ch, *form.plain(args))
         call.fibers[me] = None
-        fiber.clock_ps, rank.nic_free_ps, rank.key, waited_ps = call.exits[me]
-        self.fabric.tally.waited_ps[ch.comm.box.place] += waited_ps
+        clock_ps, nic_free_ps, keys, waited_ps = call.exits
+        fiber.clock_ps = clock_ps[me]
+        rank.nic_free_ps = nic_free_ps[me]
+        rank.key = keys[me]
+        self.fabric.tally.waited_ps[ch.comm.box.place] += waited_ps[me]
         call.inside -= 1
         if not call.inside:
             self._all_left(call)
@@ -242,7 +250,7 @@ class Meetings:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
         takes = times.clock_ps, times.nic_free_ps, keys + bound.sent, times.waited_ps
-        call.exits = list(zip(*(column.tolist() for column in takes), strict=True))
+        call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())
         call.inside = call.living()
         call.computed = True
@@ -383,10 +391,10 @@ class Meetings:
                 self._undone.append(call)
                 sender = Sender(self.fabric, call)
                 for place in call.gone():
-                    kernel.post(*call.came[place][3:5], sender.send_again, place)
-            for fiber, came in zip(call.fibers, call.came, strict=True):
+                    kernel.post(call.came_ps[place], call.came_key[place], sender.send_again, place)
+            for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
                 if fiber is not None:
-                    kernel.post(came[3], came[4], self._again, fiber)
+                    kernel.post(time_ps, key, self._again, fiber)
 
     def _again(self, fiber: Fiber) -> None:
         """A rank is back where it entered; an event handler, which is no event of the run."""

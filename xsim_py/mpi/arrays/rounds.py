@@ -19,11 +19,13 @@ from xsim_py.mpi.collectives.channel import EqualBlocks
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks
-from .timetable import Costs, Numbers, Times
+from .timetable import Costs, Detail, Numbers, Times
 
-__all__ = ["Rounds", "in_rounds"]
+__all__ = ["RoundTimes", "Rounds", "in_rounds"]
 
 Bytes = NDArray[np.uint8]
+Look = Callable[[int, Numbers, Numbers, Numbers, Numbers], None]
+_MOST_KEPT = 1 << 20
 
 
 def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any) -> Rounds | None:
@@ -93,31 +95,95 @@ class Rounds:
         """What each rank has at the end."""
         return [None] * self.size
 
-    def run(self, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+    def run(self, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
         """The times of all ranks, as `Timetable.run`; messages by rounds, and in a round by their sources."""
         clock, nic, first = (np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys))
-        entered = clock.copy()
-        overheads = np.zeros(self.size, np.int64)
-        arrival, taken = np.empty((2, self.rounds, self.size), np.int64)
+        entered = clock.copy(), nic.copy()
+        few = self.rounds * self.size <= _MOST_KEPT
+        kept = np.empty((2, self.rounds, self.size), np.int64) if few else None
         last, last_key = np.full(self.size, -1), np.full(self.size, -1)
+
+        def look(turn: int, source: Numbers, arrival: Numbers, came: Numbers, taken: Numbers) -> None:
+            nonlocal last, last_key
+            key = first[source] + (turn + 1)
+            if (came > last).all():
+                last, last_key = came, key
+            else:
+                later = (came > last) | ((came == last) & (key > last_key))
+                last, last_key = np.where(later, came, last), np.where(later, key, last_key)
+            if kept is not None:
+                kept[0, turn], kept[1, turn, source] = arrival, taken
+
+        overheads = self.go_through(costs, clock, nic, look)
+        waited = clock - entered[0] - overheads
+        return RoundTimes(clock, nic, last, last_key, waited, self, costs, entered, first, kept)
+
+    def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
+        """Let clocks and interfaces go through all rounds; what each rank's processor does is returned.
+
+        ``look(turn, source, arrival, came, taken)`` is told of each round: whom each rank hears from, when what it
+        sends arrives, when what it gets does, and when it takes that. The last is overwritten later.
+        """
+        overheads: Any = 0
         for turn in range(self.rounds):
             send_ps, busy_ps, way_ps, receive_ps = costs.of_round(turn, self.size)
             source = self.source(turn)
             clock += send_ps
-            start = np.maximum(clock, nic)
-            nic = start + busy_ps
-            np.add(start, way_ps, out=arrival[turn])
-            came, key = arrival[turn][source], first[source] + (turn + 1)
-            later = (came > last) | ((came == last) & (key > last_key))
-            last, last_key = np.where(later, came, last), np.where(later, key, last_key)
+            np.maximum(clock, nic, out=nic)
+            arrival = nic + way_ps
+            nic += busy_ps
+            came = arrival[source]
+            np.maximum(clock, came, out=clock)
+            look(turn, source, arrival, came, clock)
             taking = receive_ps if np.ndim(receive_ps) == 0 else receive_ps[source]
-            clock = np.maximum(clock, came)
-            taken[turn][source] = clock
             clock += taking
-            overheads += send_ps + taking
-        sent = (first + np.arange(1, self.rounds + 1)[:, None]).reshape(-1)
-        waited = clock - entered - overheads
-        return Times(clock, nic, last, last_key, waited, arrival.reshape(-1), sent, taken.reshape(-1))
+            overheads = overheads + send_ps + taking
+        return overheads
+
+
+class RoundTimes(Times):
+    """The times of an exchange in rounds.
+
+    Those of single messages are kept where these are few. Else they are computed again for those who ask: twenty
+    million of them need more memory, and so more time, than everything else.
+    """
+
+    def __init__(
+        self,
+        clock_ps: Numbers,
+        nic_free_ps: Numbers,
+        last_ps: Numbers,
+        last_key: Numbers,
+        waited_ps: Numbers,
+        rounds: Rounds,
+        costs: Costs,
+        entered: tuple[Numbers, Numbers],
+        keys: Numbers,
+        kept: Numbers | None,
+    ) -> None:
+        super().__init__(clock_ps, nic_free_ps, last_ps, last_key, waited_ps, self._detail)
+        self.kept = kept
+        self._rounds = rounds
+        self._costs = costs
+        self._entered = entered
+        self._keys = keys
+
+    def again(self, look: Look) -> None:
+        """Go through all rounds again."""
+        clock, nic = self._entered
+        self._rounds.go_through(self._costs, clock.copy(), nic.copy(), look)
+
+    def _detail(self) -> Detail:
+        kept = self.kept
+        if kept is None:
+            kept = np.empty((2, self._rounds.rounds, self._rounds.size), np.int64)
+
+            def keep(turn: int, source: Numbers, arrival: Numbers, _: Numbers, taken: Numbers) -> None:
+                kept[0, turn], kept[1, turn, source] = arrival, taken
+
+            self.again(keep)
+        sent = (self._keys + np.arange(1, self._rounds.rounds + 1)[:, None]).reshape(-1)
+        return kept[0].reshape(-1), sent, kept[1].reshape(-1)
 
 
 class Doubling(Rounds):

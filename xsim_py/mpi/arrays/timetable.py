@@ -14,7 +14,8 @@ soon as the last rank has entered. What the interface of a receiver does is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,10 +83,13 @@ class Costs(NamedTuple):
         return send_ps, busy_ps, way_ps, receive_ps
 
 
-class Times(NamedTuple):
-    """What comes of it, for each rank; and for each message its arrival, its key, and when a receive has taken it.
+Detail = tuple[Numbers, Numbers, Numbers]
 
-    Attributes
+
+class Times:
+    """What comes of it, for each rank.
+
+    Parameters
     ----------
     clock_ps, nic_free_ps : array
         When the rank is done, and when its interface is.
@@ -93,16 +97,45 @@ class Times(NamedTuple):
         The latest of its messages to arrive: its time and key.
     waited_ps : array
         How long it has waited.
+    find : callable
+        Gives `detail`.
     """
 
-    clock_ps: Numbers
-    nic_free_ps: Numbers
-    last_ps: Numbers
-    last_key: Numbers
-    waited_ps: Numbers
-    arrival_ps: Numbers
-    keys: Numbers
-    taken_ps: Numbers
+    def __init__(
+        self,
+        clock_ps: Numbers,
+        nic_free_ps: Numbers,
+        last_ps: Numbers,
+        last_key: Numbers,
+        waited_ps: Numbers,
+        find: Callable[[], Detail],
+    ) -> None:
+        self.clock_ps = clock_ps
+        self.nic_free_ps = nic_free_ps
+        self.last_ps = last_ps
+        self.last_key = last_key
+        self.waited_ps = waited_ps
+        self._find = find
+
+    @cached_property
+    def detail(self) -> Detail:
+        """For each message its arrival, its key, and when a receive has taken it."""
+        return self._find()
+
+    @property
+    def arrival_ps(self) -> Numbers:
+        """See `detail`."""
+        return self.detail[0]
+
+    @property
+    def keys(self) -> Numbers:
+        """See `detail`."""
+        return self.detail[1]
+
+    @property
+    def taken_ps(self) -> Numbers:
+        """See `detail`."""
+        return self.detail[2]
 
 
 class Timetable:
@@ -172,7 +205,8 @@ class Timetable:
         mine, theirs = arrival[self.by_dest], sent_keys[self.by_dest]
         last = np.maximum.reduceat(mine, self.starts)
         last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
-        return Times(clock, nic, last, last_key, clock - entered - self._overheads(costs), arrival, sent_keys, taken)
+        waited = clock - entered - self._overheads(costs)
+        return Times(clock, nic, last, last_key, waited, lambda: (arrival, sent_keys, taken))
 
     def _overheads(self, costs: Costs) -> Numbers:
         """What each rank's processor does in the call."""
