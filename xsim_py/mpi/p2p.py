@@ -379,44 +379,44 @@ def start_send(
     log.append(to)
     log.append(size)
     crc = crc32(data) if check else 0
-    if eager and mode != SYNC_MODE:
-        rank.nic_free_ps = start + busy_ps
-        # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
-        message = box.used
-        if message is None:
-            message = _blank(Message)
-            message.kind = EAGER
-            message.ticket = 0
-        else:
-            box.used = None
-        message.cid = cid
-        message.source = comm.me
-        message.tag = tag
-        message.data = data
-        message.size_bytes = size
-        message.arrival_ps = arrival = start + wire_ps + latency_ps
-        message.overhead_ps = receive_ps
-        message.to = to
-        message.origin = origin
-        message.check = crc
-        message.note = note
-        if fabric.first <= to < fabric.inline_end:
-            rank.key = key = rank.key + 1
-            there = fabric.due.get(arrival)
-            if there is not None:
-                there.append((key, fabric.deliver, message))
-                return None
-            fabric.kernel.post(arrival, key, fabric.deliver, message)
-        else:
-            fabric.launch(rank, message, start, wire_ps, latency_ps)
-        # At least once for each time of arrival: the log is never much longer than what is under way.
-        if len(log) >= _LOG_FULL:
-            fabric.tally.add_up()
-        return None
-    send = Send(comm, dest, tag, data, name, fiber.clock_ps)
-    send.note = note
-    send.buffered = mode == BUFFERED_MODE
-    return _start_with_answer(fiber, send, cid, start, crc)
+    if not eager or mode == SYNC_MODE:
+        send = Send(comm, dest, tag, data, name, fiber.clock_ps)
+        send.note = note
+        send.buffered = mode == BUFFERED_MODE
+        return _start_with_answer(fiber, send, cid, start, crc)
+    rank.nic_free_ps = start + busy_ps
+    # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
+    message = box.used
+    if message is None:
+        message = _blank(Message)
+        message.kind = EAGER
+        message.ticket = 0
+    else:
+        box.used = None
+    message.cid = cid
+    message.source = comm.me
+    message.tag = tag
+    message.data = data
+    message.size_bytes = size
+    message.arrival_ps = arrival = start + wire_ps + latency_ps
+    message.overhead_ps = receive_ps
+    message.to = to
+    message.origin = origin
+    message.check = crc
+    message.note = note
+    if fabric.first <= to < fabric.inline_end:
+        rank.key = key = rank.key + 1
+        there = fabric.due.get(arrival)
+        if there is not None:
+            there.append((key, fabric.deliver, message))
+            return None
+        fabric.kernel.post(arrival, key, fabric.deliver, message)
+    else:
+        fabric.launch(rank, message, start, wire_ps, latency_ps)
+    # At least once for each time of arrival: the log is never much longer than what is under way.
+    if len(log) >= _LOG_FULL:
+        fabric.tally.add_up()
+    return None
 
 
 def _start_with_answer(fiber: Fiber, send: Send, cid: int, start_ps: int, crc: int) -> Send | None:

@@ -30,11 +30,11 @@ from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 
 __all__ = [
-    "FILL",
     "FlatMessage",
     "Message",
     "VectorMessage",
     "check_same",
+    "filler",
     "is_in_place",
     "message",
     "packed",
@@ -57,6 +57,8 @@ _LOWEST_ADDRESS = 4096
 _MOST_SIZES = 4096
 FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
 """What `store` does for messages of so many bytes, once there has been one."""
+filler = FILL.get
+"""Hot path: where a module that has imported `FILL` calls ``FILL.get``, Python makes an object of the method each time."""
 
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 

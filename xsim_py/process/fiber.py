@@ -59,6 +59,7 @@ _running = current.__dict__
 _context: Any = context.__dict__
 _modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
+_switch: Callable[[Any], Any] = greenlet.switch  # CPython 3.11 finds methods of the simulator's greenlet the slow way
 _idle: list[greenlet] = []  # workers that have done what they were given
 _keeps_idle = False
 
@@ -104,7 +105,7 @@ class Fiber:
         """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
         self.waiting = reason
         try:
-            _hub.switch()
+            _switch(_hub)
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
             raise NotImplementedError(
