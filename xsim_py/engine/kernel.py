@@ -152,7 +152,9 @@ class Kernel(simpy.Environment):
             self.events += len(entries)
             batch = self._batch
             for entry in entries:
-                if batch and entry[0] < batch[0][0]:
+                if batch and entry[0] < batch[-1][0]:  # as a rank's own, before those of the ranks after it
+                    batch.append(entry)
+                elif batch and entry[0] < batch[0][0]:
                     insort(batch, entry, key=_descending)
                 else:  # as what all ranks share: to make room for each in front of all others would take for ever
                     self._later.append(entry)

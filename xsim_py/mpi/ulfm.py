@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.process import current
 from xsim_py.process.life import announce
@@ -80,11 +80,26 @@ class Repair:
             state.early[key].append(said)
 
 
+class _Decided(NamedTuple):
+    """What is kept of an `Agreement` that has come to its end; one object for all ranks."""
+
+    decision: Decision
+    known: frozenset[int]
+    tree: str
+
+
+@lru_cache(maxsize=64)
+def _decided(decision: Decision, known: frozenset[int], tree: str) -> _Decided:
+    return _Decided(decision, known, tree)
+
+
 class Session:
     """One rank's part in one agreement, until nobody can ask for its outcome any more.
 
     Attributes
     ----------
+    agreement : Agreement or _Decided
+        The protocol: as long as it is not over, and then what is needed to answer those who ask.
     name : str
         The call that it belongs to, the same for all members.
     members : Context
@@ -101,24 +116,26 @@ class Session:
         name: str,
         key: Key,
         members: Context,
-        agreement: Agreement,
-        call: Call,
+        agreement: Agreement | _Decided,
+        call: Call | None,
     ) -> None:
         self.rank = rank
         self.name = name
         self.key = key
         self.members = members
         self.agreement = agreement
-        self.call: Call | None = call
+        self.call = call
         self.since: tuple[int, ...] = ()
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
         """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
         for source, packet, name in recovery_of(self.rank.mpi).drop("early", self.key) or ():
             if self._matches(source, name):
-                at_ps = self._go_on(self.agreement.receive(source, packet), at_ps)
-        if self.agreement.decision is None:
-            at_ps = self._go_on(self.agreement.contribute(ballot), at_ps)
+                agreement = self._open()
+                at_ps = self._go_on(agreement, agreement.receive(source, packet), at_ps)
+        agreement = self._open()
+        if agreement.decision is None:
+            at_ps = self._go_on(agreement, agreement.contribute(ballot), at_ps)
         self._pass_on(self.agreement.known - ballot.failed)
         return at_ps
 
@@ -126,10 +143,21 @@ class Session:
         """A packet has arrived, of a member that is in the call `name`."""
         if not self._matches(source, name):
             return
-        before = self.agreement.known
-        self._go_on(self.agreement.receive(source, packet), recovery_of(self.rank.mpi).busy_ps)
-        if self.agreement.known is not before:
-            self._pass_on(self.agreement.known - before)
+        agreement = self._open()
+        before = agreement.known
+        self._go_on(agreement, agreement.receive(source, packet), recovery_of(self.rank.mpi).busy_ps)
+        if agreement.known is not before:
+            self._pass_on(agreement.known - before)
+
+    def _open(self) -> Agreement:
+        """The protocol, made again if it is over."""
+        kept = self.agreement
+        if isinstance(kept, Agreement):
+            return kept
+        me, size = self.members.place(self.rank.number), len(self.members.ranks)
+        made = Agreement(me=me, size=size, tree=kept.tree, failed=kept.known)
+        made.decision = kept.decision
+        return made
 
     def _matches(self, source: int, name: str) -> bool:
         """Whether another member is in the same call; if it is not, that is the end of the job."""
@@ -143,12 +171,13 @@ class Session:
 
     def learn(self, numbers: Iterable[int]) -> None:
         """The rank has learnt of failures."""
-        if self.agreement.decision is not None:
+        agreement = self.agreement
+        if not isinstance(agreement, Agreement):
             return
         places = self.members.places(numbers)
         if places:
             now_ps = self.rank.shard.kernel.now_ps
-            self._go_on(self.agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
+            self._go_on(agreement, agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
 
     def revoke(self, cid: int) -> None:
         """A communicator is revoked, which an agreement does not mind."""
@@ -168,9 +197,9 @@ class Session:
     def _since(self) -> dict[int, int]:
         return dict(zip(self.since[::2], self.since[1::2], strict=True))
 
-    def _go_on(self, outgoing: Outgoing, at_ps: int) -> int:
+    def _go_on(self, agreement: Agreement, outgoing: Outgoing, at_ps: int) -> int:
         """Send packets one after the other, and see whether it is over, or whom it waits for now."""
-        rank, agreement = self.rank, self.agreement
+        rank = self.rank
         fabric = rank.mpi.fabric
         for dest, packet in outgoing:
             note = (self.key, agreement.me, packet, self.name)
@@ -181,6 +210,7 @@ class Session:
         if agreement.decision is not None:
             call, self.call = self.call, None
             if call is not None:
+                self.agreement = _decided(agreement.decision, agreement.known, _TREES[call.algorithm])
                 self._pass_on(agreement.decision.failed)
                 call.decided(agreement.decision, at_ps)
             return at_ps
