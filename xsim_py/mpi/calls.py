@@ -19,6 +19,7 @@ from xsim_py.process.locks import SharedLock
 
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
+from .comm import WORLD_CID
 from .message import Operation, Receive
 from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
@@ -47,8 +48,11 @@ __all__ = [
     "wait_all",
 ]
 
+_WORLD = "MPI_COMM_WORLD"
 _blank = object.__new__
 _time = attrgetter("time_ps")
+
+_MOST_PICKED = 4096
 
 MISMATCH = "collective mismatch"
 """How the message of an abort begins that ends a run whose ranks are in different collectives."""
@@ -393,17 +397,26 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
     they have that algorithm.
     """
     wanted = comm.preference
+    size = comm.context.size
     if not wanted:
-        return choose(operation, len(comm.context.ranks), size_bytes, commutative, TUNED)
-    preference = preferred(comm, operation)
-    if preference == FTCO:
-        algorithm: Callable[..., Any] = comm.fabric.ftco.algorithm(operation)
-        return algorithm
-    size = len(comm.context.ranks)
-    if preference == "nonoverlapping" and operation == "allreduce":  # whose parts are wanted in some way, too
-        reduction = choose("reduce", size, size_bytes, commutative, _plain(comm, "reduce"))
-        return reduce_then_bcast(reduction, choose("bcast", size, size_bytes, preference=_plain(comm, "bcast")))
-    return choose(operation, size, size_bytes, commutative, preference)
+        return choose(operation, size, size_bytes, commutative, TUNED)
+    key = operation, size, size_bytes, commutative
+    algorithm = wanted.picked.get(key)
+    if algorithm is None:
+        preference = preferred(comm, operation)
+        if preference == FTCO:
+            return comm.fabric.ftco.algorithm(operation)
+        if preference == "nonoverlapping" and operation == "allreduce":  # whose parts are wanted in some way, too
+            reduction = choose("reduce", size, size_bytes, commutative, _plain(comm, "reduce"))
+            algorithm = reduce_then_bcast(
+                reduction, choose("bcast", size, size_bytes, preference=_plain(comm, "bcast"))
+            )
+        else:
+            algorithm = choose(operation, size, size_bytes, commutative, preference)
+        if len(wanted.picked) >= _MOST_PICKED:
+            wanted.picked.clear()
+        wanted.picked[key] = algorithm
+    return algorithm
 
 
 def _plain(comm: Communicator, operation: str) -> str:
@@ -423,7 +436,7 @@ def preferred(comm: Communicator, operation: str) -> str:
 
 def served(comm: Communicator, operation: str) -> bool:
     """Whether FTCO serves an operation."""
-    return bool(comm.preference) and preferred(comm, operation) == FTCO
+    return comm.preference.ftco and preferred(comm, operation) == FTCO
 
 
 def survives(comm: Communicator, name: str) -> bool:
@@ -462,7 +475,7 @@ def record(comm: Communicator, name: str, size_bytes: int, spent_ps: int) -> Non
         if method.islower():
             comm.locks.setdefault(method, SharedLock())
     calls = comm.fabric.calls
-    key = (comm.label(), name)
+    key = (_WORLD if comm.cid == WORLD_CID and comm.name is None else comm.label(), name)  # hot path: most are of this
     row = calls.get(key)
     if row is None:
         row = calls[key] = [0, 0, 0, 0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,7 +22,7 @@ from xsim_py.process.locks import SharedLock
 from xsim_py.process.threads import is_program
 
 from . import errors
-from .preference import Wanted, for_communicator
+from .preference import Preference, Wanted, for_communicator
 
 if TYPE_CHECKING:
     from .p2p import Fabric
@@ -32,7 +32,7 @@ __all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_
 
 WORLD_CID = 2
 _NOBODY: frozenset[int] = frozenset()
-_NOTHING: Mapping[str, str] = {}
+_NOTHING = Preference({})
 
 
 def derive_cid(*parts: object) -> int:
@@ -168,7 +168,7 @@ class Communicator(_Hot):
         Its failed members, of so many failures that the rank knows of; ask `recovery.failed_members`.
     acknowledged : int
         How many of its failed members the program has acknowledged.
-    preference : mapping of str to str
+    preference : Preference
         The algorithms that are wanted for its collectives; those not named are decided by size.
     missing : frozenset of int
         Of its last operation by FTCO, the ranks whose contributions are not in the result.
@@ -232,7 +232,7 @@ class Communicator(_Hot):
         self.locks: dict[Any, SharedLock] | None = None
         self.missing: frozenset[int] = _NOBODY
         self.replacement: Any = None
-        self.preference: Mapping[str, str] = _NOTHING
+        self.preference = _NOTHING
         if self.fabric.preference:
             self.prefer(self.fabric.preference)
             if local is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 
 from .collectives.choose import TUNED
 
-__all__ = ["INFO_KEY", "WORDS", "Wanted", "for_communicator", "from_description", "of_word"]
+__all__ = ["INFO_KEY", "WORDS", "Preference", "Wanted", "for_communicator", "from_description", "of_word"]
 
 Wanted = Mapping[str, "str | tuple[tuple[int, str], ...]"]
 """For an operation the name of an algorithm, or several, each from a number of ranks on."""
@@ -19,8 +20,28 @@ INFO_KEY = "xsim_collectives"
 
 WORDS = (TUNED, FTCO)
 
-_NOTHING: Mapping[str, str] = {}
-_EVERYTHING: Mapping[str, str] = dict.fromkeys(FTCO_OPERATIONS, FTCO)
+
+class Preference(dict[str, str]):
+    """The name of the algorithm that is wanted for an operation; those not named are decided by size.
+
+    Attributes
+    ----------
+    ftco : bool
+        Whether FTCO is to serve any.
+    picked : dict
+        The algorithms that this has come to, by what they were picked for.
+    """
+
+    __slots__ = ("ftco", "picked")
+
+    def __init__(self, wanted: Mapping[str, str]) -> None:
+        super().__init__(wanted)
+        self.ftco = FTCO in wanted.values()
+        self.picked: dict[tuple[str, int, int, bool], Callable[..., Any]] = {}
+
+
+_NOTHING = Preference({})
+_EVERYTHING = Preference(dict.fromkeys(FTCO_OPERATIONS, FTCO))
 
 
 def from_description(collectives: str | Wanted) -> Wanted:
@@ -33,21 +54,21 @@ def of_word(word: str) -> Mapping[str, str]:
     return _EVERYTHING if word == FTCO else _NOTHING
 
 
-def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Mapping[str, str]:
+def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Preference:
     """The same for a communicator of `size` ranks; FTCO is for two ranks or more, and for one group."""
-    if not wanted or (wanted is _EVERYTHING and size > 1 and not inter):
-        return wanted  # type: ignore[return-value]
+    if not wanted:
+        return _NOTHING
+    if wanted is _EVERYTHING and size > 1 and not inter:
+        return _EVERYTHING
     return _resolved(tuple(wanted.items()), size, inter)
 
 
 @lru_cache(maxsize=256)
-def _resolved(
-    wanted: tuple[tuple[str, str | tuple[tuple[int, str], ...]], ...], size: int, inter: bool
-) -> dict[str, str]:
+def _resolved(wanted: tuple[tuple[str, str | tuple[tuple[int, str], ...]], ...], size: int, inter: bool) -> Preference:
     found = {}
     for operation, said in wanted:
         if not isinstance(said, str):
             said = next((name for least, name in reversed(said) if least <= size), TUNED)
         if said != FTCO or (size > 1 and not inter):
             found[operation] = said
-    return found
+    return Preference(found)

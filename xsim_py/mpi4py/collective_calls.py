@@ -149,7 +149,7 @@ def algorithm_for(
     `target` is where the result goes, and so what may be put in the place of what the dead have not contributed.
     """
     if comm.local is None:
-        if comm.preference and operation != "barrier" and served(comm, operation):
+        if comm.preference.ftco and operation != "barrier" and served(comm, operation):
             return partial(pick(comm, operation), fill=BufferFill(comm, target))
         return pick(comm, operation, size_bytes, commutative)
     algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))

@@ -136,7 +136,7 @@ class Elsewhere:
         """All ranks of this shard have come: tell what they have left."""
         assert call.members is not None
         here = call.members.here
-        columns = [np.array(column)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
+        columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
         given = [call.given[place] for place in here.tolist()]
         size_bytes = len(given[0]) if len({len(data) for data in given}) == 1 else -1
         packed = given if size_bytes < 0 else b"".join(given)

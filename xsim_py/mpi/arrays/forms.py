@@ -28,6 +28,10 @@ class Form:
         """The bytes that a rank puts in."""
         return b""
 
+    def given(self, args: Any) -> tuple[Any, bytes]:
+        """Both."""
+        return self.key(args), self.contribution(args)
+
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments for an algorithm that works on bytes."""
         return args
@@ -54,6 +58,10 @@ class Vector(Form):
     def contribution(self, args: Any) -> bytes:
         data: bytes = args[0]
         return data
+
+    def given(self, args: Any) -> tuple[Any, bytes]:  # hot path
+        data, fold = args
+        return (len(data), fold), data
 
     def fold(self, args: Any) -> Any:
         return args[1]

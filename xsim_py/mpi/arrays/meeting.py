@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
@@ -101,7 +102,7 @@ class Meetings:
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call | None:
         """A rank begins a collective of any kind; ranks that do not fit the first one find that out by messages."""
-        if comm in self.counted:
+        if self.counted and comm in self.counted:
             return None
         call = self.calls.get(where)
         if call is None:
@@ -133,7 +134,8 @@ class Meetings:
             return algorithm(ch, *form.plain(args))
         fiber: Any = current.fiber
         rank = fiber.rank
-        signature = algorithm, form.key(args), ch.check
+        key, given = form.given(args)
+        signature = algorithm, key, ch.check
         if call.bound is None and self._may_wait(ch.comm, fiber):
             self._open(call, ch, form, signature, args)
         if call.signature != signature or not self._may_wait(ch.comm, fiber):
@@ -146,7 +148,7 @@ class Meetings:
         call.keys[me] = rank.key
         call.came_ps[me] = kernel._now
         call.came_key[me] = kernel.key
-        call.given[me] = form.contribution(args)
+        call.given[me] = given
         del kernel  # a rank that dies while it waits is kept for ever, with all that it refers to
         call.fibers[me] = fiber
         call.inside -= 1
@@ -265,14 +267,22 @@ class Meetings:
         if call.inline >= 0:
             fibers = [*fibers[: call.inline], None, *fibers[call.inline + 1 :]]
         due, post = kernel.due, kernel.post
-        for last_ps, last_key, fiber in zip(times.last_ps.tolist(), times.last_key.tolist(), fibers, strict=True):
-            there = due.get(last_ps)
+        last_ps, last_key = times.last_ps, times.last_key.tolist()
+        first_ps = int(last_ps[0])
+        everyone = call.inline < 0 and call.members is None
+        if everyone and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: so it is most often
+            entries = zip(last_key, repeat(_wake), fibers)
+            post(first_ps, *next(entries))
+            due[first_ps] += entries
+            return
+        for time_ps, key, fiber in zip(last_ps.tolist(), last_key, fibers, strict=True):
+            there = due.get(time_ps)
             if fiber is None:
                 continue
             if there is None:
-                post(last_ps, last_key, _wake, fiber)
+                post(time_ps, key, _wake, fiber)
             else:
-                there.append((last_key, _wake, fiber))
+                there.append((key, _wake, fiber))
 
     def _all_left(self, call: Call) -> None:
         """All ranks of this shard have left. It has happened for good when those of the others have, too."""
