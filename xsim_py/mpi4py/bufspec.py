@@ -58,7 +58,7 @@ _MOST_SIZES = 4096
 FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
 """What `store` does for messages of so many bytes, once there has been one."""
 filler = FILL.get
-"""Hot path: where a module has imported `FILL` and calls ``FILL.get``, Python makes an object of the method each time."""
+"""Hot path: as ``FILL.get`` in a module that has imported `FILL`, Python makes an object of the method each time."""
 
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 
