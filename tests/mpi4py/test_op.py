@@ -1,10 +1,13 @@
 """Operations: each on each predefined type against MPICH, and user-defined ones."""
 
+import contextvars
+
 import numpy as np
 import pytest
 
 from tests.mpi4py import op_cases
 from tests.mpi4py.data_module import python, real_answers, simulated
+from tests.mpi4py.ranks import values_of
 
 MPI = simulated()
 
@@ -48,3 +51,28 @@ def test_what_a_user_function_raises_reaches_the_caller():
 
     with pytest.raises(ZeroDivisionError, match="here"):
         MPI.Op.Create(broken).Reduce_local(np.zeros(1), np.zeros(1))
+
+
+def test_a_user_function_sees_the_context_variables_of_who_began_the_reduction():
+    factor = contextvars.ContextVar("factor")
+
+    def program():
+        from mpi4py import MPI
+
+        seen = []
+
+        def scaled(source, target, datatype):
+            seen.append(factor.get("none"))
+            np.frombuffer(target, np.int64)[:] += np.frombuffer(source, np.int64)
+
+        comm = MPI.COMM_WORLD
+        op, mine, totals = MPI.Op.Create(scaled), np.array([comm.rank]), np.zeros((3, 1), np.int64)
+        plain = comm.Iallreduce(mine, totals[0], op)
+        token = factor.set(comm.rank)
+        requests = [comm.Iallreduce(mine, totals[1], op), comm.Allreduce_init(mine, totals[2], op)]
+        requests[1].Start()
+        factor.reset(token)
+        MPI.Request.Waitall([plain, *requests])
+        return sorted(seen, key=str), totals.tolist()
+
+    assert values_of(program, ranks=2) == [([rank, rank, "none"], [[1]] * 3) for rank in range(2)]

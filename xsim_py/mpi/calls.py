@@ -8,7 +8,8 @@ what its sender is doing, and a receiver that is doing something else reports bo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextvars import copy_context
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -376,10 +377,14 @@ class Background(Operation):
 
 
 def begin(name: str, body: Callable[[], Any]) -> Background:
-    """Run ``body()`` in a fiber of its own that starts at the running fiber's time."""
+    """Run ``body()`` in a fiber of its own that starts at the running fiber's time.
+
+    Functions of the program see its context variables as they are now; most programs have none.
+    """
     fiber = current.fiber
     assert fiber is not None
-    operation = Background(name, body)
+    context = copy_context()
+    operation = Background(name, partial(context.run, body) if context else body)
     rank = fiber.rank
     operation.fiber = type(rank.fiber)(rank, fiber.clock_ps)
     rank.mpi.background += 1

@@ -6,10 +6,10 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
-from zlib import crc32
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
