@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
+import weakref
 
 import pytest
 
@@ -62,13 +64,38 @@ def test_an_exception_says_what_it_is():
     assert str(error) == error.error_string == error.Get_error_string() == "MPI_ERR_RANK: invalid rank"
     assert error.error_code == error.Get_error_code() == error.error_class == error.Get_error_class() == c.ERR_RANK
     assert error.args == (c.ERR_RANK,)
-    assert MpiError(-5) == c.ERR_UNKNOWN
+    assert MpiError(-5).args == (c.ERR_UNKNOWN,)
 
 
 def test_an_exception_is_made_of_an_integer():
     for wrong in ("6", None, 1.5):
         with pytest.raises(TypeError):
             MpiError(wrong)
+
+
+class Lazy(MpiError):
+    """Does not call the `__init__` of its base."""
+
+    def __init__(self, code, where):
+        self.where = where
+
+    def __new__(cls, code, where):
+        return super().__new__(cls, code)
+
+
+class Mixed(MpiError, ValueError):
+    """Has another base."""
+
+
+def test_a_program_may_derive_exceptions_of_its_own_kind():
+    """As in mpi4py, where the code is the first argument."""
+    lazy = Lazy(c.ERR_RANK, where="here")
+    assert (lazy, lazy.where, lazy.Get_error_class(), lazy.args) == (c.ERR_RANK, "here", c.ERR_RANK, (c.ERR_RANK,))
+    mixed = Mixed(c.ERR_RANK)
+    mixed.note = "said"
+    for again in (copy.copy(mixed), copy.deepcopy(mixed), pickle.loads(pickle.dumps(mixed))):
+        assert (type(again), again, vars(again)) == (Mixed, c.ERR_RANK, {"note": "said"})
+    assert weakref.ref(mixed)() is mixed
 
 
 def test_a_detail_goes_into_the_text_and_through_a_pickle(monkeypatch):

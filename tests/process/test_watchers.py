@@ -1,5 +1,7 @@
 """Trace and profile functions, profilers and tools of ``sys.monitoring`` watch the rank that has asked for them."""
 
+import cProfile
+import pstats
 import sys
 from pathlib import Path
 
@@ -104,6 +106,13 @@ def test_each_rank_may_profile_itself(tmp_path: Path):
         print(rank, found["called"][0], found["work"][0], found["work"][3] >= found["called"][3])
         """
     check(tmp_path, text, ["0 4 2 True", "1 6 2 True", "2 8 2 True"])
+
+
+def test_who_profiles_the_run_has_the_calls_of_all_ranks(tmp_path: Path):
+    with cProfile.Profile() as profile:
+        launch(tmp_path, "from helper import work; work(5)", ranks=RANKS, files={"helper.py": HELPER})
+    calls = {key[2]: value[1] for key, value in pstats.Stats(profile).stats.items() if key[0].endswith("helper.py")}
+    assert (calls["work"], calls["called"]) == (RANKS, 10 * RANKS)
 
 
 def test_a_rank_that_dies_watches_no_other(tmp_path: Path):

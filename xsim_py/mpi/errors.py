@@ -7,10 +7,13 @@ say more. What a program adds is private to its process (see `private`).
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.private import own
+
+if TYPE_CHECKING:
+    from typing import Self
 
 __all__ = [
     "ErrorTable",
@@ -205,18 +208,29 @@ class Exception(RuntimeError):
 
     # What the failing call adds to its text, and whether an error handler has seen it. In slots: after a failure all
     # ranks may handle an error at once, and a dictionary would be as large as all the rest of it.
-    __slots__ = ("_code", "_detail", "_reported")
+    __slots__ = ("__weakref__", "_detail", "_reported")
 
-    def __init__(self, ierr: int = c.SUCCESS, /) -> None:
-        code = operator.index(ierr)
+    _detail: str
+    _reported: bool
+
+    def __new__(cls, *args: Any, **_: Any) -> Self:
+        """Make one that a program's subclass need not initialise; its `__init__` may take other arguments."""
+        self = super().__new__(cls, *args)
         self._detail = ""
         self._reported = False
-        self._code = code if code >= c.SUCCESS else c.ERR_UNKNOWN
-        super().__init__(ierr)
+        return self
+
+    def __init__(self, ierr: int = c.SUCCESS, /) -> None:
+        code = int(operator.index(ierr))
+        super().__init__(code if code >= c.SUCCESS else c.ERR_UNKNOWN)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        slots = {"_code": self._code, "_detail": self._detail, "_reported": self._reported}
-        return type(self), self.args, {**self.__dict__, **slots}
+        return type(self), self.args, {**self.__dict__, "_detail": self._detail, "_reported": self._reported}
+
+    @property
+    def _code(self) -> int:
+        code: int = self.args[0]
+        return code
 
     def __int__(self) -> int:
         return self._code

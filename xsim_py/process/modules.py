@@ -96,11 +96,20 @@ class PrivateModules(MetaPathFinder):
 
 
 def code_for(rank: Rank, code: CodeType) -> CodeType:
-    """What a rank is to execute of the program's code: a copy where ranks are few."""
-    if len(rank.shard.ranks) > _FEW:
+    """What a rank is to execute of the program's code: a copy where ranks are few.
+
+    Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
+    """
+    if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
     copy: CodeType = marshal.loads(marshal.dumps(code))
     return copy
+
+
+def _is_profiled() -> bool:
+    if sys.version_info >= (3, 12):
+        return sys.monitoring.get_tool(sys.monitoring.PROFILER_ID) is not None
+    return sys.getprofile() is not None
 
 
 class SharedPackage(ModuleType):
