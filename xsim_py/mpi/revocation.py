@@ -254,6 +254,8 @@ class Revocation:
                 self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, place)))
 
     def _known(self, entry: tuple[int, News]) -> None:
+        if self.shard.put_off(self._known, entry):
+            return
         number, news = entry
         rank = self.shard.rank(number)
         if rank.exit_status is None:

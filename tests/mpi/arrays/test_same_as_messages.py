@@ -252,6 +252,11 @@ def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> No
     check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
 
 
+def test_a_revocation_that_comes_without_a_message() -> None:
+    steps = [Step("revoke", rank=2), Step("allreduce", 5, sub=1)]  # by one who has not come yet
+    check(steps, {**MACHINES["plain"], "mpi": {"ulfm": {"revoke": "local"}}}, 8, shards=3, ft=True)
+
+
 @given(
     st.lists(st.one_of(COLLECTIVE, AROUND), min_size=1, max_size=8),
     st.lists(
