@@ -55,3 +55,18 @@ def test_collectives_that_do_not_block_share_a_greenlet_and_nothing_else() -> No
     assert len(set(map(id, workers))) < 6
     assert {what for _, what in seen} == {"nothing"}
     assert all(worker() is None for worker in workers)
+
+
+def test_ranks_that_end_before_others_begin_share_a_greenlet_and_nothing_else() -> None:
+    said = ContextVar("said", default="nothing")
+    seen: list[tuple[Any, str]] = []
+
+    def program() -> None:
+        seen.append((weakref.ref(greenlet.getcurrent()), said.get()))
+        said.set("something")
+
+    assert simulate(program, ranks=3).ended == "finished"
+    workers = [worker for worker, _ in seen]
+    assert len(set(map(id, workers))) == 1
+    assert [what for _, what in seen] == ["nothing"] * 3
+    assert all(worker() is None for worker in workers)

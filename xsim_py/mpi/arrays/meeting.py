@@ -149,7 +149,7 @@ class Meetings:
         call.came_ps[me] = kernel._now
         call.came_key[me] = kernel.key
         call.given[me] = given
-        del kernel  # a rank that dies while it waits is kept for ever, with all that it refers to
+        del kernel, signature, key  # a rank that dies while it waits is kept for ever, with all that it refers to
         call.fibers[me] = fiber
         call.inside -= 1
         if call.inside or self._complete(call, me):
