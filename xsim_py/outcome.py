@@ -362,10 +362,12 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
     """Each pair of ranks and size class once, in order; there may be millions, so it is left to numpy."""
-    entries = chain.from_iterable(row for part in parts for row in part.pairs)
-    rows = np.fromiter(entries, np.int64).reshape(-1, 4)
-    rows = rows[np.lexsort(rows[:, 2::-1].T)]
-    first = np.flatnonzero(np.append(True, (rows[1:, :3] != rows[:-1, :3]).any(axis=1)))[: len(rows)]
+    rows = np.concatenate([part.pairs for part in parts])
+    slots = rows[:, 0] << 38 | rows[:, 1] << 6 | rows[:, 2]
+    if (slots[1:] < slots[:-1]).any():  # else all parts are, and those of one start follow each other
+        order = np.argsort(slots, kind="stable")
+        rows, slots = rows[order], slots[order]
+    first = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))[: len(rows)]
     source, dest, size_class, _ = rows[first].T
     power = 1 << size_class
     messages: Any = np.add.reduceat(rows[:, 3], first) if len(rows) else []

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xsim_py.process.modules import is_installed
 from xsim_py.process.output import Line, finish_lines
 from xsim_py.process.threads import name_of, others
@@ -22,6 +24,8 @@ from .ulfm import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
@@ -99,7 +103,7 @@ class Part:
     sent_bytes: list[int]
     waited_ps: list[int]
     nodes: list[int]
-    pairs: list[tuple[int, int, int, int]]
+    pairs: NDArray[np.int64]
     collectives: dict[tuple[str, str], tuple[int, int, int, int]]
     waiting: list[Waiting] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
@@ -131,15 +135,20 @@ def joined(parts: list[Part], first: int) -> list[Part]:
     nothing.update(stop_reason="", collectives={}, leftover_count=0, trace=None, troubled=False)
     more = Part(**nothing)
     for name in _OF_RANKS:
-        rows: list[tuple[int, Any]] = []
+        found: list[tuple[int, Any]] = []
         for part in parts:
             entries = getattr(part, name)
             if entries:
                 mine = len(entries) - len(part.later)
-                rows += zip(part.later, entries[mine:], strict=True)
+                found += zip(part.later, entries[mine:], strict=True)
                 del entries[mine:]
-        setattr(more, name, [entry for _, entry in sorted(rows, key=itemgetter(0))])
-    for name, number in (("waiting", attrgetter("rank")), ("leftovers", attrgetter("dest")), ("pairs", itemgetter(0))):
+        setattr(more, name, [entry for _, entry in sorted(found, key=itemgetter(0))])
+    rows = np.concatenate([part.pairs for part in parts])
+    for part in parts:
+        part.pairs = part.pairs[part.pairs[:, 0] < first]
+    rows = rows[rows[:, 0] >= first]
+    more.pairs = rows[np.argsort(rows[:, 0], kind="stable")]
+    for name, number in (("waiting", attrgetter("rank")), ("leftovers", attrgetter("dest"))):
         moved = []
         for part in parts:
             entries = getattr(part, name)

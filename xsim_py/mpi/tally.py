@@ -142,12 +142,15 @@ class Tally:
         self._total()
         return _listed(self._bytes)
 
-    def pairs(self) -> list[tuple[int, int, int, int]]:
-        """(source, destination, size class, messages); class k holds the sizes of k bits: 2**(k-1) to 2**k - 1."""
+    def pairs(self) -> Numbers:
+        """Rows of source, destination, size class and messages; class k has the sizes of k bits: 2**(k-1) to 2**k - 1.
+
+        Each of the first three once, in order.
+        """
         self._total()
         slots, counts = self._joined()
         columns = slots >> 32 + _CLASS_BITS, slots >> _CLASS_BITS & 0xFFFFFFFF, slots & (1 << _CLASS_BITS) - 1, counts
-        return list(zip(*map(_listed, columns), strict=True))
+        return np.stack(columns, axis=1)
 
 
 def summed(places: Numbers, numbers: Numbers, size: int) -> Numbers:
