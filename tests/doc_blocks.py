@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.real_mpi import MPIEXEC
+from tests.warm import client
 from xsim_py.config import load_machine
 from xsim_py.study import load_study, plan_runs
 
@@ -132,8 +133,8 @@ def _prepare(folder: Path) -> dict[str, str]:
     shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
-    for name, command in {"xsim": "-m xsim_py ", "python": ""}.items():
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
+    for name, text in {"xsim": client(), "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}.items():
+        (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     return {
         **os.environ,

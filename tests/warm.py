@@ -1,0 +1,116 @@
+"""A process that has loaded `xsim` already, and forks for each of the hundred commands in the documentation.
+
+What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
+time of a short command are the start of Python and the import of numpy and of the simulator.
+
+python -m tests.warm SOCKET       serves until its standard input is closed
+"""
+
+import atexit
+import functools
+import json
+import os
+import selectors
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).parent.parent
+
+# Isolated and without site: it has to be quicker than what it stands for. A process of a real MPI is a process.
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+if "PMI_RANK" in os.environ:
+    os.execv({python!r}, [{python!r}, "-m", "xsim_py", *sys.argv[1:]])
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({place!r})
+    asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(asked).to_bytes(4, "little")], [0, 1, 2])
+    server.sendall(asked)
+    status = server.recv(1)
+sys.exit(status[0] if status else 1)
+"""
+
+
+@functools.cache
+def client() -> str:
+    """The text of a program that does what `xsim` does; the process behind it ends with this one."""
+    place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.warm", place]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n", shlex.join(command)
+    return _CLIENT.format(python=sys.executable, place=place)
+
+
+def serve(place: str) -> None:
+    """Fork for each that connects; returns in the child, which is to go on as `xsim`, and never in this process."""
+    import xsim_py.cli
+    import xsim_py.ftco.compiled
+    import xsim_py.run  # noqa: F401  what most commands need
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
+    with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as selector:
+        listening.bind(place)
+        listening.listen()
+        print("ready", flush=True)
+        selector.register(listening, selectors.EVENT_READ)
+        selector.register(0, selectors.EVENT_READ)
+        while all(key.fileobj is listening for key, _ in selector.select()):
+            asking, _ = listening.accept()
+            if os.fork() == 0:
+                _become(asking)
+                return
+            asking.close()
+    os.unlink(place)
+    os.rmdir(os.path.dirname(place))
+    os._exit(0)
+
+
+def _become(asking: socket.socket) -> None:
+    """Find what a fresh process would."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    length, streams, _, _ = socket.recv_fds(asking, 4, 3)
+    with asking.makefile("rb") as text:
+        arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = arguments
+    sys.argv[0], sys.path[0] = "xsim", folder
+    atexit.register(_tell, asking)
+
+
+_status = [1]
+
+
+def _tell(asking: socket.socket) -> None:
+    """The last that happens: registered first, and what has been printed is out by then."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    asking.sendall(bytes(_status))
+
+
+def main() -> NoReturn:
+    """Serve, and be `xsim` in each child."""
+    serve(sys.argv[1])
+    from xsim_py.cli import command
+
+    try:
+        command()
+    except SystemExit as end:
+        _status[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+
+
+if __name__ == "__main__":
+    main()
