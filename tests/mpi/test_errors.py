@@ -83,7 +83,7 @@ class Lazy(MpiError):
         return super().__new__(cls, code)
 
 
-class Mixed(MpiError, ValueError):
+class Mixed(MpiError, TimeoutError):
     """Has another base."""
 
 

@@ -7,13 +7,10 @@ say more. What a program adds is private to its process (see `private`).
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.private import own
-
-if TYPE_CHECKING:
-    from typing import Self
 
 __all__ = [
     "ErrorTable",
@@ -206,26 +203,15 @@ class Exception(RuntimeError):
 
     __module__ = "mpi4py.MPI"
 
-    # What the failing call adds to its text, and whether an error handler has seen it. In slots: after a failure all
-    # ranks may handle an error at once, and a dictionary would be as large as all the rest of it.
-    __slots__ = ("__weakref__", "_detail", "_reported")
-
-    _detail: str
-    _reported: bool
-
-    def __new__(cls, *args: Any, **_: Any) -> Self:
-        """Make one that a program's subclass need not initialise; its `__init__` may take other arguments."""
-        self = super().__new__(cls, *args)
-        self._detail = ""
-        self._reported = False
-        return self
+    # What the failing call adds to its text, and whether an error handler has seen it. In the class, so that most errors
+    # have no dictionary of their own: after a failure all ranks may handle one at once. No slots, with which a program
+    # could not derive a class from this one and another kind of error.
+    _detail = ""
+    _reported = False
 
     def __init__(self, ierr: int = c.SUCCESS, /) -> None:
         code = int(operator.index(ierr))
         super().__init__(code if code >= c.SUCCESS else c.ERR_UNKNOWN)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.args, {**self.__dict__, "_detail": self._detail, "_reported": self._reported}
 
     @property
     def _code(self) -> int:
