@@ -203,8 +203,7 @@ class Exception(RuntimeError):
 
     __module__ = "mpi4py.MPI"
 
-    # What the failing call adds to its text, and whether an error handler has seen it. In the class, so that most errors
-    # have no dictionary of their own: after a failure all ranks may handle one at once. No slots, with which a program
+    # What the failing call adds to its text, and whether an error handler has seen it. No slots: with them a program
     # could not derive a class from this one and another kind of error.
     _detail = ""
     _reported = False

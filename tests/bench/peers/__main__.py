@@ -2,9 +2,9 @@
 
 Both sides simulate the same messages on the same network (`machine.yaml`, and a SimGrid platform that is made to be
 like it), run on one core, and take turns. What a program of one round costs is subtracted on both sides (of no round,
-where there is but one), so that the figures are for messages: the starts of Python, of SimGrid and of all ranks, each of
-which has waited once, stand in columns of their own. The simulated times must agree. SMPI counts 16 bytes of a header
-with each message, hence they differ by less than 1 %.
+where there is but one), so that the figures are for messages: the starts of Python, of SimGrid and of all ranks, each
+of which has waited once, stand in columns of their own. The simulated times must agree. SMPI counts 16 bytes of a
+header with each message, hence they differ by less than 1 %.
 """
 
 from __future__ import annotations
