@@ -5,8 +5,9 @@ the time of their earliest event. What shard i does from then on can reach shard
 because the network needs at least that long between their ranks, directly or by way of other shards. So shard j may run
 all events before the earliest of these times, and then the messages that cross shards are exchanged, one batch a peer.
 
-Each shard has an end of its own: one whose neighbours have nothing to do for a while runs on, up to the time at which
-an answer to its own first message could come back. Time without events anywhere takes no window at all.
+Each shard has an end of its own: one whose neighbours have nothing to do for a while runs on until one of them has, and
+at most up to the time at which an answer to its own first message could come back. Time without events anywhere takes
+no window at all.
 
 One shard has an infinite lookahead and therefore a single window: the serial run is not a special case.
 """
@@ -52,8 +53,19 @@ def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
 
 
 def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) -> int:
-    """Up to which time a shard may run, given the times of all shards' earliest events."""
-    return min(next_ps + row[number] for next_ps, row in zip(nexts_ps, lookahead, strict=True))
+    """Up to which time a shard runs, given the times of all shards' earliest events.
+
+    Not further than what others do allows. And where it could run on alone, not into the time at which others go on:
+    they would have to wait for it, and it for them after that, in turns.
+    """
+    reach = [(next_ps, next_ps + row[number]) for next_ps, row in zip(nexts_ps, lookahead, strict=True)]
+    allowed_ps = min(end_ps for _, end_ps in reach)
+    del reach[number]
+    if not reach:
+        return allowed_ps
+    others_ps = min(next_ps for next_ps, _ in reach)
+    together_ps = min(nexts_ps) + min(row[number] for i, row in enumerate(lookahead) if i != number)
+    return min(allowed_ps, max(together_ps, others_ps))
 
 
 class Shard(Protocol):
