@@ -11,6 +11,7 @@ from tests.cases import ROOT
 from tests.engine.toy import LOOKAHEAD_PS, Arrival, Rule, ToyShard, blocks_of
 from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py.engine import INFINITY_PS, Loopback, by_way_of_others
+from xsim_py.engine.windows import window_end_ps
 
 RANKS = 5
 tables = st.dictionaries(
@@ -166,3 +167,10 @@ if MPIEXEC.exists():
         done = mpiexec(3, "-c", broken.replace("transport.run(", "\nwith transport.together(): transport.run("))
         assert done.returncode != 0
         assert "TypeError: 'NoneType' object is not callable" in done.stderr
+
+
+def test_a_shard_stops_where_another_goes_on_so_that_they_work_together() -> None:
+    lookahead = [[20, 10], [10, 20]]
+    assert [window_end_ps(shard, [0, 15], lookahead) for shard in range(2)] == [15, 10]
+    assert [window_end_ps(shard, [0, 5], lookahead) for shard in range(2)] == [10, 10]
+    assert [window_end_ps(shard, [0, 90], lookahead) for shard in range(2)] == [20, 10]

@@ -58,13 +58,12 @@ def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) ->
     Not further than what others do allows. And where it could run on alone, not into the time at which others go on:
     they would have to wait for it, and it for them after that, in turns.
     """
-    reach = [(next_ps, next_ps + row[number]) for next_ps, row in zip(nexts_ps, lookahead, strict=True)]
-    allowed_ps = min(end_ps for _, end_ps in reach)
-    del reach[number]
-    if not reach:
+    allowed_ps = min(next_ps + row[number] for next_ps, row in zip(nexts_ps, lookahead, strict=True))
+    others = [shard for shard in range(len(nexts_ps)) if shard != number]
+    if not others:
         return allowed_ps
-    others_ps = min(next_ps for next_ps, _ in reach)
-    together_ps = min(nexts_ps) + min(row[number] for i, row in enumerate(lookahead) if i != number)
+    others_ps = min(nexts_ps[shard] for shard in others)
+    together_ps = min(nexts_ps) + min(lookahead[shard][number] for shard in others)
     return min(allowed_ps, max(together_ps, others_ps))
 
 
