@@ -187,24 +187,29 @@ def check(steps: list[Step], machine: dict[str, Any], ranks: int, **options: Any
     assert way == other
 
 
-COLLECTIVE = st.builds(
-    Step,
-    st.sampled_from(OPERATIONS),
-    st.sampled_from([0, 1, 2, 5, 40, 200]),
-    st.sampled_from(OPS),
-    sub=st.sampled_from([0, 0, 1]),
-)
-RANK = st.integers(0, 40)
+RANK, FIRST = st.integers(0, 40), st.just(0)
+
+
+def steps_of(
+    kinds: Any, counts: Any = (0,), *, ops: Any = ("SUM",), rank: Any = FIRST, other: Any = FIRST
+) -> st.SearchStrategy[Step]:
+    """All fields are named: `builds` draws those of a named tuple that it is not given, whatever their defaults."""
+    drawn = [st.sampled_from(list(choices)) for choices in (kinds, counts, ops)]
+    sub = st.sampled_from([0, 0, 1] if kinds is OPERATIONS else [0])
+    return st.builds(Step, *drawn, rank=rank, other=other, sub=sub)
+
+
+COLLECTIVE = steps_of(OPERATIONS, [0, 1, 2, 5, 40, 200], ops=OPS)
 AROUND = st.one_of(
-    st.builds(Step, st.just("sleep"), st.integers(0, 60), rank=RANK),
-    st.builds(Step, st.just("send"), st.sampled_from([0, 100, 3000]), rank=RANK, other=RANK),
-    st.builds(Step, st.sampled_from(["wait", "wait", "ibarrier"])),
-    st.builds(Step, st.just("bcast"), rank=RANK),
-    st.builds(Step, st.just("persistent"), st.sampled_from([0, 3, 300])),
-    st.builds(Step, st.just("say"), rank=RANK),
-    st.builds(Step, st.just("agree"), st.sampled_from([0, 5])),
+    steps_of(["sleep"], range(61), rank=RANK),
+    steps_of(["send"], [0, 100, 3000], rank=RANK, other=RANK),
+    steps_of(["wait", "wait", "ibarrier"]),
+    steps_of(["bcast"], rank=RANK),
+    steps_of(["persistent"], [0, 3, 300]),
+    steps_of(["say"], rank=RANK),
+    steps_of(["agree"], [0, 5]),
 )
-TROUBLE = st.builds(Step, st.sampled_from(["die", "leave", "abort", "alone", "odd", "revoke"]), rank=RANK)
+TROUBLE = steps_of(["die", "leave", "abort", "alone", "odd", "revoke"], [0, 1], rank=RANK)
 SHARDS = st.sampled_from([1, 1, 2, 3, 7])
 PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHMS[name]) for name in OPERATIONS})
 
