@@ -63,7 +63,7 @@ def different_collectives(kind):
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    first, many = comm.rank == 0, np.zeros(1 << 20 if "large" in kind else 2)
+    first, many = comm.rank == 0, np.zeros(1 << 17 if "large" in kind else 2)
     if kind.startswith("operation"):
         comm.Bcast(many) if first else comm.Reduce(many, np.zeros_like(many))
         comm.Barrier()
@@ -85,11 +85,11 @@ def different_collectives(kind):
     ("kind", "one", "other"),
     [
         ("operation", "Comm.Bcast(root=0, 16 bytes)", "Comm.Reduce(root=0, 16 bytes, SUM)"),
-        ("operation, large", "Comm.Bcast(root=0, 8388608 bytes)", "Comm.Reduce(root=0, 8388608 bytes, SUM)"),
+        ("operation, large", "Comm.Bcast(root=0, 1048576 bytes)", "Comm.Reduce(root=0, 1048576 bytes, SUM)"),
         ("barrier", "Comm.Allreduce(16 bytes, SUM)", "Comm.Barrier()"),
         ("form", "Comm.Ibarrier()", "Comm.Barrier()"),
         ("root", "Comm.Bcast(root=0, 16 bytes)", "Comm.Bcast(root=1, 16 bytes)"),
-        ("root, large", "Comm.Bcast(root=0, 8388608 bytes)", "Comm.Bcast(root=1, 8388608 bytes)"),
+        ("root, large", "Comm.Bcast(root=0, 1048576 bytes)", "Comm.Bcast(root=1, 1048576 bytes)"),
         ("count", "Comm.Bcast(root=0, 8 bytes)", "Comm.Bcast(root=0, 16 bytes)"),
         ("op", "Comm.Allreduce(16 bytes, MAX)", "Comm.Allreduce(16 bytes, SUM)"),
         ("block", "Comm.Gather(root=0, 8 bytes)", "Comm.Gather(root=0, 16 bytes)"),

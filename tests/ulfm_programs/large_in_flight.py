@@ -6,7 +6,7 @@ import time
 import numpy as np
 from ft import attempt, comm, die, finish, phase, rank, report
 
-LARGE = 1 << 20
+LARGE = 1 << 17
 box = np.zeros(LARGE)
 if rank == 1:
     request = comm.Isend(box, dest=0)
