@@ -95,6 +95,10 @@ class Tally:
         """Count many sends at once; the same object for the same sends, which are added up only once."""
         self._often[sends] = self._often.get(sends, 0) + 1
 
+    def add_once(self, sends: Sends) -> None:
+        """The same for sends that do not come again, which nobody keeps then."""
+        self._count(sends, 1)
+
     def _places(self, senders: Numbers) -> Numbers:
         """Of ranks, by their numbers, where they are counted."""
         origins = senders - self._block.start
@@ -124,13 +128,16 @@ class Tally:
     def _total(self) -> None:
         self.add_up()
         for sends, times in self._often.items():
-            senders, messages, sent_bytes = sends.sums()
-            places = self._places(senders)
-            self._messages[places] += times * messages
-            self._bytes[places] += times * sent_bytes
-            if self._pairs is not None:
-                self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
+            self._count(sends, times)
         self._often.clear()
+
+    def _count(self, sends: Sends, times: int) -> None:
+        senders, messages, sent_bytes = sends.sums()
+        places = self._places(senders)
+        self._messages[places] += times * messages
+        self._bytes[places] += times * sent_bytes
+        if self._pairs is not None:
+            self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
 
     def messages(self) -> list[int]:
         """Messages that each rank of the block sent."""

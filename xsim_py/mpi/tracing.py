@@ -9,6 +9,7 @@ A message's number is the event key of its departure: its sender's own count, th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
@@ -75,6 +76,7 @@ class TracingFabric(Fabric):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.had: dict[tuple[int, int, int], Callable[[Message], None]] = {}  # see `arrays.undoing`
         self.trace = Recorder()
         self.inline_end = -1
         self.shortcuts = False
@@ -141,6 +143,9 @@ class TracingFabric(Fabric):
                 self._arrivals[message] = arrival
                 if message.kind == NOTICE:
                     self.met(message, message.arrival_ps)
+            elif (message.cid, message.tag, message.to) in self.had:
+                self._arrivals[message] = arrival
+                self.had[message.cid, message.tag, message.to](message)
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int) -> None:

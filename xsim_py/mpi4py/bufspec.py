@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.collectives.channel import EqualBlocks
+from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
@@ -199,14 +199,36 @@ class VectorMessage:
         """The bytes of all blocks."""
         return [self.pack_part(i) for i in range(blocks)]
 
+    def pack_blocks(self, blocks: int) -> VariedBlocks:
+        """The same as one run of bytes; packed at once, where it is that in memory, too."""
+        sizes = self.sizes()
+        if self._is_run(sizes):
+            return VariedBlocks(self.datatypes[0].pack(self.memory, self.offsets[0], sum(self.counts)), sizes)
+        return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
+
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
         """Store what has arrived for all blocks."""
+        if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self._is_run(sizes):
+            self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
+            return
         for i, data in enumerate(parts):
             self.unpack_part(i, data)
 
     def part_bytes(self, i: int) -> int:
         """Packed size of block `i`."""
         return self.counts[i] * self.datatypes[i].size
+
+    def sizes(self) -> list[int]:
+        """Packed sizes of all blocks."""
+        return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
+
+    def _is_run(self, sizes: list[int]) -> bool:
+        """Whether the blocks are of one type and lie one after the other, in memory that there is."""
+        first = self.datatypes[0]
+        if self.datatypes.count(first) != len(sizes) or not first.is_contiguous:
+            return False
+        ends = [*accumulate(sizes, initial=self.offsets[0])]
+        return ends[0] >= 0 and ends.pop() <= len(self.memory) and ends == self.offsets
 
 
 # ------------------------------------------------------------------------------------------- the two hot paths

@@ -225,7 +225,7 @@ def _fits(size_bytes: int, block_bytes: int) -> None:
 def _sizes(target: Blocks, blocks: int) -> Sequence[int]:
     if isinstance(target, Message):
         return equal_sizes(target.nbytes, blocks)
-    return [target.part_bytes(i) for i in range(blocks)]
+    return target.sizes()
 
 
 PARSERS: dict[str, Callable[..., Any]] = {"": message, "v": vector_message, "w": w_message}
@@ -344,7 +344,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     source = target
     if not _in_place(comm, sendbuf):
         source = PARSERS[form](sendbuf, writable=False, blocks=blocks)
-    parts = source.pack_parts(blocks) if form else source.pack_blocks(blocks)
+    parts = source.pack_blocks(blocks)
     block_bytes = None
     if comm.local is None:
         _fits(source.part_bytes(comm.me), target.part_bytes(comm.me))
@@ -353,13 +353,13 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
             _check_apart(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
     algorithm = algorithm_for(comm, "alltoall" + form, block_bytes or 0)
+    size_bytes = len(parts.whole)
     if not form:
-        return len(parts.whole), lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
-    size_bytes = sum(map(len, parts))
+        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
     if comm.local is None:
-        sizes = _sizes(target, blocks)
-        return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts, sizes))
-    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts))
+        sizes = target.sizes()
+        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.UNEQUAL_PARTS, algorithm, parts, sizes))
+    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts.listed()))
 
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:

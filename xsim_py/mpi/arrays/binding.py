@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
 from .timetable import Costs, Times
+from .unequal import Undetermined, undetermined
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from .forms import Form
 
-__all__ = ["Bound", "bind"]
+__all__ = ["Bound", "bind", "table"]
 
 Numbers = NDArray[np.int64]
 _MOST_BYTES = 1 << 28
@@ -54,7 +55,11 @@ class Bound:
         How many messages come to those.
     sends : Sends
         The messages that they send.
+    once : bool
+        Whether there is only one such call.
     """
+
+    once = False
 
     def __init__(self, plan: Plan, costs: Costs, ranks: Any, check: bool, local: Any = None) -> None:
         self._timetable, self._recipe, self._payloads = plan
@@ -73,6 +78,14 @@ class Bound:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether what this rank puts in can be computed; see `unequal`."""
+        return True
+
+    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+        """The call when all ranks have come, by what they have given; see `unequal`."""
+        return self
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
         """See `tally.Sends`."""
@@ -139,13 +152,13 @@ class BoundRounds(Bound):
     def size_bytes(self) -> Numbers:  # type: ignore[override]
         """See `Bound`."""
         rounds = self._rounds
-        return np.repeat([rounds.size_bytes(turn) for turn in range(rounds.rounds)], rounds.size)
+        return rounds.sizes(range(rounds.rounds))
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
         """See `tally.Sends`."""
         rounds = self._rounds
         sent_bytes = sum(rounds.size_bytes(turn) for turn in range(rounds.rounds))
-        return self._numbers, self.sent, np.full(rounds.size, sent_bytes)
+        return self._numbers, self.sent, np.broadcast_to(sent_bytes, rounds.size)
 
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
         """See `Bound.times`."""
@@ -165,7 +178,7 @@ class BoundRounds(Bound):
             nonlocal total
             target = np.concatenate([rounds.dest(turn) for turn in turns])
             source = np.tile(rounds.ranks, len(turns))
-            sizes = np.repeat([rounds.size_bytes(turn) for turn in turns], size)
+            sizes = rounds.sizes(turns)
             checks: Any = 0
             if self.check and sizes.any():
                 checks = np.concatenate([rounds.checks(memory, turn) for turn in turns])
@@ -186,6 +199,12 @@ class BoundRounds(Bound):
         """See `Bound.payload`."""
         turn, rank = divmod(number, self._rounds.size)
         return self._rounds.payload(memory, turn, rank)
+
+
+class BoundOnce(BoundRounds):
+    """One whose messages no other call has."""
+
+    once = True
 
 
 class Local:
@@ -248,13 +267,18 @@ def bind(
     local : array of bool or None
         Which of the ranks live in this shard; None: all.
     """
+    fabric, ranks = ch.comm.fabric, ch.comm.ranks
+    if form.varies:
+        if not undetermined(algorithm, ch.size):
+            return None
+        make = partial(BoundOnce, ranks=ranks, check=ch.check, local=local)
+        return Undetermined(fabric, algorithm, ranks, local, make)  # type: ignore[return-value]  # it becomes one
     fold = form.fold(args)
     if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
         return None
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
-    fabric, ranks = ch.comm.fabric, ch.comm.ranks
     rounds = in_rounds(algorithm, ch.size, shape)
     if rounds is not None:
         costs = _costs_of_rounds(fabric, ranks, rounds)
@@ -313,17 +337,17 @@ def _costs(fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_byte
         if kind == len(kinds):
             kinds.append(link.times(size))
         which.append(kind)
-    return _table(kinds, np.array(which))
+    return table(kinds, np.array(which))
 
 
 def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int) -> Costs | None:
     """The same where only the size counts; there are so many messages of each."""
     link = fabric.link(ranks[0], ranks[1])
     sizes, which = np.unique(size_bytes, return_inverse=True)
-    return _table([link.times(size) for size in sizes.tolist()], np.repeat(which, times))
+    return table([link.times(size) for size in sizes.tolist()], np.repeat(which, times))
 
 
-def _table(kinds: list[Any], which: Numbers) -> Costs | None:
+def table(kinds: list[Any], which: Numbers) -> Costs | None:
     """The costs of messages of several kinds."""
     if not all(eager and wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, eager in kinds):
         return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from xsim_py.mpi.collectives.channel import join
 
-__all__ = ["BARRIER", "BLOCKS", "PARTS", "PARTS_TO_FOLD", "VECTOR", "Form"]
+__all__ = ["BARRIER", "BLOCKS", "PARTS", "PARTS_TO_FOLD", "UNEQUAL_PARTS", "VECTOR", "Form"]
 
 
 class Form:
@@ -16,9 +17,12 @@ class Form:
     ----------
     many_results : bool
         Whether each rank gets a block from each.
+    varies : bool
+        Whether ranks say by what they contribute which messages there are.
     """
 
     many_results = False
+    varies = False
 
     def key(self, args: Any) -> Any:
         """What has to be the same at all ranks."""
@@ -114,6 +118,22 @@ class Parts(Form):
         return (recording.blocks(rank, [key] * recording.size),)
 
 
+class UnequalParts(Form):
+    """``(parts, sizes)``: a block of any size for everybody, as `VariedBlocks`, and how large those of everybody are.
+
+    What a rank contributes begins with both sizes for each rank; see `unequal`.
+    """
+
+    varies = True
+
+    def contribution(self, args: Any) -> bytes:
+        parts, sizes = args
+        return b"".join((array("q", parts.sizes), array("q", sizes), parts.whole))
+
+    def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args[0].listed(), args[1]
+
+
 class PartsToFold(Form):
     """``(parts, fold)``: a block for everybody, of the same sizes at all ranks."""
 
@@ -134,3 +154,4 @@ class PartsToFold(Form):
 
 
 BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
+UNEQUAL_PARTS = UnequalParts()

@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "tuple_hashes"]
+__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "tuple_hashes"]
 
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
@@ -84,3 +85,22 @@ def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     for byte in rows[:, even:].T:
         register = one[(register ^ byte) & np.uint32(0xFF)] ^ register >> np.uint32(8)
     return ~register
+
+
+def rows(memory: NDArray[np.uint8], places: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
+    """The bytes at some places, a row for each."""
+    windows = as_strided(memory, (max(len(memory) - length + 1, 0), length), (1, 1), writeable=False)
+    return windows[places]
+
+
+def ragged_checks(
+    memory: NDArray[np.uint8], places: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.uint32]:
+    """`zlib.crc32` of pieces of any lengths, those of one length together."""
+    found = np.zeros(len(places), np.uint32)
+    order = np.argsort(lengths, kind="stable")
+    values, starts = np.unique(lengths[order], return_index=True)
+    for length, which in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
+        if length:
+            found[which] = checks(rows(memory, places[which], length))
+    return found

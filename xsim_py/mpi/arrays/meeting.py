@@ -136,12 +136,16 @@ class Meetings:
         rank = fiber.rank
         key, given = form.given(args)
         signature = algorithm, key, ch.check
+        me = ch.rank
         if call.bound is None and self._may_wait(ch.comm, fiber):
-            self._open(call, ch, form, signature, args)
-        if call.signature != signature or not self._may_wait(ch.comm, fiber):
+            self._open(call, ch, form, signature, args, given)
+        if (
+            call.signature != signature
+            or not self._may_wait(ch.comm, fiber)
+            or (form.varies and not call.bound.fits(given, me))  # type: ignore[union-attr]
+        ):
             self._undo_here(call)
             return algorithm(ch, *form.plain(args))
-        me = ch.rank
         kernel: Any = self.fabric.kernel
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
@@ -167,10 +171,12 @@ class Meetings:
             self._all_left(call)
         return call.results[me]
 
-    def _open(self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]) -> None:
+    def _open(
+        self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
+    ) -> None:
         """The first rank comes to wait, if the call can be computed on arrays."""
         bound = self._find(call, ch, form, signature, args)
-        if bound is None:
+        if bound is None or (form.varies and not bound.fits(given, ch.rank)):
             return
         elsewhere = self.elsewhere
         if elsewhere is None or call.members is None:
@@ -241,10 +247,13 @@ class Meetings:
                 self.undo([call])
 
     def _compute(self, call: Call) -> bool:
-        """Values and times for all; False where one of them dies before it leaves."""
-        bound = call.bound
-        assert bound is not None
+        """Values and times for all; False where one of them dies before it leaves, or is not sent what it expects."""
+        assert call.bound is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
+        bound = call.bound.settled(contributions)
+        if bound is None:
+            return False
+        call.bound = bound
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
         for number, death_ps in self.deaths.items():
             place = call.comm.context.place(number)
@@ -305,7 +314,7 @@ class Meetings:
         bound, fabric = call.bound, self.fabric
         assert bound is not None
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
-        fabric.tally.add(bound.sends)
+        (fabric.tally.add_once if bound.once else fabric.tally.add)(bound.sends)
         if fabric.trace is not None:
             from .tracing import carried
 

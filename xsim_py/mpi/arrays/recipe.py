@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from xsim_py.mpi.op import fold_rows
 
-from .hashing import checks
+from .hashing import ragged_checks, rows
 
 __all__ = ["Combine", "Join", "Recipe"]
 
@@ -72,7 +71,6 @@ class Recipe:
         self.places = places
         self.lengths = lengths
         self.results = results
-        self._groups = [(length, np.flatnonzero(lengths == length)) for length in np.unique(lengths).tolist()]
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
         """All bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
@@ -95,11 +93,7 @@ class Recipe:
 
     def checks(self, memory: NDArray[np.uint8]) -> NDArray[np.uint32]:
         """The check sum of each payload."""
-        found = np.zeros(len(self.places), np.uint32)
-        for length, which in self._groups:
-            if length:
-                found[which] = checks(rows(memory, self.places[which], length))
-        return found
+        return ragged_checks(memory, self.places, self.lengths)
 
     def taken(self, memory: NDArray[np.uint8]) -> list[Any]:
         """What each rank has at the end; equal results are one object."""
@@ -123,9 +117,3 @@ def _cut_out(view: memoryview, result: Any) -> Any:
         return [bytes(view[start : start + length]) for start, length in result]
     start, length = result
     return bytes(view[start : start + length])
-
-
-def rows(memory: NDArray[np.uint8], places: Numbers, length: int) -> NDArray[np.uint8]:
-    """The bytes at some places, a row for each."""
-    windows = as_strided(memory, (max(len(memory) - length + 1, 0), length), (1, 1), writeable=False)
-    return windows[places]

@@ -75,9 +75,13 @@ class Rounds:
         """Whom each rank receives from."""
         return (self.ranks - (1 << turn)) % self.size
 
-    def size_bytes(self, turn: int) -> int:
-        """Of each message."""
+    def size_bytes(self, turn: int) -> Any:
+        """Of each message; an array where they differ."""
         return 0
+
+    def sizes(self, turns: range) -> Numbers:
+        """Of all messages of some rounds, one round after the other."""
+        return np.repeat([self.size_bytes(turn) for turn in turns], self.size)
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
         """What becomes of the contributions, as `payload` and `results` need it; `fold` is the reduction operation."""
@@ -320,12 +324,70 @@ class Pairwise(Rounds):
         return known[0][self.ranks, self.dest(turn)]
 
     def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        data: bytes = memory[0][rank, (rank + turn + 1) % self.size].tobytes()
+        data: bytes = memory[0][rank, self.dest(turn)[rank]].tobytes()
         return data
 
     def results(self, memory: Any) -> list[Any]:
         turned = memory[0].transpose(1, 0, 2)
         return [EqualBlocks(blocks.tobytes(), self.block_bytes, self.size) for blocks in turned]
+
+
+class Linear(Pairwise):
+    """Everybody sends to all others, the next one below first, and then waits for everything."""
+
+    batch_ranks = 1 << 62
+
+    def dest(self, turn: int) -> Numbers:
+        return (self.ranks - turn - 1) % self.size
+
+    def source(self, turn: int) -> Numbers:
+        return (self.ranks + turn + 1) % self.size
+
+    def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
+        overheads: Any = 0
+        for first in range(0, self.rounds, self.batch_ranks):
+            turns = range(first, min(first + self.batch_ranks, self.rounds))
+            posted = clock.copy()
+            arrivals = np.empty((len(turns), self.size), np.int64)
+            for turn, arrival in zip(turns, arrivals, strict=True):
+                send_ps, busy_ps, way_ps, _ = costs.of_round(turn, self.size)
+                clock += send_ps
+                np.maximum(clock, nic, out=nic)
+                np.add(nic, way_ps, out=arrival)
+                nic += busy_ps
+                overheads = overheads + send_ps
+            came = np.empty_like(arrivals)
+            for turn, arrival, there in zip(turns, arrivals, came, strict=True):
+                source = self.source(turn)
+                np.take(arrival, source, out=there)
+                look(turn, source, arrival, there, np.maximum(there, posted))
+            overheads = overheads + self._receive(costs, turns, clock, came)
+        return overheads
+
+    def _receive(self, costs: Costs, turns: range, clock: Numbers, came: Numbers) -> Any:
+        """Wait for messages that came at these times, as `timetable`; the overheads of taking them are returned."""
+        count = len(turns)
+        takes = costs.receive_ps
+        if np.ndim(takes) == 0:
+            if takes:
+                came = np.sort(came, axis=0)
+                came += (np.arange(count, 0, -1) * takes)[:, None]
+            clock += count * takes
+            np.maximum(clock, came.max(axis=0), out=clock)
+            return count * takes
+        each = np.stack([costs.of_round(turn, self.size)[3][self.source(turn)] for turn in turns])
+        order = np.argsort(came, axis=0, kind="stable")
+        from_here = np.cumsum(np.take_along_axis(each, order, 0)[::-1], axis=0)[::-1]
+        came = np.take_along_axis(came, order, 0) + from_here
+        clock += from_here[0]
+        np.maximum(clock, came.max(axis=0), out=clock)
+        return from_here[0]
+
+
+class LinearInBatches(Linear):
+    """The same with some ranks at a time."""
+
+    batch_ranks = alltoall.BATCH_RANKS
 
 
 class BruckExchange(Pairwise):
@@ -369,6 +431,8 @@ _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     allgather.bruck: BruckGather,
     allgather.recursive_doubling: DoublingGather,
     alltoall.pairwise: Pairwise,
+    alltoall.linear: Linear,
+    alltoall.linear_sync: LinearInBatches,
     alltoall.bruck: BruckExchange,
 }
 _DOUBLING = frozenset((barrier.recursive_doubling, allreduce.recursive_doubling, allgather.recursive_doubling))

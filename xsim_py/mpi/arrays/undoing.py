@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Sender", "forget_what_they_had", "take_back"]
 
 
-def take_back(fabric: Fabric, call: Call, wake: Callable[[Any], object]) -> None:
+def take_back(fabric: Any, call: Call, wake: Callable[[Any], object]) -> None:
     """Let nobody go on any more as it was computed. Events at which ranks did so are none of the run."""
     fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
-    fabric.kernel.events -= len(call.gone()) - (call.inline >= 0)
+    gone = call.gone()
+    fabric.kernel.events -= len(gone) - (call.inline >= 0)
+    if fabric.trace is not None:
+        met, ranks = meetings_of(fabric, call), call.comm.ranks
+        fabric.had.update(((*call.where, ranks[place]), met) for place in gone)  # of which some may have died since
 
 
 class Sender:

@@ -21,6 +21,7 @@ __all__ = [
     "EqualBlocks",
     "Fold",
     "Handle",
+    "VariedBlocks",
     "block_sizes",
     "cut",
     "equal_sizes",
@@ -110,6 +111,37 @@ class EqualBlocks(Sequence[bytes]):
         """Each by itself."""
         whole, n = self.whole, self.block_bytes
         return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
+
+
+class VariedBlocks(Sequence[bytes]):
+    """Blocks of any sizes, as one run of bytes.
+
+    Parameters
+    ----------
+    whole : bytes
+        All of them.
+    sizes : list of int
+        The size of each in bytes.
+    """
+
+    __slots__ = ("sizes", "whole")
+
+    def __init__(self, whole: bytes, sizes: list[int]) -> None:
+        self.whole = whole
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.listed()[index]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.listed())
+
+    def listed(self) -> list[bytes]:
+        """Each by itself."""
+        return cut(self.whole, self.sizes)
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,199 @@
+"""Exchanges of blocks of any sizes (Alltoallv, Alltoallw), whose messages are known when the last rank has come.
+
+Each rank knows its own sizes and no others, so nothing is listed in advance: `Undetermined` stands for such a call
+until then, and gives the exchange that it has turned out to be. It is one in rounds, as for equal blocks, with a table
+of sizes in the place of one size; so it costs a few operations on arrays a round, and nothing is recorded.
+
+What has to be known of a rank before it waits is whether it needs all others: one that waits longer than its messages
+make it would act too late. In a pairwise exchange everybody does. In the linear ones nobody sends an empty block, so a
+rank that has one says at once that the call goes message by message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi.collectives import alltoall
+from xsim_py.mpi.collectives.channel import VariedBlocks
+
+from .hashing import ragged_checks
+from .rounds import Linear, LinearInBatches, Pairwise
+from .timetable import Costs, Numbers
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.p2p import Fabric
+
+    from .binding import Bound
+
+__all__ = ["Undetermined", "undetermined"]
+
+_WORD = 8
+_MOST_MESSAGES = 1 << 24
+_MOST_CODES = 1 << 22
+
+
+class _Unequal(Pairwise):
+    """What is the same for all of them, whoever sends to whom in which round.
+
+    Parameters
+    ----------
+    sizes : (ranks, ranks) array
+        How many bytes each rank sends to each other.
+    local : array of bool or None
+        Which ranks live in this shard; None: all.
+    """
+
+    def __init__(self, sizes: Numbers, local: Any = None) -> None:
+        super().__init__(len(sizes), 0)
+        self._sizes = sizes
+        self._local = local
+
+    def size_bytes(self, turn: int) -> Any:
+        return self._sizes[self.ranks, self.dest(turn)]
+
+    def sizes(self, turns: range) -> Numbers:
+        return np.concatenate([self.size_bytes(turn) for turn in turns])
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> bytes:
+        start = 2 * _WORD * self.size
+        return b"".join([memoryview(given)[start:] for given in contributions])
+
+    @cached_property
+    def _starts(self) -> Numbers:
+        """Where each block begins in what all ranks contribute."""
+        ends = np.cumsum(self._sizes.reshape(-1))
+        return (ends - self._sizes.reshape(-1)).reshape(self._sizes.shape)
+
+    def checks(self, memory: bytes, turn: int) -> Any:
+        return self._checks(memory)[self.ranks, self.dest(turn)]
+
+    def _checks(self, memory: bytes) -> NDArray[np.uint32]:
+        found: NDArray[np.uint32] | None = vars(self).get("_known")
+        if found is None:
+            found = ragged_checks(np.frombuffer(memory, np.uint8), self._starts.reshape(-1), self._sizes.reshape(-1))
+            found = self._known = found.reshape(self._sizes.shape)
+        return found
+
+    def payload(self, memory: bytes, turn: int, rank: int) -> bytes:
+        dest = int(self.dest(turn)[rank])
+        start = int(self._starts[rank, dest])
+        return memory[start : start + int(self._sizes[rank, dest])]
+
+    def results(self, memory: bytes) -> list[Any]:
+        found: list[Any] = [None] * self.size
+        for rank in (self.ranks if self._local is None else np.flatnonzero(self._local)).tolist():
+            sizes = self._sizes[:, rank]
+            starts = self._starts[:, rank]
+            pieces = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+            found[rank] = VariedBlocks(b"".join([memory[start:end] for start, end in pieces]), sizes.tolist())
+        return found
+
+
+class UnequalPairwise(_Unequal):
+    """In each round the blocks go to the ranks that are one further away, also those that are empty."""
+
+
+class _UnequalLinear(_Unequal, Linear):
+    """Everything at once."""
+
+
+class _UnequalInBatches(_Unequal, LinearInBatches):
+    """Some at a time."""
+
+
+_KINDS: dict[Any, Callable[[Numbers, Any], _Unequal]] = {
+    alltoall.pairwise: UnequalPairwise,
+    alltoall.linear: _UnequalLinear,
+    alltoall.linear_sync: _UnequalInBatches,
+}
+
+
+class Undetermined:
+    """A call whose messages are not known before all ranks have come; see `binding.Bound` for the parameters.
+
+    Parameters
+    ----------
+    bound : callable
+        Makes a `Bound` of an exchange in rounds and its costs.
+    """
+
+    def __init__(
+        self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, local: Any, bound: Callable[..., Bound]
+    ) -> None:
+        self._fabric = fabric
+        self._ranks = ranks
+        self._local = local
+        self._kind = _KINDS[algorithm]
+        self._skips = algorithm is not alltoall.pairwise
+        self._bound = bound
+        self._eager_bytes = 0
+        self._links: tuple[list[Any], Any] | None = None
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether a rank that has given this needs all others, and all that it sends and gets goes eagerly."""
+        size = len(self._ranks)
+        sizes = np.frombuffer(given, np.int64, 2 * size).reshape(2, size).copy()
+        sizes[:, me] = 1
+        if self._skips and not sizes.all():
+            return False
+        largest = int(sizes.max())
+        if largest > self._eager_bytes:
+            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).times(largest)[5]:
+                return False
+            self._eager_bytes = largest
+        return True
+
+    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+        """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
+        size = len(self._ranks)
+        headers = b"".join([memoryview(given)[: 2 * _WORD * size] for given in contributions])
+        table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
+        sizes = np.ascontiguousarray(table[:, 0])
+        if (sizes != table[:, 1].T).any():
+            return None
+        rounds = self._kind(sizes, self._local)
+        costs = self._costs(rounds)
+        return None if costs is None else self._bound(rounds, costs)
+
+    def _costs(self, rounds: _Unequal) -> Costs | None:
+        """What each message costs: looked up once for each distance and size that there is."""
+        from .binding import table
+
+        links, which = self._between(rounds)
+        sizes = rounds.sizes(range(rounds.rounds))
+        width = int(sizes.max()) + 1
+        codes = sizes if len(links) == 1 else which * width + sizes
+        if len(links) * width <= _MOST_CODES:
+            there = np.flatnonzero(np.bincount(codes))
+            places = np.zeros(int(there[-1]) + 1, np.int64)
+            places[there] = np.arange(len(there))
+            kinds = places[codes]
+        else:
+            there, kinds = np.unique(codes, return_inverse=True)
+        return table([links[code // width].times(code % width) for code in there.tolist()], kinds)
+
+    def _between(self, rounds: _Unequal) -> tuple[list[Any], Any]:
+        """How far the messages go, one of a few links each: that is the same in every call."""
+        if self._links is None:
+            link, ranks = self._fabric.link, self._ranks
+            if self._fabric.equally_far:
+                self._links = [link(ranks[0], ranks[1])], None
+            else:
+                found: dict[Any, int] = {}
+                which = [
+                    found.setdefault(link(ranks[source], ranks[dest]), len(found))
+                    for turn in range(rounds.rounds)
+                    for source, dest in enumerate(rounds.dest(turn).tolist())
+                ]
+                self._links = list(found), np.array(which)
+        return self._links
+
+
+def undetermined(algorithm: Callable[..., Any], size: int) -> bool:
+    """Whether a call with blocks of any sizes can be computed when all have come."""
+    return algorithm in _KINDS and size > 1 and size * size <= _MOST_MESSAGES
