@@ -257,7 +257,10 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
     algorithm = algorithm_for(comm, "bcast", size_bytes, role=role, target=target)
 
     def body() -> None:
-        taken = algorithm(ch, data, root, size_bytes)
+        if algorithm in forms.SOME_NEED_ALL:
+            taken = perform(ch, forms.FROM_ROOT, algorithm, data, root, size_bytes)
+        else:
+            taken = algorithm(ch, data, root, size_bytes)
         if target is not None:
             target.unpack(taken)
 
@@ -383,7 +386,10 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     algorithm = algorithm_for(comm, "reduce", size_bytes, fold.commutative, role=role, target=vector)
 
     def body() -> None:
-        taken = algorithm(ch, data, fold, root)
+        if algorithm in forms.SOME_NEED_ALL:
+            taken = perform(ch, forms.TO_ROOT, algorithm, data, fold, root)
+        else:
+            taken = algorithm(ch, data, fold, root)
         if target is not None:
             target.unpack(taken)
 
@@ -408,7 +414,10 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
     algorithm = pick(comm, operation, len(data), fold.commutative)
 
     def body() -> None:
-        taken = algorithm(ch, data, fold)
+        if algorithm in forms.SOME_NEED_ALL:
+            taken = perform(ch, forms.VECTOR, algorithm, data, fold)
+        else:
+            taken = algorithm(ch, data, fold)
         if taken is not None:  # rank 0 of an exscan gets nothing
             target.unpack(taken)
 

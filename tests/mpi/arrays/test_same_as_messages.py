@@ -39,7 +39,18 @@ OPERATIONS = (
     "alltoallw",
     "reduce_scatter",
     "reduce_scatter_block",
+    "bcast",
+    "reduce",
+    "scan",
+    "exscan",
 )
+NEED_ALL = {
+    "bcast": ("scatter_allgather", "scatter_allgather_ring"),
+    "reduce": ("rabenseifner",),
+    "scan": ("recursive_doubling",),
+    "exscan": ("recursive_doubling",),
+}
+"""Of these the algorithms that are computed, on some numbers of ranks; the others never are."""
 OPS = ("SUM", "MAX", "PROD", "BXOR", "LAND", "MAXLOC")
 TYPES = {"SUM": "f8", "MAX": "f4", "PROD": "i4", "BXOR": "u1", "LAND": "i8"}
 
@@ -89,6 +100,13 @@ def collective(comm: Any, step: Step) -> Any:
         comm.Allgatherv(data(counts[rank]), [out, counts])
     elif kind == "alltoall":
         comm.Alltoall(data(count * size), out)
+    elif kind in ("scan", "exscan"):
+        (comm.Scan if kind == "scan" else comm.Exscan)(data(count), out, op)
+    elif kind == "reduce":
+        comm.Reduce(data(count), out if rank == step.rank % size else None, op, root=step.rank % size)
+    elif kind == "bcast":
+        out = data(count) if rank == step.rank % size else out
+        comm.Bcast(out, root=step.rank % size)
     elif kind == "reduce_scatter_block":
         comm.Reduce_scatter_block(data(count * size), out, op)
     else:
@@ -143,7 +161,7 @@ def walk(steps: list[Step]) -> list[Any]:
             found.append(collective(odd if step.sub else world, step))
         elif step.kind == "ibarrier":
             pending.append(world.Ibarrier())
-        elif step.kind == "bcast":
+        elif step.kind == "tell":
             found.append(world.bcast(number, root=step.rank % world.size))
         elif step.kind == "sleep":
             time.sleep((world.rank * step.rank % 7) * step.count * 1e-7)
@@ -252,7 +270,8 @@ AROUND = st.one_of(
 )
 TROUBLE = steps_of(["die", "leave", "abort", "alone", "odd", "revoke"], [0, 1], rank=RANK)
 SHARDS = st.sampled_from([1, 1, 2, 3, 7])
-PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(ALGORITHMS[name]) for name in OPERATIONS})
+CHOICES = {name: NEED_ALL.get(name, ALGORITHMS[name]) for name in OPERATIONS}
+PREFERENCE = st.fixed_dictionaries({}, optional={name: st.sampled_from(names) for name, names in CHOICES.items()})
 
 
 @given(
@@ -345,7 +364,7 @@ def test_any_program_in_which_ranks_fail(
 
 
 @pytest.mark.parametrize(
-    ("operation", "algorithm"), [(operation, name) for operation in OPERATIONS for name in ALGORITHMS[operation]]
+    ("operation", "algorithm"), [(operation, name) for operation, names in CHOICES.items() for name in names]
 )
 @settings(max_examples=6)
 @given(
@@ -359,5 +378,5 @@ def test_any_program_in_which_ranks_fail(
 def test_every_algorithm(
     operation: str, algorithm: str, ranks: int, count: int, op: str, machine: str, skew: int, shards: int
 ) -> None:
-    steps = [Step("sleep", 9, rank=skew), *[Step(operation, count, op)] * 2]
+    steps = [Step("sleep", 9, rank=skew), *[Step(operation, count, op, rank=skew)] * 2]
     check(steps, {**MACHINES[machine], "mpi": {"collectives": {operation: algorithm}}}, ranks, shards=shards)

@@ -287,7 +287,7 @@ def bind(
     many = form.many_results and ch.size > _MOST_LISTS
     if plan is None and often and (always or not many):
         plan = _compiled(algorithm, ch.size, form, shape, unit)
-    if plan is None or plan[1].total_bytes > _MOST_BYTES or not plan[0].received.all():
+    if plan is None or plan[1].total_bytes > _MOST_BYTES:
         return None
     timetable = plan[0]
     if timetable.early and fabric.trace is not None:  # when such a receive is posted is not known
@@ -300,7 +300,7 @@ def bind(
 
 @lru_cache(maxsize=64)
 def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int) -> Plan | None:
-    """An algorithm on so many ranks, whichever they are."""
+    """An algorithm on so many ranks, whichever they are; None also where a rank may leave before others enter."""
     fold = Fold(unit_bytes, True)
     whole = (key, fold) if unit_bytes else key
     recording = record(
@@ -308,7 +308,8 @@ def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, un
         form.sizes(whole, size),
         lambda ch, recording: algorithm(ch, *form.symbols(whole, recording, ch.rank, fold)),
     )
-    return None if recording is None else compiled(recording)
+    plan = None if recording is None else compiled(recording)
+    return plan if plan is not None and plan[0].all_need_all() else None
 
 
 def _costs_of_rounds(fabric: Fabric, ranks: Any, rounds: Rounds) -> Costs | None:

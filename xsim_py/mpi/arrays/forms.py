@@ -5,9 +5,21 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from xsim_py.mpi.collectives import bcast, reduce, scan
 from xsim_py.mpi.collectives.channel import join
 
-__all__ = ["BARRIER", "BLOCKS", "PARTS", "PARTS_TO_FOLD", "UNEQUAL_PARTS", "VECTOR", "Form"]
+__all__ = [
+    "BARRIER",
+    "BLOCKS",
+    "FROM_ROOT",
+    "PARTS",
+    "PARTS_TO_FOLD",
+    "SOME_NEED_ALL",
+    "TO_ROOT",
+    "UNEQUAL_PARTS",
+    "VECTOR",
+    "Form",
+]
 
 
 class Form:
@@ -75,6 +87,38 @@ class Vector(Form):
 
     def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
         return recording.contribution(rank), fold
+
+
+class FromRoot(Form):
+    """``(data, root, size_bytes)``; data is None but at the root."""
+
+    def key(self, args: Any) -> Any:
+        return args[1:]
+
+    def contribution(self, args: Any) -> bytes:
+        return args[0] or b""
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return [key[1] if rank == key[0] else 0 for rank in range(ranks)]
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return recording.contribution(rank) if rank == key[0] else None, *key
+
+
+class ToRoot(Vector):
+    """``(data, fold, root)``, of the same length everywhere."""
+
+    def key(self, args: Any) -> Any:
+        return (len(args[0]), args[2]), args[1]
+
+    def given(self, args: Any) -> tuple[Any, bytes]:
+        return self.key(args), args[0]
+
+    def sizes(self, key: Any, ranks: int) -> list[int]:
+        return [key[0][0]] * ranks
+
+    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
+        return recording.contribution(rank), fold, key[0][1]
 
 
 class Blocks(Form):
@@ -154,4 +198,14 @@ class PartsToFold(Form):
 
 
 BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
-UNEQUAL_PARTS = UnequalParts()
+FROM_ROOT, TO_ROOT, UNEQUAL_PARTS = FromRoot(), ToRoot(), UnequalParts()
+SOME_NEED_ALL = frozenset(
+    (
+        bcast.scatter_allgather,
+        bcast.scatter_allgather_ring,
+        reduce.rabenseifner,
+        scan.exscan_recursive_doubling,
+        scan.scan_recursive_doubling,
+    )
+)
+"""The rooted operations and scans in which every rank needs all others, on some numbers of ranks and of bytes."""

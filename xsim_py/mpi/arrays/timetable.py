@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 __all__ = ["Costs", "Step", "Times", "Timetable"]
 
 Numbers = NDArray[np.int64]
+_BATCH = 1 << 12
 
 
 class Step:
@@ -207,6 +208,27 @@ class Timetable:
         last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
         waited = clock - entered - self._overheads(costs)
         return Times(clock, nic, last, last_key, waited, lambda: (arrival, sent_keys, taken))
+
+    def all_need_all(self) -> bool:
+        """Whether each rank has heard of all others, by its messages and those before them, when its last one has come.
+
+        Only then nobody leaves before the last rank has entered.
+        """
+        return all(
+            self._all_need(range(start, min(start + _BATCH, self.size))) for start in range(0, self.size, _BATCH)
+        )
+
+    def _all_need(self, some: range) -> bool:
+        """Whether each has heard of some of the others."""
+        heard = np.zeros((self.size, (len(some) + 7) // 8), np.uint8)  # of each rank a bit for each of them
+        heard[some.start : some.stop] = np.packbits(np.eye(len(some), dtype=bool), axis=1)
+        carried = np.empty((len(self), heard.shape[1]), np.uint8)
+        for step in self.steps:
+            if step.sends:
+                carried[step.messages] = heard[step.ranks][step.owner]
+            else:
+                heard[step.ranks] |= np.bitwise_or.reduceat(carried[step.messages], step.starts, axis=0)
+        return bool(np.unpackbits(heard, axis=1, count=len(some)).all())
 
     def _overheads(self, costs: Costs) -> Numbers:
         """What each rank's processor does in the call."""
