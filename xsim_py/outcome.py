@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -361,8 +362,13 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
-    """Each pair of ranks and size class once, in order; there may be millions, so it is left to numpy."""
-    rows = np.concatenate([part.pairs for part in parts])
+    """Each pair of ranks and size class once, in order."""
+    return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units={"size_from": "B", "size_to": "B"})
+
+
+def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
+    """The columns of that table; there may be millions of rows, so it is left to numpy."""
+    rows = np.concatenate(pieces)
     slots = rows[:, 0] << 38 | rows[:, 1] << 6 | rows[:, 2]
     if (slots[1:] < slots[:-1]).any():  # else all parts are, and those of one start follow each other
         order = np.argsort(slots, kind="stable")
@@ -370,15 +376,13 @@ def _pairs_table(parts: Sequence[Part]) -> Table:
     first = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))[: len(rows)]
     source, dest, size_class, _ = rows[first].T
     power = 1 << size_class
-    messages: Any = np.add.reduceat(rows[:, 3], first) if len(rows) else []
-    columns: dict[str, Any] = {
+    return {
         "source": source,
         "dest": dest,
         "size_from": power >> 1,
         "size_to": power - 1,
-        "messages": messages,
+        "messages": np.add.reduceat(rows[:, 3], first) if len(rows) else [],
     }
-    return Table("pairs", columns, units={"size_from": "B", "size_to": "B"})
 
 
 def _collectives_table(parts: Sequence[Part]) -> Table:

@@ -121,6 +121,8 @@ class Tally:
         """Each slot once, in order, and its count."""
         if not self._pairs:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if len(self._pairs) == 1:
+            return self._pairs[0]
         every, counts = (np.concatenate(column) for column in zip(*self._pairs, strict=True))
         slots, which = np.unique(every, return_inverse=True)
         return slots, np.bincount(which, counts, len(slots)).astype(np.int64)

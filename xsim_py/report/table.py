@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+from functools import cached_property
 from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
 from xsim_py.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Table"]
@@ -24,20 +25,39 @@ class Table:
     ----------
     name : str
         What the table is about; the name of its CSV file too.
-    columns : mapping of str to sequence
-        The cells by column, each of the same length. Numpy arrays become lists of Python's own numbers.
+    columns : mapping of str to sequence, or callable
+        The cells by column, each of the same length. Numpy arrays become lists of Python's own numbers. What makes them
+        when somebody first looks, if they are many: most runs are not asked for their pairs of ranks.
     units : mapping of str to str, optional
         The unit of each column that has one, such as ``{"size": "B", "finish_s": "s"}``.
     """
 
-    def __init__(self, name: str, columns: Mapping[str, Sequence[Any]], units: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, Sequence[Any]] | Callable[[], Mapping[str, Sequence[Any]]],
+        units: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
-        self.columns: dict[str, list[Any]] = {key: _as_list(cells) for key, cells in columns.items()}
         self.units = dict(units or {})
-        if len({len(cells) for cells in self.columns.values()}) > 1:
-            raise InternalError(f"the columns of table {name!r} differ in length")
-        if stray := self.units.keys() - self.columns.keys():
-            raise InternalError(f"table {name!r} has units for columns that it does not have: {sorted(stray)}")
+        self._make = columns if callable(columns) else None
+        if not callable(columns):
+            self.columns = self._checked(columns)
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """The cells by column."""
+        make, self._make = self._make, None
+        assert make is not None
+        return self._checked(make())
+
+    def _checked(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        listed = {key: _as_list(cells) for key, cells in columns.items()}
+        if len({len(cells) for cells in listed.values()}) > 1:
+            raise InternalError(f"the columns of table {self.name!r} differ in length")
+        if stray := self.units.keys() - listed.keys():
+            raise InternalError(f"table {self.name!r} has units for columns that it does not have: {sorted(stray)}")
+        return listed
 
     def __len__(self) -> int:
         """Return the number of rows."""

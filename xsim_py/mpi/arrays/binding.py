@@ -95,7 +95,7 @@ class Bound:
         """See `Timetable.run`."""
         return self._timetable.run(self.costs, clock_ps, nic_free_ps, keys)
 
-    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
         """All bytes of the call, for the other methods, and what each rank gets."""
         memory = self._recipe.make(contributions, fold)
         return memory, self._recipe.taken(memory)
@@ -164,7 +164,7 @@ class BoundRounds(Bound):
         """See `Bound.times`."""
         return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
 
-    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
         """See `Bound.values`."""
         memory = self._rounds.memory(contributions, fold)
         return memory, self._rounds.results(memory)
@@ -272,7 +272,7 @@ def bind(
         if not undetermined(algorithm, ch.size):
             return None
         make = partial(BoundOnce, ranks=ranks, check=ch.check, local=local)
-        return Undetermined(fabric, algorithm, ranks, local, make)  # type: ignore[return-value]  # it becomes one
+        return Undetermined(fabric, algorithm, ranks, make)  # type: ignore[return-value]  # it becomes one
     fold = form.fold(args)
     if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -101,7 +102,7 @@ class Call:
     exits: list[Column]
     times: Times
     memory: Any
-    results: list[Any]
+    results: Sequence[Any]
     latest_ps: int
     fold: Any
 

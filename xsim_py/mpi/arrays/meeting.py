@@ -260,6 +260,7 @@ class Meetings:
             if place >= 0 and times.clock_ps[place] >= death_ps:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
+        call.given.clear()
         takes = times.clock_ps, times.nic_free_ps, keys + bound.sent, times.waited_ps
         call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())

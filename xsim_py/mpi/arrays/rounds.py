@@ -8,6 +8,7 @@ which there may be millions: whom a rank sends to in a round is a formula, and s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import checks
 from .timetable import Costs, Detail, Numbers, Times
 
-__all__ = ["RoundTimes", "Rounds", "in_rounds"]
+__all__ = ["Results", "RoundTimes", "Rounds", "in_rounds"]
 
 Bytes = NDArray[np.uint8]
 Look = Callable[[int, Numbers, Numbers, Numbers, Numbers], None]
 _MOST_KEPT = 1 << 20
+_TOGETHER = 16
 
 
 def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any) -> Rounds | None:
@@ -95,7 +97,7 @@ class Rounds:
         """What a rank sends."""
         return b""
 
-    def results(self, memory: Any) -> list[Any]:
+    def results(self, memory: Any) -> Sequence[Any]:
         """What each rank has at the end."""
         return [None] * self.size
 
@@ -285,6 +287,30 @@ class BruckGather(Gather):
         return min(1 << turn, self.size - (1 << turn))
 
 
+class Results(Sequence[Any]):
+    """What each rank has at the end, made for each when it asks: all together it is as much again as they contribute.
+
+    Parameters
+    ----------
+    size : int
+        How many ranks.
+    make : callable
+        Gives that of one rank.
+    """
+
+    def __init__(self, size: int, make: Callable[[int], Any]) -> None:
+        self._size = size
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, rank: Any) -> Any:
+        if rank >= self._size:
+            raise IndexError
+        return self._make(rank)
+
+
 class DoublingGather(Gather):
     """A rank has the blocks of its group of 2**k ranks, and exchanges them with the group beside it."""
 
@@ -327,9 +353,17 @@ class Pairwise(Rounds):
         data: bytes = memory[0][rank, self.dest(turn)[rank]].tobytes()
         return data
 
-    def results(self, memory: Any) -> list[Any]:
-        turned = memory[0].transpose(1, 0, 2)
-        return [EqualBlocks(blocks.tobytes(), self.block_bytes, self.size) for blocks in turned]
+    def results(self, memory: Any) -> Sequence[Any]:
+        whole, made = memory[0], (-1, memory[0])
+
+        def make(rank: int) -> EqualBlocks:
+            nonlocal made
+            group, place = divmod(rank, _TOGETHER)
+            if made[0] != group:  # a line of the cache and a page of memory have blocks for several ranks
+                made = group, whole[:, group * _TOGETHER : (group + 1) * _TOGETHER].transpose(1, 0, 2).copy()
+            return EqualBlocks(made[1][place].tobytes(), self.block_bytes, self.size)
+
+        return Results(self.size, make)
 
 
 class Linear(Pairwise):
@@ -409,16 +443,26 @@ class BruckExchange(Pairwise):
         data: bytes = self._sent(memory, self._moved(turn), rank).tobytes()
         return data
 
+    @cached_property
+    def _wrapped(self) -> tuple[Numbers, Numbers]:
+        """Twice all ranks, and where the blocks of each begin: quicker than to divide by how many there are."""
+        twice = np.tile(self.ranks, 2)
+        return twice, twice * self.size
+
     def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
-        """How far the blocks that are sent have come, which is what the lower bits say, and how far they have to go."""
+        """How far back the first senders of the blocks that are sent are, round the ring, and how far they have to go.
+
+        What they have come is what the lower bits of the whole distance say.
+        """
         distance = self.ranks[self.ranks & (1 << turn) > 0]
         come = distance & (1 << turn) - 1
-        return come, distance - come
+        return -come % self.size, distance - come
 
     def _sent(self, memory: Any, moved: tuple[Numbers, Numbers], rank: int) -> Any:
         """The blocks that a rank sends."""
-        come, left = moved
-        places = (rank - come) % self.size * self.size + (rank + left) % self.size
+        back, left = moved
+        dests, starts = self._wrapped
+        places = starts[rank:].take(back) + dests[rank:].take(left)
         blocks: Bytes = memory[0].reshape(self.size * self.size, self.block_bytes)
         return blocks.take(places, axis=0)
 

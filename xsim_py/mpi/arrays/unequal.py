@@ -22,7 +22,7 @@ from xsim_py.mpi.collectives import alltoall
 from xsim_py.mpi.collectives.channel import VariedBlocks
 
 from .hashing import ragged_checks
-from .rounds import Linear, LinearInBatches, Pairwise
+from .rounds import Linear, LinearInBatches, Pairwise, Results
 from .timetable import Costs, Numbers
 
 if TYPE_CHECKING:
@@ -44,14 +44,11 @@ class _Unequal(Pairwise):
     ----------
     sizes : (ranks, ranks) array
         How many bytes each rank sends to each other.
-    local : array of bool or None
-        Which ranks live in this shard; None: all.
     """
 
-    def __init__(self, sizes: Numbers, local: Any = None) -> None:
+    def __init__(self, sizes: Numbers) -> None:
         super().__init__(len(sizes), 0)
         self._sizes = sizes
-        self._local = local
 
     def size_bytes(self, turn: int) -> Any:
         return self._sizes[self.ranks, self.dest(turn)]
@@ -84,14 +81,13 @@ class _Unequal(Pairwise):
         start = int(self._starts[rank, dest])
         return memory[start : start + int(self._sizes[rank, dest])]
 
-    def results(self, memory: bytes) -> list[Any]:
-        found: list[Any] = [None] * self.size
-        for rank in (self.ranks if self._local is None else np.flatnonzero(self._local)).tolist():
-            sizes = self._sizes[:, rank]
-            starts = self._starts[:, rank]
+    def results(self, memory: bytes) -> Sequence[Any]:
+        def make(rank: int) -> VariedBlocks:
+            sizes, starts = self._sizes[:, rank], self._starts[:, rank]
             pieces = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
-            found[rank] = VariedBlocks(b"".join([memory[start:end] for start, end in pieces]), sizes.tolist())
-        return found
+            return VariedBlocks(b"".join([memory[start:end] for start, end in pieces]), sizes.tolist())
+
+        return Results(self.size, make)
 
 
 class UnequalPairwise(_Unequal):
@@ -106,7 +102,7 @@ class _UnequalInBatches(_Unequal, LinearInBatches):
     """Some at a time."""
 
 
-_KINDS: dict[Any, Callable[[Numbers, Any], _Unequal]] = {
+_KINDS: dict[Any, Callable[[Numbers], _Unequal]] = {
     alltoall.pairwise: UnequalPairwise,
     alltoall.linear: _UnequalLinear,
     alltoall.linear_sync: _UnequalInBatches,
@@ -122,12 +118,9 @@ class Undetermined:
         Makes a `Bound` of an exchange in rounds and its costs.
     """
 
-    def __init__(
-        self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, local: Any, bound: Callable[..., Bound]
-    ) -> None:
+    def __init__(self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, bound: Callable[..., Bound]) -> None:
         self._fabric = fabric
         self._ranks = ranks
-        self._local = local
         self._kind = _KINDS[algorithm]
         self._skips = algorithm is not alltoall.pairwise
         self._bound = bound
@@ -156,7 +149,7 @@ class Undetermined:
         sizes = np.ascontiguousarray(table[:, 0])
         if (sizes != table[:, 1].T).any():
             return None
-        rounds = self._kind(sizes, self._local)
+        rounds = self._kind(sizes)
         costs = self._costs(rounds)
         return None if costs is None else self._bound(rounds, costs)
 
