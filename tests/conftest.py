@@ -1,10 +1,46 @@
-"""How many random cases the property tests try: few by default, and the same; many with HYPOTHESIS_PROFILE=campaign."""
+"""How many random cases the property tests try (few and the same, or with HYPOTHESIS_PROFILE=campaign many), and how a
+worker came to its end, which pytest-xdist does not tell."""
 
+import faulthandler
 import os
+import tempfile
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+_ends: list[str] = []
+
+
+def _last_words(worker: dict[str, Any]) -> Path:
+    """Where Python writes the stacks of a worker that crashes."""
+    return Path(tempfile.gettempdir(), f"{worker['testrunuid']}-{worker['workerid']}.txt")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """In a worker: keep what it says when it crashes."""
+    if worker := getattr(config, "workerinput", None):
+        faulthandler.enable(_last_words(worker).open("w"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker has ended."""
+    words = _last_words(node.workerinput)
+    if error:
+        status = node.gateway._io.popen.wait(60)  # negative: a signal
+        _ends.append(f"{node.gateway.id} ended with status {status}\n{words.read_text()}")
+    words.unlink()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end, where it is seen."""
+    for line in _ends:
+        terminalreporter.write_line(line)

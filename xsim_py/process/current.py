@@ -18,7 +18,7 @@ fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
 
 thread = 0
-"""The operating system's thread in which the simulation runs."""
+"""The operating system's thread in which the simulation runs; 0 in a process that one of its ranks has forked."""
 
 
 def here() -> Fiber | None:

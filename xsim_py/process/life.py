@@ -53,7 +53,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
         status, message, fatal = _run_program(rank, program)
-        if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
+        if not current.thread:  # in a child that the program has forked, and that came back here
             sys.stdout.flush()
             _real_exit(status)
         if rank.extra is not None:

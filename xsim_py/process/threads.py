@@ -164,7 +164,7 @@ def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
 def _body(handle: Handle, work: Callable[[], object], fiber: Fiber) -> None:
     _run(work)
     rank = fiber.rank
-    if current.fiber is not fiber:  # in a child that the program has forked, and that came back here
+    if not current.thread:  # in a child that the program has forked, and that came back here
         sys.stdout.flush()
         os._exit(0)
     del _threads(rank).alive[fiber]
