@@ -566,11 +566,12 @@ def _patient_collector(ranks: int) -> Iterator[None]:
     """Let Python's garbage collector look less often while a run lasts.
 
     Messages under way are objects that live for a while and then go, without cycles. The collector's usual thresholds
-    make it look through all of them again and again: half of the time of an allreduce on 16,384 ranks.
+    make it look through all of them again and again: half of the time of an allreduce on 16,384 ranks. On few ranks
+    less is under way, and few objects are looked through in less time each, as they lie in the processor's cache.
     """
     thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(max(50_000, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
+    gc.set_threshold(max(4_000, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
     try:
         yield
     finally:

@@ -162,14 +162,8 @@ def test_other_traversals_are_refused() -> None:
 
 # What is run, the mean latency that is published or was found with the authors' simulator, and in how many runs; ours.
 PUBLISHED = [
-    (Configuration(nodes=1024, radix=11, inactive=1), 126.69, 10000, 400),
-    (Configuration(nodes=1024, radix=11, inactive=10), 164.5, 10000, 300),
-    (Configuration(nodes=1024, radix=11, inactive=100), 482.0, 10000, 60),
     (Configuration(nodes=2048, radix=12, inactive=1), 144.38, 3000, 200),
     (Configuration(nodes=2048, radix=12, inactive=10), 187.0, 3000, 150),
-    (Configuration(nodes=4096, radix=9, inactive=10), 161.1, 3000, 80),
-    (Configuration(nodes=1024, radix=11, failures=1), 110.3, 10000, 400),
-    (Configuration(nodes=1024, radix=11, failures=10), 177.4, 10000, 200),
     (Configuration(nodes=4096, radix=9, failures=10), 178.7, 3000, 80),
 ]
 
@@ -178,8 +172,15 @@ PUBLISHED = [
 def test_published_means_with_faults(
     configuration: Configuration, published_steps: float, their_runs: int, runs: int
 ) -> None:
-    """Margolin and Barak, figures 8 to 10, within three standard errors of both."""
+    """Margolin and Barak, figures 8 to 10, within three standard errors of both; `test_figures` has the others."""
     rows = compiled.run_many(configuration, 1, range(runs))
     latencies = rows[rows[:, compiled.COLUMNS.index("hung")] == 0, compiled.COLUMNS.index("latency_steps")]
     error = latencies.std() * np.sqrt(1 / len(latencies) + 1 / their_runs)
     assert abs(latencies.mean() - published_steps) <= 3 * error
+
+
+@pytest.mark.parametrize("faults", [{"inactive": 1}, {"inactive": 10}, {"inactive": 100}, {"failures": 10}], ids=str)
+def test_the_plain_model_does_the_same_at_the_size_of_the_published_means(faults: dict[str, int]) -> None:
+    configuration = Configuration(nodes=1024, radix=11, **faults)
+    rows = compiled.run_many(configuration, 1, range(3))
+    assert np.array_equal(rows, [astuple(run_steps(configuration, run_seed(1, run))) for run in range(3)])

@@ -134,18 +134,3 @@ def test_a_result_that_dies_with_its_bearer_hangs_the_reference_only() -> None:
     assert hung.dead == 1
     outcome = planned(replace(reference, rules=RULES["paper"]), dead).run()
     assert not outcome.hung
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("inactive", "runs", "latency", "messages"), [(1, 120, 126.69, 5.27), (10, 60, 164.5, 7.19)])
-def test_means_with_inactive_nodes(inactive: int, runs: int, latency: float, messages: float) -> None:
-    """Means of 10,000 runs of the authors' simulator; here there are few, so that the errors are ours."""
-    configuration = Configuration(nodes=1024, inactive=inactive)
-    outcomes = [run_steps(configuration, run_seed(1, run)) for run in range(runs)]
-    assert not any(outcome.hung for outcome in outcomes)
-    for values, expected in (
-        ([outcome.latency_steps for outcome in outcomes], latency),
-        ([outcome.messages / 1024 for outcome in outcomes], messages),
-    ):
-        error = float(np.std(values)) / runs**0.5
-        assert abs(float(np.mean(values)) - expected) < 3 * error

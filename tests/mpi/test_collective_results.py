@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,15 +54,24 @@ def filled(whole: int, parts: Any, counts: Any, places: Any) -> Any:
     return expected
 
 
+@lru_cache(maxsize=4)  # drawn for the first rank, and the same numbers at all
+def drawn_rooted(size: int, root: int) -> Any:
+    rng = np.random.default_rng([size, root])
+    n = int(rng.integers(0, 40))
+    table = table_of(rng, size, n)
+    counts, places, whole = holes(rng, size)
+    pieces = [table_of(rng, 1, count)[0] for count in counts]
+    return n, table, counts, places, whole, pieces, table_of(rng, 1, whole)[0]
+
+
 def rooted(size: int) -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     me = comm.rank
     for root in range(size):
-        rng = np.random.default_rng([size, root])  # the same numbers at all ranks
-        n, here, in_place = int(rng.integers(0, 40)), me == root, root % 2 == 1
-        table = table_of(rng, size, n)
+        n, table, counts, places, whole, pieces, source = drawn_rooted(size, root)
+        here, in_place = me == root, root % 2 == 1
 
         buf = table[root].copy() if here else np.zeros(n, int)
         comm.Bcast(buf, root)
@@ -81,17 +91,15 @@ def rooted(size: int) -> None:
         comm.Scatter(table if here else None, MPI.IN_PLACE if here and in_place else part, root)
         same(part, -1 if here and in_place else table[me])
 
-        counts, places, whole = holes(rng, size)
-        ragged = [table_of(rng, 1, count)[0] for count in counts]
         buf = np.full(whole, -1)
-        mine: Any = ragged[me]
+        mine: Any = pieces[me]
         if here and in_place:
             buf[places[me] : places[me] + counts[me]] = mine
             mine = MPI.IN_PLACE
         comm.Gatherv(mine, [buf, (counts, places), MPI.INT64_T] if here else None, root)
-        same(buf, filled(whole, ragged, counts, places) if here else -1)
+        same(buf, filled(whole, pieces, counts, places) if here else -1)
 
-        source, part = table_of(rng, 1, whole)[0], np.full(counts[me], -1)
+        part = np.full(counts[me], -1)
         comm.Scatterv([source, (counts, places)] if here else None, MPI.IN_PLACE if here and in_place else part, root)
         same(part, -1 if here and in_place else source[places[me] : places[me] + counts[me]])
 
@@ -145,27 +153,34 @@ def unrooted(size: int) -> None:
         same(before, table[:me].sum(0) if me else -1)
 
 
+@lru_cache(maxsize=4)
+def drawn_ragged(size: int, round_: int) -> Any:
+    rng = np.random.default_rng([size, round_])
+    counts, places, whole = holes(rng, size)
+    parts = [table_of(rng, 1, count)[0] for count in counts]
+    table = table_of(rng, size, sum(counts))
+    amounts = rng.integers(0, 4, (size, size))  # from, to
+    items = [[table_of(rng, 1, amount)[0] for amount in row] for row in amounts]
+    return counts, places, whole, parts, table, amounts, items
+
+
 def ragged(size: int) -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     me = comm.rank
     for round_ in range(2):
-        rng = np.random.default_rng([size, round_])
-        counts, places, whole = holes(rng, size)
-        parts = [table_of(rng, 1, count)[0] for count in counts]
+        counts, places, whole, parts, table, amounts, items = drawn_ragged(size, round_)
         buf = np.full(whole, -1)
         comm.Allgatherv(parts[me], [buf, (counts, places)])
         same(buf, filled(whole, parts, counts, places))
 
-        table = table_of(rng, size, sum(counts))
         part = np.full(counts[me], -1)
         comm.Reduce_scatter(table[me], part, counts.tolist())
         start = sum(counts[:me])
         same(part, table.sum(0)[start : start + counts[me]])
 
-        amounts = rng.integers(0, 4, (size, size))  # from, to
-        items = [[table_of(rng, 1, amount)[0] for amount in row] for row in amounts]
+        rng = np.random.default_rng([size, round_, me])  # where each keeps it is its own affair
         out_at, in_at = (7 * rng.permutation(size) for _ in range(2))
         source = filled(7 * size, items[me], amounts[me], out_at)
         expected = filled(7 * size, [row[me] for row in items], amounts[:, me], in_at)
