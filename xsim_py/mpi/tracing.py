@@ -76,7 +76,7 @@ class TracingFabric(Fabric):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.had: dict[tuple[int, int, int], Callable[[Message], None]] = {}  # see `arrays.undoing`
+        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # when; see `arrays.undoing`
         self.trace = Recorder()
         self.inline_end = -1
         self.shortcuts = False
@@ -139,13 +139,13 @@ class TracingFabric(Fabric):
         number = self._numbers.pop(message, None)
         if number is not None:
             arrival = self.trace.arrived(number, None if message.kind == RENDEZVOUS else message.arrival_ps)
-            if type(self.shard.rank(message.to).mpi) is not Grave:
+            had = self.had.get((message.cid, message.tag, message.to))
+            if had is not None:
+                self.trace.taken(arrival, had(message))
+            elif type(self.shard.rank(message.to).mpi) is not Grave:
                 self._arrivals[message] = arrival
                 if message.kind == NOTICE:
                     self.met(message, message.arrival_ps)
-            elif (message.cid, message.tag, message.to) in self.had:
-                self._arrivals[message] = arrival
-                self.had[message.cid, message.tag, message.to](message)
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int) -> None:

@@ -220,6 +220,10 @@ class VectorMessage:
 
     def sizes(self) -> list[int]:
         """Packed sizes of all blocks."""
+        first = self.datatypes[0]
+        if self.datatypes.count(first) == len(self.counts):  # hot path: so it is but in w-forms
+            size = first.size
+            return self.counts if size == 1 else [count * size for count in self.counts]
         return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
 
     def _is_run(self, sizes: list[int]) -> bool:
@@ -335,7 +339,8 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
         displacements = _checked(places, blocks)
     usable(core)
     _no_negatives(counts)
-    offsets = [displacement * core.extent for displacement in displacements]
+    extent = core.extent
+    offsets = displacements if extent == 1 else [displacement * extent for displacement in displacements]
     return _vector(memory, counts, offsets, [core] * blocks)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
 
+import numpy as np
+
 from xsim_py.mpi import handles
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.private import own
@@ -198,6 +200,9 @@ class UserFunctions:
 
 def int_list(values: Sequence[int]) -> list[int]:
     """The integers of a sequence (it needs a length and an index, as for mpi4py: a set will not do)."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        listed: list[int] = values.tolist()  # counts are most often like this
+        return listed
     if not isinstance(values, (list, tuple, range)):
         values = [values[place] for place in range(len(values))]
     return list(map(operator.index, values))

@@ -317,8 +317,10 @@ def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> No
     check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
 
 
-def test_the_trace_of_a_rank_that_dies_as_it_leaves_a_call_that_is_undone() -> None:
-    check([], MACHINES["plain"], 6, failures=["rank=4 before its 2th call"], trace=True, shards=2)
+@pytest.mark.parametrize("nth", [2, 3])
+def test_the_trace_of_a_rank_that_dies_after_it_has_left_a_call_that_is_undone(nth: int) -> None:
+    steps = [Step("agree", 5), Step("barrier")]
+    check(steps, MACHINES["plain"], 6, failures=[f"rank=4 before its {nth}th call"], trace=True, shards=2)
 
 
 def test_a_revocation_that_comes_without_a_message() -> None:

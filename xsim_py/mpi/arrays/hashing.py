@@ -98,7 +98,8 @@ def ragged_checks(
 ) -> NDArray[np.uint32]:
     """`zlib.crc32` of pieces of any lengths, those of one length together."""
     found = np.zeros(len(places), np.uint32)
-    order = np.argsort(lengths, kind="stable")
+    short = lengths.astype(np.uint16) if len(lengths) and int(lengths.max()) < 1 << 16 else lengths
+    order = np.argsort(short, kind="stable")  # which is a tenth of the work for numbers of two bytes
     values, starts = np.unique(lengths[order], return_index=True)
     for length, which in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
         if length:

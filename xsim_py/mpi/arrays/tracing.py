@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .call import Call
 
-__all__ = ["carried", "departs", "meetings_of"]
+__all__ = ["carried", "departs", "taken_by"]
 
 
 def carried(fabric: Fabric, call: Call) -> None:
@@ -62,8 +62,8 @@ def _departs(fabric: Fabric, call: Call, key: int, source: int, dest: int, size_
     )
 
 
-def meetings_of(fabric: Any, call: Call) -> Callable[[Message], None]:
-    """Notes, for a message that has come again to a rank that has left, when that rank had taken it."""
+def taken_by(call: Call) -> Callable[[Message], int]:
+    """Says, of a message that has come again to a rank that has left, when that rank had taken it."""
     bound = call.bound
     assert bound is not None
     taken: dict[tuple[int, int], deque[int]] = {}
@@ -71,4 +71,4 @@ def meetings_of(fabric: Any, call: Call) -> Callable[[Message], None]:
     columns = (column[order].tolist() for column in (bound.origin, bound.dest, call.times.taken_ps))
     for origin, dest, taken_ps in zip(*columns, strict=True):
         taken.setdefault((origin, dest), deque()).append(taken_ps)
-    return lambda message: fabric.met(message, taken[message.origin, message.to].popleft())
+    return lambda message: taken[message.origin, message.to].popleft()

@@ -14,7 +14,7 @@ import numpy as np
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.message import EAGER, Message
 
-from .tracing import departs, meetings_of
+from .tracing import departs, taken_by
 
 if TYPE_CHECKING:
     from xsim_py.mpi.p2p import Fabric
@@ -30,8 +30,8 @@ def take_back(fabric: Any, call: Call, wake: Callable[[Any], object]) -> None:
     gone = call.gone()
     fabric.kernel.events -= len(gone) - (call.inline >= 0)
     if fabric.trace is not None:
-        met, ranks = meetings_of(fabric, call), call.comm.ranks
-        fabric.had.update(((*call.where, ranks[place]), met) for place in gone)  # of which some may have died since
+        when, ranks = taken_by(call), call.comm.ranks
+        fabric.had.update(((*call.where, ranks[place]), when) for place in gone)
 
 
 class Sender:
@@ -73,11 +73,8 @@ class Sender:
 
 def forget_what_they_had(fabric: Fabric, call: Call) -> None:
     """Take what has come again to ranks that have left out of their mailboxes."""
-    met = meetings_of(fabric, call) if fabric.trace is not None else None
     for place in call.gone():
         box = fabric.shard.rank(call.comm.ranks[place]).mpi
         for message in box.all_kept():
             if (message.cid, message.tag) == call.where:
                 box.remove(message)
-                if met is not None:
-                    met(message)
