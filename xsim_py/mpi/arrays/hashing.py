@@ -53,15 +53,15 @@ def hash_sum(columns: list[Any], count: int) -> int:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """What one byte does to the register, and what two of them do."""
+def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
+    """What one byte does to the register, what two of them do, and what these do when two more have come."""
     one = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         one = np.where(one & 1, one >> np.uint32(1) ^ np.uint32(0xEDB88320), one >> np.uint32(1))
     two = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(2):
         two = one[two & np.uint32(0xFF)] ^ two >> np.uint32(8)
-    return one, two
+    return one, two, two[two & np.uint32(0xFFFF)] ^ two >> np.uint32(16)
 
 
 def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -76,12 +76,14 @@ def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The same, two bytes of all rows at a time: a third of the time of a call for each row, if rows are short."""
-    one, two = _tables()
+    """The same, four bytes of all rows at a time: a quarter of the time of a call for each row, if rows are short."""
+    one, two, four = _tables()
     register = np.full(len(rows), 0xFFFFFFFF, np.uint32)
-    even = rows.shape[1] & -2
-    for pair in np.ascontiguousarray(np.ascontiguousarray(rows[:, :even]).view("<u2").T):
-        register = two[(register ^ pair) & np.uint32(0xFFFF)] ^ register >> np.uint32(16)
+    even = rows.shape[1] & -4
+    for word in np.ascontiguousarray(np.ascontiguousarray(rows[:, :even]).view("<u4").T):
+        both = word ^ register
+        register = four.take(both & np.uint32(0xFFFF))
+        register ^= two.take(both >> np.uint32(16))
     for byte in rows[:, even:].T:
         register = one[(register ^ byte) & np.uint32(0xFF)] ^ register >> np.uint32(8)
     return ~register

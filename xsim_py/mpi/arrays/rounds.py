@@ -64,18 +64,24 @@ class Rounds:
         self.size = size
         self.block_bytes = block_bytes
         self.ranks = np.arange(size)
+        self._twice = np.tile(self.ranks, 2)
         self.rounds = self._rounds()
 
     def _rounds(self) -> int:
         return (self.size - 1).bit_length()
 
+    def _beside(self, distance: int) -> Numbers:
+        """The ranks so far above each, round the ring: a part of all ranks twice, as a division takes far longer."""
+        start = distance % self.size
+        return self._twice[start : start + self.size]
+
     def dest(self, turn: int) -> Numbers:
         """Whom each rank sends to."""
-        return (self.ranks + (1 << turn)) % self.size
+        return self._beside(1 << turn)
 
     def source(self, turn: int) -> Numbers:
         """Whom each rank receives from."""
-        return (self.ranks - (1 << turn)) % self.size
+        return self._beside(-(1 << turn))
 
     def size_bytes(self, turn: int) -> Any:
         """Of each message; an array where they differ."""
@@ -265,23 +271,23 @@ class RingGather(Gather):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        return (self.ranks + 1) % self.size
+        return self._beside(1)
 
     def source(self, turn: int) -> Numbers:
-        return (self.ranks - 1) % self.size
+        return self._beside(-1)
 
     def _first(self, turn: int) -> Numbers:
-        return (self.ranks - turn) % self.size
+        return self._beside(-turn)
 
 
 class BruckGather(Gather):
     """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
 
     def dest(self, turn: int) -> Numbers:
-        return (self.ranks - (1 << turn)) % self.size
+        return self._beside(-(1 << turn))
 
     def source(self, turn: int) -> Numbers:
-        return (self.ranks + (1 << turn)) % self.size
+        return self._beside(1 << turn)
 
     def _blocks(self, turn: int) -> int:
         return min(1 << turn, self.size - (1 << turn))
@@ -331,10 +337,10 @@ class Pairwise(Rounds):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        return (self.ranks + turn + 1) % self.size
+        return self._beside(turn + 1)
 
     def source(self, turn: int) -> Numbers:
-        return (self.ranks - turn - 1) % self.size
+        return self._beside(-turn - 1)
 
     def size_bytes(self, turn: int) -> int:
         return self.block_bytes
@@ -372,10 +378,10 @@ class Linear(Pairwise):
     batch_ranks = 1 << 62
 
     def dest(self, turn: int) -> Numbers:
-        return (self.ranks - turn - 1) % self.size
+        return self._beside(-turn - 1)
 
     def source(self, turn: int) -> Numbers:
-        return (self.ranks + turn + 1) % self.size
+        return self._beside(turn + 1)
 
     def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
         overheads: Any = 0
@@ -444,10 +450,9 @@ class BruckExchange(Pairwise):
         return data
 
     @cached_property
-    def _wrapped(self) -> tuple[Numbers, Numbers]:
-        """Twice all ranks, and where the blocks of each begin: quicker than to divide by how many there are."""
-        twice = np.tile(self.ranks, 2)
-        return twice, twice * self.size
+    def _starts(self) -> Numbers:
+        """Where the blocks of each rank begin, twice."""
+        return self._twice * self.size
 
     def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
         """How far back the first senders of the blocks that are sent are, round the ring, and how far they have to go.
@@ -461,8 +466,7 @@ class BruckExchange(Pairwise):
     def _sent(self, memory: Any, moved: tuple[Numbers, Numbers], rank: int) -> Any:
         """The blocks that a rank sends."""
         back, left = moved
-        dests, starts = self._wrapped
-        places = starts[rank:].take(back) + dests[rank:].take(left)
+        places = self._starts[rank:].take(back) + self._twice[rank:].take(left)
         blocks: Bytes = memory[0].reshape(self.size * self.size, self.block_bytes)
         return blocks.take(places, axis=0)
 
