@@ -16,7 +16,7 @@ SECONDS = {
     "test_p2p_buf": 7, "test_p2p_buf_matched": 2, "test_p2p_buf_part": 11, "test_pack": 11, "test_rma": 30,
     "test_rma_nb": 26, "test_util_dtlib": 40, "test_file": 5, "test_io": 20, "test_util_pool": 5,
 }  # fmt: skip
-PARTS = {1: 1, 2: 2, 4: 4}
+PARTS = {1: 1, 2: 1, 4: 2}
 """In how many runs the suite is gone through, by the number of ranks: two workers have equal loads."""
 
 

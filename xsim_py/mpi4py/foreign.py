@@ -214,17 +214,34 @@ def _check_type(value: Any, wanted: type[object]) -> None:
 
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
-    """Refuse memory that is a GPU's and not the processor's; the operating system knows, when it is to copy from it."""
-    sink = _sink()
-    if not size_bytes or sink is None:
+    """Refuse memory that is a GPU's and not the processor's; the operating system knows, when it is to copy from it.
+
+    Asked once for each page: what has been the processor's does not become a GPU's, whose addresses are others.
+    """
+    if not size_bytes:
         return
     last = address + size_bytes - 1
-    try:
-        _copy(sink, _byte.from_address(address), 0)
-        if address // mmap.PAGESIZE != last // mmap.PAGESIZE:
-            _copy(sink, _byte.from_address(last), 0)
-    except (OSError, OverflowError):
-        raise NotImplementedError(f"{what}: the memory is not the processor's, and a virtual rank has no GPU") from None
+    for place in (address,) if address // _PAGE == last // _PAGE else (address, last):
+        if place // _PAGE in _readable:
+            continue
+        sink = _sink()
+        if sink is None:
+            return
+        try:
+            _copy(sink, _byte.from_address(place), 0)
+        except (OSError, OverflowError):
+            raise NotImplementedError(
+                f"{what}: the memory is not the processor's, and a virtual rank has no GPU"
+            ) from None
+        if len(_readable) >= _MOST_PAGES:
+            _readable.clear()
+        _readable.add(place // _PAGE)
+
+
+_PAGE = mmap.PAGESIZE
+_MOST_PAGES = 1 << 14
+_readable: set[int] = set()
+"""Pages that have been asked for."""
 
 
 @lru_cache(maxsize=1)
