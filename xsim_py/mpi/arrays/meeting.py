@@ -252,6 +252,7 @@ class Meetings:
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         bound = call.bound.settled(contributions)
         if bound is None:
+            self._bound[call.where[0], call.signature] = None  # nor may the next ones be like this
             return False
         call.bound = bound
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
