@@ -1,7 +1,7 @@
 """Gathers whose result every rank gets.
 
-Called as ``algorithm(ch, data, sizes) -> list[bytes]``; `sizes` are the block sizes in bytes of all ranks, known to
-all, so every algorithm also serves Allgatherv. Times are on a latency-only network for p ranks that enter together.
+Called as ``algorithm(ch, data, sizes) -> sequence of bytes``; `sizes` are the block sizes in bytes of all ranks, known
+to all, so every algorithm also serves Allgatherv. Times are on a latency-only network for p ranks that enter together.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 
 from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import gather as gathers
-from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, cut, join
+from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, blocks_of, join
 
 __all__ = ["bruck", "linear", "neighbor", "recursive_doubling", "ring"]
 
 
 def linear(
     ch: Channel, data: bytes, sizes: Sequence[int], gather: Gather = gathers.linear, bcast: Bcast = bcasts.linear
-) -> list[bytes]:
+) -> Sequence[bytes]:
     """Gather to rank 0, then broadcast: 2 l (p > 1), 2 (p-1) messages if both are linear. Open MPI 1.
 
     `choose` puts in the gather and the broadcast that it would choose by themselves.
     """
     blocks = gather(ch, data, 0)
     whole = None if blocks is None else join(blocks)
-    return cut(bcast(ch, whole, 0, sum(sizes)), sizes)
+    return blocks_of(bcast(ch, whole, 0, sum(sizes)), sizes)
 
 
-def ring(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+def ring(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     """Pass blocks to the right p-1 times: (p-1) l, p (p-1) messages. Open MPI 4 (v: 3).
 
     On two ranks it is a single exchange, Open MPI's 6 (v: 5), "two_proc".
@@ -41,23 +41,25 @@ def ring(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
     return blocks
 
 
-def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     """Collect the blocks of rank+1, +2, ... by doubling: ceil(log2 p) l, p ceil(log2 p) messages. Open MPI 2.
 
     Bruck et al., IEEE TPDS 8 (1997).
     """
     rank, size = ch.rank, ch.size
-    sizes = [*sizes[rank:], *sizes[:rank]]  # of rank, rank+1, ...
     distance = 1
     while distance < size:
-        run = data if 2 * distance <= size else data[: sum(sizes[: size - distance])]
+        run = data
+        if 2 * distance > size:  # the last blocks are there already
+            last = rank + size - distance
+            run = data[: sum(sizes[rank:last]) + sum(sizes[: max(last - size, 0)])]
         data += ch.sendrecv((rank - distance) % size, run, (rank + distance) % size)
         distance <<= 1
-    blocks = cut(data, sizes)
-    return blocks[size - rank :] + blocks[: size - rank]
+    first = sum(sizes[rank:])  # where the block of rank 0 begins
+    return blocks_of(data[first:] + data[:first], sizes)
 
 
-def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     """Exchange all one has with rank xor 1, 2, 4, ...: k l, k p messages for p = 2**k, else `bruck`. Open MPI 3."""
     rank, size = ch.rank, ch.size
     if size & (size - 1):
@@ -68,10 +70,10 @@ def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[b
         theirs = ch.sendrecv(peer, data, peer)
         data = theirs + data if rank & mask else data + theirs
         mask <<= 1
-    return cut(data, sizes)
+    return blocks_of(data, sizes)
 
 
-def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> list[bytes]:
+def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     """Exchange pairs of blocks with the left and right neighbour in turn: p/2 l, p**2 / 2 messages. Open MPI 5 (v: 4).
 
     Chen, Zhang, Zhang and Yuan, Performance evaluation of allgather algorithms on terascale Linux cluster with fast

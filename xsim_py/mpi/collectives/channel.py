@@ -23,6 +23,7 @@ __all__ = [
     "Handle",
     "VariedBlocks",
     "block_sizes",
+    "blocks_of",
     "cut",
     "equal_sizes",
     "floor_power",
@@ -187,6 +188,13 @@ def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
     """Cut `data` into consecutive pieces of the given sizes in bytes."""
     ends = list(accumulate(sizes, initial=0))
     return [data[start:end] for start, end in pairwise(ends)]
+
+
+def blocks_of(whole: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
+    """The same pieces, which are cut when somebody looks at them; `sizes` may be what `equal_sizes` gives."""
+    if type(whole) is bytes and sizes is equal_sizes(sizes[0], len(sizes)):
+        return EqualBlocks(whole, sizes[0], len(sizes))
+    return cut(whole, sizes)
 
 
 def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:
