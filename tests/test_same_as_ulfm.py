@@ -15,7 +15,7 @@ REAL = [case for case in CASES if not case.only_here]
 # The real one knows of a killed process after some 30 ms: not yet when a program has slept for 10 ms, surely when one
 # of its phases is over.
 HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "10ms", "mpi.detector.timeout": "30ms"}
-TIMEOUT = {"mpi.detector.type": "timeout", "mpi.detector.timeout": "30ms"}
+TIMEOUT = {"mpi.detector.type": "timeout", "mpi.detector.timeout": "30ms", "mpi.poll_time": "1us"}  # some poll so long
 
 
 def recovery(agree: str, shrink: str, revoke: str) -> dict[str, str]:
