@@ -69,3 +69,17 @@ def test_refuses_what_is_not_a_table():
         Table("t", {"a": [1], "b": [1, 2]})
     with pytest.raises(InternalError, match="does not have"):
         Table("t", {"a": [1]}, {"b": "s"})
+
+
+def test_columns_that_are_made_when_somebody_looks():
+    made = []
+
+    def make():
+        made.append(1)
+        return {"rank": np.arange(2), "time": [1, 2]}
+
+    table = Table("ranks", make, {"time": "s"})
+    assert not made
+    assert table.to_dict() == {"units": {"time": "s"}, "columns": {"rank": [0, 1], "time": [1, 2]}}
+    assert len(table) == 2
+    assert made == [1]

@@ -20,6 +20,7 @@ from xsim_py.mpi.op import PREDEFINED, make_fold
 from xsim_py.mpi4py.datatype import TYPE_DICT
 
 SUM = make_fold(PREDEFINED["SUM"], TYPE_DICT["d"]._impl)
+SYMBOL = Fold(8, True)
 FORMS = {"barrier": forms.BARRIER, "allreduce": forms.VECTOR, "allgather": forms.BLOCKS, "alltoall": forms.PARTS}
 IN_ROUNDS = [
     ("barrier", "bruck"),
@@ -135,3 +136,27 @@ def test_trees_of_all_ranks_are_those_of_each(shape, size):
     assert [(parent, tuple(children.tolist())) for parent, children in found] == [
         shape(rank, size, 0) for rank in range(size)
     ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "name", "size", "size_bytes", "all_wait"),
+    [
+        ("scan", "linear", 8, 8, False),
+        ("scan", "recursive_doubling", 8, 8, True),
+        ("exscan", "recursive_doubling", 6, 8, False),  # rank 1 of six never hears of the last two
+        ("reduce", "binomial", 8, 64, False),
+        ("reduce", "rabenseifner", 8, 64, True),
+        ("bcast", "binomial", 8, 64, False),
+        ("bcast", "scatter_allgather", 8, 64, True),
+        ("bcast", "scatter_allgather", 8, 4, False),  # some ranks have no block to send
+        ("allreduce", "linear", 7, 8, True),
+    ],
+)
+def test_whether_all_ranks_need_all_others(operation, name, size, size_bytes, all_wait):
+    form = {"bcast": forms.FROM_ROOT, "reduce": forms.TO_ROOT}.get(operation, forms.VECTOR)
+    shape = {"bcast": (3, size_bytes), "reduce": (size_bytes, 3)}.get(operation, size_bytes)
+    timetable, _, _ = recorded(REGISTRY[operation][name], size, form, shape, None if operation == "bcast" else SYMBOL)
+    assert timetable.all_need_all() is all_wait
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xsim_py.mpi.arrays.timetable._BATCH", 3)
+        assert timetable.all_need_all() is all_wait

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.mpi.arrays.hashing import checks, hash_sum, tuple_hashes
+from xsim_py.mpi.arrays.hashing import checks, hash_sum, ragged_checks, tuple_hashes
 
 NUMBER = st.integers(0, (1 << 61) - 2)
 MASK = (1 << 64) - 1
@@ -31,3 +31,11 @@ def test_a_column_may_be_one_number(numbers, constant):
 def test_check_sums_are_those_of_zlib(count, length, seed):
     rows = np.random.default_rng(seed).integers(0, 256, (count, length), dtype=np.uint8)
     assert checks(rows).tolist() == [crc32(bytes(row)) for row in rows]
+
+
+@given(st.lists(st.sampled_from([0, 1, 7, 64, 200, 70_000]), min_size=1, max_size=90), st.integers(0, 9))
+def test_check_sums_of_pieces_of_any_lengths_are_those_of_zlib(lengths, seed):
+    memory = np.random.default_rng(seed).integers(0, 256, 70_100, dtype=np.uint8)
+    places = np.arange(len(lengths))
+    found = ragged_checks(memory, places, np.array(lengths))
+    assert found.tolist() == [crc32(bytes(memory[at : at + n])) for at, n in enumerate(lengths)]
