@@ -4,6 +4,8 @@ worker came to its end, which pytest-xdist does not tell."""
 import faulthandler
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +46,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """At the end, where it is seen."""
     for line in _ends:
         terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let studies do here what they give to worker processes, whose start takes longer than a short run does."""
+
+    def do_here(function: str, tasks: Sequence[Any], _jobs: int, **_imports: Any) -> Iterator[tuple[int, Any]]:
+        module, _, name = function.partition(":")
+        return ((number, getattr(import_module(module), name)(task)) for number, task in enumerate(tasks))
+
+    for module in ("xsim_py.workers", "xsim_py.study.recovery", "xsim_py.ftco.ensemble"):
+        monkeypatch.setattr(f"{module}.do_in_workers", do_here)

@@ -6,6 +6,8 @@ import pytest
 
 from xsim_py.cli import main
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 FEW = ["compare-recovery", "-n", "8", "--schemes", "ulfm,restart", "--failures", "none,1", "-j", "1"]
 
 

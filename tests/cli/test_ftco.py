@@ -10,6 +10,8 @@ import pytest
 
 from xsim_py.cli import main
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 QUICK = ("--nodes", "32", "--tree", "knomial:4", "--runs", "10", "--seed", "1")
 ASKED = ["nodes", "tree", "radix", "roots", "L", "o", "inactive", "failures", "imbalance", "runs"]
 MEASURED = ["latency_steps", "work", "output_spread", "max_queue", "penalty_steps_per_fault"]

@@ -8,6 +8,8 @@ import pytest
 from xsim_py.cli import main
 from xsim_py.study.loader import presets
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 STUDY = """\
 name: small
 description: A small study.

@@ -13,6 +13,8 @@ from xsim_py.ftco.ensemble import run_ensemble
 from xsim_py.ftco.model import Configuration, parse_rules
 from xsim_py.ftco.summary import Statistic
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 RADIX = {1024: 11, 2048: 12, 4096: 9, 8192: 10, 16384: 12, 32768: 9, 65536: 9}
 
 # Latency, messages, output spread and longest queue of the best k-nomial tree with several roots.

@@ -11,6 +11,8 @@ from xsim_py.ftco.summary import UNITS
 from xsim_py.study import load_study, plan_runs, run_study
 from xsim_py.study.commands import COMMANDS
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 STUDY: dict[str, Any] = {
     "name": "small",
     "command": "ftco",

@@ -11,6 +11,8 @@ from xsim_py.study.loader import presets
 from xsim_py.study.published import read_published
 from xsim_py.study.template import text_of
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 def results_of(name: str, folder: Path, *, only: list[str], repetitions: int = 1) -> StudyResults:
     spec = dataclasses.replace(load_study(name), repetitions=repetitions)

@@ -12,6 +12,8 @@ from xsim_py.report.phases import Phases
 from xsim_py.report.recovery import Case, RecoveryComparison
 from xsim_py.study.recovery import Experiment, compare_recovery, parse_call, plan_recovery
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 MACHINES = {"gige": "gige", "shmem": "shmem", "torus3d": "torus3d"}
 TIMEOUT_PS = 2 * 10**12
 
