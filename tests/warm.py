@@ -85,6 +85,7 @@ def _become(asking: socket.socket) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    os.sched_getaffinity = lambda _pid: {0}  # tests run side by side: workers of this would only be in the way
     sys.argv[1:] = arguments
     sys.argv[0], sys.path[0] = "xsim", folder
     atexit.register(_tell, asking)
