@@ -571,7 +571,8 @@ def _patient_collector(ranks: int) -> Iterator[None]:
     """
     thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(max(4_000, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
+    few = min(256 * ranks, 50_000)
+    gc.set_threshold(max(4_000, few, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
     try:
         yield
     finally:
