@@ -14,7 +14,7 @@ SECONDS = {
     "test_cco_buf": 5, "test_cco_nb_buf": 8, "test_cco_nb_vec": 14, "test_cco_ngh_buf": 18, "test_cco_pr_buf": 12,
     "test_cco_pr_ngh_buf": 10, "test_cco_pr_vec": 20, "test_cco_vec": 11, "test_datatype": 12, "test_msgspec": 16,
     "test_p2p_buf": 7, "test_p2p_buf_matched": 2, "test_p2p_buf_part": 11, "test_pack": 11, "test_rma": 30,
-    "test_rma_nb": 26, "test_util_dtlib": 40, "test_file": 5, "test_io": 20, "test_util_pool": 5,
+    "test_rma_nb": 26, "test_util_dtlib": 22, "test_file": 5, "test_io": 24, "test_util_pool": 5,
 }  # fmt: skip
 PARTS = {1: 1, 2: 1, 4: 2}
 """In how many runs the suite is gone through, by the number of ranks: two workers have equal loads."""
