@@ -122,6 +122,6 @@ def test_the_collector_looks_often_where_programs_leave_cycles(kept: bool, tmp_p
         comm.Barrier()
     """
     seen = [int(line) for line in launch(tmp_path, program, ranks=6).lines]
-    assert seen[:4] == [50_000] * 4
-    assert seen[4:] == [50_000 if kept else 3000] * 2
+    assert seen[:4] == [4000] * 4
+    assert seen[4:] == [4000 if kept else 3000] * 2
     assert gc.get_threshold() == before
