@@ -38,8 +38,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     words = _last_words(node.workerinput)
     if error:
         status = node.gateway._io.popen.wait(60)  # negative: a signal
-        _ends.append(f"{node.gateway.id} ended with status {status}\n{words.read_text()}")
-    words.unlink()
+        said = words.read_text() if words.exists() else "before it had begun"
+        _ends.append(f"{node.gateway.id} ended with status {status}\n{said}")
+    words.unlink(missing_ok=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -333,6 +333,13 @@ def test_children_are_real_processes(tmp_path: Path):
         if child == 0:
             sys.exit(7)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        child = os.fork()
+        if child == 0:
+            try:
+                comm.Barrier()
+            except Exception as error:
+                os._exit(8 if "has forked is a real one" in str(error) else 9)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         line = [sys.executable, "-c", "print('child')"]
         print(subprocess.run(line, capture_output=True, text=True, timeout=300).stdout.strip())
         """,
@@ -340,7 +347,7 @@ def test_children_are_real_processes(tmp_path: Path):
     )
     assert done.err == ""
     squares = ["0 [(1, True), (4, True)]", "1 [(1, True), (4, True)]"]
-    assert sorted(done.lines) == [*squares, "7", "7", "True", "True", "child", "child"]
+    assert sorted(done.lines) == [*squares, "7", "7", "8", "8", "True", "True", "child", "child"]
     assert multiprocessing.active_children() == before
 
 

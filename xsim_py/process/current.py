@@ -26,8 +26,12 @@ def here() -> Fiber | None:
     return fiber if fiber is not None and get_ident() == thread else None
 
 
+_forked = False
+
+
 def _leave_simulation() -> None:
-    global fiber, thread
+    global fiber, thread, _forked
+    _forked = fiber is not None
     fiber, thread = None, 0
 
 
@@ -37,6 +41,10 @@ os.register_at_fork(after_in_child=_leave_simulation)
 
 def rank() -> Rank:
     """The virtual rank that is running; raises `XsimError` outside of a simulated program."""
+    if fiber is None and _forked:
+        raise XsimError(
+            "a process that a virtual rank has forked is a real one, outside of the simulation: it has no MPI"
+        )
     if fiber is None:
         raise XsimError("this is only possible inside a simulated program: run it with `xsim run` or `simulate`")
     return fiber.rank

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from functools import cached_property
 from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
@@ -41,15 +40,15 @@ class Table:
         self.name = name
         self.units = dict(units or {})
         self._make = columns if callable(columns) else None
-        if not callable(columns):
-            self.columns = self._checked(columns)
+        self._made = {} if callable(columns) else self._checked(columns)
 
-    @cached_property
+    @property
     def columns(self) -> dict[str, list[Any]]:
         """The cells by column."""
-        make, self._make = self._make, None
-        assert make is not None
-        return self._checked(make())
+        if (make := self._make) is not None:
+            self._made = self._checked(make())
+            self._make = None  # only now: what makes them may be interrupted, or asked by two threads
+        return self._made
 
     def _checked(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         listed = {key: _as_list(cells) for key, cells in columns.items()}

@@ -1,5 +1,6 @@
 """What is known of an algorithm in advance is what it does."""
 
+import gc
 from collections import Counter
 
 import numpy as np
@@ -7,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xsim_py import simulate
 from xsim_py.mpi.arrays import forms
-from xsim_py.mpi.arrays.binding import Bound, BoundRounds
+from xsim_py.mpi.arrays.binding import Bound, BoundOnce, BoundRounds
 from xsim_py.mpi.arrays.building import _PARENTS, _Tree, built
+from xsim_py.mpi.arrays.call import Call
 from xsim_py.mpi.arrays.compiling import compiled
 from xsim_py.mpi.arrays.rounds import in_rounds
 from xsim_py.mpi.arrays.symbols import Fold, record
-from xsim_py.mpi.arrays.timetable import Costs
+from xsim_py.mpi.arrays.timetable import Costs, Times
 from xsim_py.mpi.collectives import allreduce, bcast, reduce
 from xsim_py.mpi.collectives.choose import REGISTRY, reduce_then_bcast
 from xsim_py.mpi.op import PREDEFINED, make_fold
@@ -160,3 +163,33 @@ def test_whether_all_ranks_need_all_others(operation, name, size, size_bytes, al
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xsim_py.mpi.arrays.timetable._BATCH", 3)
         assert timetable.all_need_all() is all_wait
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_call_that_is_over_leaves_nothing_for_the_collector(shards: int):
+    """It looks seldom in a run, and a call may have had megabytes of times."""
+
+    def program() -> Counter[str]:
+        import numpy as np
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        counts = [1 + (comm.rank + other) % 5 for other in range(comm.size)]
+        for _ in range(6):
+            comm.Alltoallv([np.zeros(sum(counts), "u1"), counts], [np.zeros(sum(counts), "u1"), counts])
+            comm.Alltoall(np.zeros(comm.size), np.zeros(comm.size))
+            comm.Allreduce(np.zeros(3), np.zeros(3))
+        comm.Barrier()
+        kinds = (BoundOnce, Times, Call)
+        return Counter(kind.__name__ for kind in kinds for thing in gc.get_objects() if isinstance(thing, kind))
+
+    gc.collect()
+    gc.disable()
+    try:
+        result = simulate(program, ranks=24, shards=shards, collectives="arrays")
+    finally:
+        gc.enable()
+    for found in result.values:
+        assert found["BoundOnce"] == 0
+        assert found["Times"] <= 2 * shards  # the last two, of 19
+        assert found["Call"] <= 2 * shards

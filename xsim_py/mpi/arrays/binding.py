@@ -53,8 +53,6 @@ class Bound:
         Which of its ranks live in this shard; None: all.
     arrivals : int
         How many messages come to those.
-    sends : Sends
-        The messages that they send.
     once : bool
         Whether there is only one such call.
     """
@@ -74,10 +72,14 @@ class Bound:
         self.dest = numbers[self.target]
         self.size_bytes = self._timetable.size_bytes
         self.arrivals = len(self) if local is None else int(self._timetable.received[local].sum())
-        self.sends: Sends = self if local is None else Local(self)
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def sends(self) -> Sends:
+        """The messages that its ranks in this shard send."""
+        return self if self.local is None else Local(self)
 
     def fits(self, given: bytes, me: int) -> bool:
         """Whether what this rank puts in can be computed; see `unequal`."""
@@ -122,7 +124,6 @@ class BoundRounds(Bound):
         self._numbers = np.array(ranks, np.int64)
         self.sent = np.full(rounds.size, rounds.rounds, np.int64)
         self.arrivals = len(self) if local is None else rounds.rounds * int(local.sum())
-        self.sends = self if local is None else Local(self)
 
     def __len__(self) -> int:
         return self._rounds.rounds * self._rounds.size
@@ -208,10 +209,16 @@ class BoundOnce(BoundRounds):
 
 
 class Local:
-    """Those messages of a call that ranks of this shard send."""
+    """Those messages of a call that ranks of this shard send; two of one call are the same."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Local) and other._bound is self._bound
+
+    def __hash__(self) -> int:
+        return hash(self._bound)
 
     @property
     def origin(self) -> Numbers:

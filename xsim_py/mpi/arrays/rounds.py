@@ -173,7 +173,7 @@ class RoundTimes(Times):
         keys: Numbers,
         kept: Numbers | None,
     ) -> None:
-        super().__init__(clock_ps, nic_free_ps, last_ps, last_key, waited_ps, self._detail)
+        super().__init__(clock_ps, nic_free_ps, last_ps, last_key, waited_ps)
         self.kept = kept
         self._rounds = rounds
         self._costs = costs
@@ -185,7 +185,9 @@ class RoundTimes(Times):
         clock, nic = self._entered
         self._rounds.go_through(self._costs, clock.copy(), nic.copy(), look)
 
-    def _detail(self) -> Detail:
+    @cached_property
+    def detail(self) -> Detail:
+        """See `Times`."""
         kept = self.kept
         if kept is None:
             kept = np.empty((2, self._rounds.rounds, self._rounds.size), np.int64)

@@ -98,8 +98,8 @@ class Times:
         The latest of its messages to arrive: its time and key.
     waited_ps : array
         How long it has waited.
-    find : callable
-        Gives `detail`.
+    find : callable, optional
+        Gives `detail`; None in a class that has its own.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Times:
         last_ps: Numbers,
         last_key: Numbers,
         waited_ps: Numbers,
-        find: Callable[[], Detail],
+        find: Callable[[], Detail] | None = None,
     ) -> None:
         self.clock_ps = clock_ps
         self.nic_free_ps = nic_free_ps
@@ -121,6 +121,7 @@ class Times:
     @cached_property
     def detail(self) -> Detail:
         """For each message its arrival, its key, and when a receive has taken it."""
+        assert self._find is not None
         return self._find()
 
     @property
