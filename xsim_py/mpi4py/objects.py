@@ -11,7 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xsim_py.mpi.calls import CollectiveChannel, channel, note, pick, served
+from xsim_py.mpi.arrays import forms
+from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, served
+from xsim_py.mpi.collectives.channel import SharedBlocks
 from xsim_py.mpi.comm import Communicator
 
 from . import collective_calls as calls
@@ -19,7 +21,7 @@ from . import object_ftco as ftco
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
 from .op import INSTANCES
-from .pickling import dump, load
+from .pickling import dump, is_usual, load
 
 __all__ = ["ObjectCollectives", "ObjectScans", "dump_all"]
 
@@ -27,6 +29,7 @@ SUM = INSTANCES["SUM"]
 Operator: TypeAlias = Callable[[Any, Any], Any]
 
 _COUNT = struct.Struct("<q")
+_IMMUTABLE = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 
 def packed_size(data: bytes) -> bytes:
@@ -108,16 +111,41 @@ def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
     if served(comm, "allgather"):
         return ftco.allgather(comm, name, obj)
     data = dump(obj)
-    blocks = len(comm.remote)
     ch = channel(comm, note(name), check=False)
+    return len(data), lambda: _load_all(perform(ch, forms.PACKED, _gather_everywhere, data))
 
-    def body() -> list[Any]:
-        algorithm = algorithm_for(comm, "allgather", _COUNT.size)
-        sizes = sizes_of(algorithm(ch, packed_size(data), [_COUNT.size] * blocks))
-        algorithm = algorithm_for(comm, "allgatherv", sum(sizes) // blocks)
-        return [load(part) for part in algorithm(ch, data, sizes)]
 
-    return len(data), body
+def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
+    """First the sizes, then the pickles."""
+    comm = ch.comm
+    blocks = len(comm.remote)
+    algorithm = algorithm_for(comm, "allgather", _COUNT.size)
+    sizes = sizes_of(algorithm(ch, packed_size(data), [_COUNT.size] * blocks))
+    algorithm = algorithm_for(comm, "allgatherv", sum(sizes) // blocks)
+    taken: Sequence[bytes] = algorithm(ch, data, sizes)
+    return taken
+
+
+def _load_all(parts: Sequence[bytes]) -> list[Any]:
+    """What these messages carry. Where several ranks have the same ones, numbers and words need one look only."""
+    if type(parts) is not SharedBlocks:
+        return [load(part) for part in parts]
+    if parts.found:
+        return list(parts.found)
+    loaded = [load(part) for part in parts]
+    if parts.found is None:
+        parts.found = tuple(loaded) if is_usual() and _immutable(loaded) else ()
+    return loaded
+
+
+def _immutable(objects: Sequence[Any], levels: int = 4) -> bool:
+    """Whether nobody can change these, and nobody tells one from an equal one."""
+    kinds = set(map(type, objects)) - _IMMUTABLE
+    if not kinds:
+        return True
+    return (
+        kinds == {tuple} and levels > 0 and all(_immutable(each, levels - 1) for each in objects if type(each) is tuple)
+    )
 
 
 def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:

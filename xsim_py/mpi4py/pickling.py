@@ -19,7 +19,7 @@ from xsim_py.mpi.private import own
 from xsim_py.mpi4py.memory import buffer, flat_view
 from xsim_py.mpi4py.options import Options, taken
 
-__all__ = ["Pickle", "begin", "dump", "load", "loader", "pickle"]
+__all__ = ["Pickle", "begin", "dump", "is_usual", "load", "loader", "pickle"]
 
 
 class _Settings:
@@ -130,6 +130,11 @@ def begin(options: Options) -> None:
     if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
         _changed = True
         own("pickle", lambda: _Settings(options))
+
+
+def is_usual() -> bool:
+    """Whether no process has changed `pickle`."""
+    return not _changed
 
 
 def dump(obj: Any) -> bytes:

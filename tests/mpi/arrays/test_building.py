@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xsim_py import simulate
 from xsim_py.mpi.arrays import forms
 from xsim_py.mpi.arrays.binding import Bound, BoundOnce, BoundRounds
-from xsim_py.mpi.arrays.building import _PARENTS, _Tree, built
+from xsim_py.mpi.arrays.building import _PARENTS, Tree, built
 from xsim_py.mpi.arrays.call import Call
 from xsim_py.mpi.arrays.compiling import compiled
 from xsim_py.mpi.arrays.rounds import in_rounds
@@ -134,7 +134,7 @@ def test_costs_that_differ_give_the_times_of_the_formulas_for_equal_ones():
 @pytest.mark.parametrize("shape", _PARENTS)
 @given(st.integers(1, 700))
 def test_trees_of_all_ranks_are_those_of_each(shape, size):
-    tree = _Tree(shape, size)
+    tree = Tree(shape, size)
     found = zip(tree.parent.tolist(), np.split(tree.children, tree.starts[1:]), strict=True)
     assert [(parent, tuple(children.tolist())) for parent, children in found] == [
         shape(rank, size, 0) for rank in range(size)

@@ -51,6 +51,7 @@ NEED_ALL = {
     "exscan": ("recursive_doubling",),
 }
 """Of these the algorithms that are computed, on some numbers of ranks; the others never are."""
+OBJECTS = ("all get objects",)
 OPS = ("SUM", "MAX", "PROD", "BXOR", "LAND", "MAXLOC")
 TYPES = {"SUM": "f8", "MAX": "f4", "PROD": "i4", "BXOR": "u1", "LAND": "i8"}
 
@@ -90,6 +91,8 @@ def collective(comm: Any, step: Step) -> Any:
         return comm.Barrier()
     if kind in ("alltoallv", "alltoallw"):
         return exchange(comm, step)
+    if kind in OBJECTS:
+        return objects(comm, step)
     counts = [count + i % 3 for i in range(size)]
     out = space({"allgather": count * size, "alltoall": count * size, "allgatherv": sum(counts)}.get(kind, count))
     if kind == "allreduce":
@@ -113,6 +116,19 @@ def collective(comm: Any, step: Step) -> Any:
         out = space(counts[rank])
         comm.Reduce_scatter(data(sum(counts)), out, counts, op)
     return (out[0] if isinstance(out, list) else out).tobytes()
+
+
+def objects(comm: Any, step: Step) -> Any:
+    """One with objects of many kinds and sizes, of which nobody may get another's."""
+    size, rank = comm.size, comm.rank
+    kinds = [rank, "x" * (rank * step.count % 41), (rank, 0.5), [rank] * step.count, np.arange(step.count) * rank]
+    mine = kinds[(step.rank + rank * (step.op in ("BXOR", "LAND"))) % len(kinds)]
+    got = comm.allgather(mine)
+    said = repr(got)
+    for each in got:
+        if isinstance(each, list):
+            each.append(rank)
+    return said, size
 
 
 def exchange(comm: Any, step: Step) -> bytes:
@@ -157,7 +173,7 @@ def walk(steps: list[Step]) -> list[Any]:
     for number, step in enumerate(steps):
         here = world.rank == step.rank % world.size
         there = world.rank == step.other % world.size
-        if step.kind in OPERATIONS:
+        if step.kind in (*OPERATIONS, *OBJECTS):
             found.append(collective(odd if step.sub else world, step))
         elif step.kind == "ibarrier":
             pending.append(world.Ibarrier())
@@ -254,11 +270,14 @@ def steps_of(
 ) -> st.SearchStrategy[Step]:
     """All fields are named: `builds` draws those of a named tuple that it is not given, whatever their defaults."""
     drawn = [st.sampled_from(list(choices)) for choices in (kinds, counts, ops)]
-    sub = st.sampled_from([0, 0, 1] if kinds is OPERATIONS else [0])
+    sub = st.sampled_from([0, 0, 1] if kinds in (OPERATIONS, OBJECTS) else [0])
     return st.builds(Step, *drawn, rank=rank, other=other, sub=sub)
 
 
-COLLECTIVE = steps_of(OPERATIONS, [0, 1, 2, 5, 40, 200], ops=OPS)
+COUNTS = [0, 1, 2, 5, 40, 200]
+COLLECTIVE = st.one_of(
+    *[steps_of(OPERATIONS, COUNTS, ops=OPS)] * 3, steps_of(OBJECTS, COUNTS, ops=OPS, rank=st.integers(0, 9))
+)
 AROUND = st.one_of(
     steps_of(["sleep"], range(61), rank=RANK),
     steps_of(["send"], [0, 100, 3000], rank=RANK, other=RANK),
@@ -361,7 +380,7 @@ def test_any_program_in_which_ranks_fail(
     options: dict[str, Any] = {"failures": failures, "ft": detector is not None, "trace": trace, "shards": shards}
     program = walk if detector is None else survive
     if detector is not None:
-        steps = [step for step in steps if step.kind in OPERATIONS]
+        steps = [step for step in steps if step.kind in (*OPERATIONS, *OBJECTS)]
     check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=program, **options)
 
 

@@ -15,6 +15,7 @@ from xsim_py.mpi.tally import summed
 
 from .building import Plan, built
 from .compiling import compiled
+from .forms import PACKED, PACKED_PARTS
 from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
@@ -275,6 +276,10 @@ def bind(
         Which of the ranks live in this shard; None: all.
     """
     fabric, ranks = ch.comm.fabric, ch.comm.ranks
+    if form in (PACKED, PACKED_PARTS):
+        from .packed import packed
+
+        return packed(ch, form, often=often, always=always, local=local)  # type: ignore[return-value]
     if form.varies:
         if not undetermined(algorithm, ch.size):
             return None

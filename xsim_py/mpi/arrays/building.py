@@ -18,40 +18,40 @@ from xsim_py.mpi.collectives.channel import floor_power
 from .recipe import Combine, Join, Recipe
 from .timetable import Step, Timetable
 
-__all__ = ["Plan", "built"]
+__all__ = ["DOWN", "Draft", "Plan", "Tree", "built", "hand_down"]
 
 Numbers = NDArray[np.int64]
 Plan = tuple[Timetable, Recipe, Numbers]
 """A timetable, how to make the bytes, and the payload of each message by its number in the recipe."""
 
 _UP = {reduce.binary: trees.binary, reduce.binomial: trees.in_order_binomial}
-_DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
+DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
 
 
 @lru_cache(maxsize=8)
 def built(algorithm: Callable[..., Any], size: int, key: Any) -> Plan | None:
     """The plan of an algorithm, where it is one of those that are known here."""
     if algorithm is barrier.tree:
-        tree = _Tree(trees.in_order_binomial, size)
-        draft = _Draft(size)
+        tree = Tree(trees.in_order_binomial, size)
+        draft = Draft(size)
         _up(draft, tree, np.zeros(size, np.int64))
-        _down(draft, tree.reversed(), 0)
+        hand_down(draft, tree.reversed(), 0)
         return draft.plan(_empty(size))
     if algorithm is allreduce.recursive_doubling:
         return _doubling(size, key)
     parts = getattr(algorithm, "keywords", {})
     if getattr(algorithm, "func", None) is allreduce.nonoverlapping:
-        up, down = _UP.get(parts["reduce"]), _DOWN.get(parts["bcast"])
+        up, down = _UP.get(parts["reduce"]), DOWN.get(parts["bcast"])
         if up is not None and down is not None:
-            tree = _Tree(up, size)
-            draft = _Draft(size)
+            tree = Tree(up, size)
+            draft = Draft(size)
             _up(draft, tree, np.arange(size))
-            _down(draft, _Tree(down, size), 0)
+            hand_down(draft, Tree(down, size), 0)
             return draft.plan(_folded_up(tree, key))
     return None
 
 
-class _Draft:
+class Draft:
     """A timetable in the making."""
 
     def __init__(self, size: int) -> None:
@@ -81,7 +81,7 @@ class _Draft:
         """Let ranks wait for so many messages each."""
         self.steps.append(Step(False, ranks, widths, messages))
 
-    def plan(self, recipe: Recipe) -> Plan:
+    def plan(self, recipe: Any) -> Plan:
         """All of it."""
         source, dest, payloads, order = map(np.concatenate, (self._source, self._dest, self._payload, self._order))
         sizes = recipe.lengths[payloads]
@@ -123,7 +123,7 @@ _PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
 """The parents of ranks other than 0, and in which order the children of one come: `collectives.trees` for all ranks."""
 
 
-class _Tree:
+class Tree:
     """The shape of a tree for all ranks, with root 0.
 
     Attributes
@@ -161,16 +161,16 @@ class _Tree:
         found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turn]
         return found
 
-    def reversed(self) -> _Tree:
+    def reversed(self) -> Tree:
         """With the children of each rank in the opposite order."""
-        tree: _Tree = object.__new__(_Tree)
+        tree: Tree = object.__new__(Tree)
         vars(tree).update(vars(self))
         turn = np.arange(len(self.children)) - np.repeat(self.starts, self.widths)
         tree.children = self.children[np.repeat(self.starts + self.widths - 1, self.widths) - turn]
         return tree
 
 
-def _up(draft: _Draft, tree: _Tree, payloads: Numbers) -> None:
+def _up(draft: Draft, tree: Tree, payloads: Numbers) -> None:
     """Everybody hears from its children, and then tells its parent."""
     sent = np.zeros(tree.size, np.int64)
     for height in range(int(tree.height.max()) + 1):
@@ -182,7 +182,7 @@ def _up(draft: _Draft, tree: _Tree, payloads: Numbers) -> None:
             sent[ranks] = draft.send(ranks, np.ones(len(ranks), np.int64), tree.parent[ranks], payloads[ranks])
 
 
-def _down(draft: _Draft, tree: _Tree, payload: int) -> None:
+def hand_down(draft: Draft, tree: Tree, payload: int) -> None:
     """Everybody hears from its parent, and then tells its children."""
     coming = np.zeros(tree.size, np.int64)
     for depth in range(int(tree.depth.max()) + 1):
@@ -200,7 +200,7 @@ def _empty(size: int) -> Recipe:
     return Recipe(0, [], np.zeros(1, np.int64), np.zeros(1, np.int64), [None] * size)
 
 
-def _folded_up(tree: _Tree, size_bytes: int) -> Recipe:
+def _folded_up(tree: Tree, size_bytes: int) -> Recipe:
     """Everybody folds its children's results after its own data, one after the other; payload i is what rank i has.
 
     All things are of one size: the contributions are the things 0 to size - 1, and the folds come after them.
@@ -241,7 +241,7 @@ def _doubling(size: int, size_bytes: int) -> Plan:
     """
     power = floor_power(size)
     extra = size - power
-    draft = _Draft(size)
+    draft = Draft(size)
     one = np.ones(max(extra, power), np.int64)
     even = 2 * np.arange(extra)
     virtual = np.arange(power)

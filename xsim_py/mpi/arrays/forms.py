@@ -12,6 +12,8 @@ __all__ = [
     "BARRIER",
     "BLOCKS",
     "FROM_ROOT",
+    "PACKED",
+    "PACKED_PARTS",
     "PARTS",
     "PARTS_TO_FOLD",
     "SOME_NEED_ALL",
@@ -178,6 +180,25 @@ class UnequalParts(Form):
         return args[0].listed(), args[1]
 
 
+class Packed(Form):
+    """``(data,)``: a pickled object, of any size; see `packed`."""
+
+    varies = True
+
+    def contribution(self, args: Any) -> bytes:
+        data: bytes = args[0]
+        return data
+
+
+class PackedParts(Form):
+    """``(parts,)``: a pickled object for everybody. What a rank contributes begins with their sizes; see `packed`."""
+
+    varies = True
+
+    def contribution(self, args: Any) -> bytes:
+        return b"".join((array("q", map(len, args[0])), *args[0]))
+
+
 class PartsToFold(Form):
     """``(parts, fold)``: a block for everybody, of the same sizes at all ranks."""
 
@@ -199,6 +220,7 @@ class PartsToFold(Form):
 
 BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
 FROM_ROOT, TO_ROOT, UNEQUAL_PARTS = FromRoot(), ToRoot(), UnequalParts()
+PACKED, PACKED_PARTS = Packed(), PackedParts()
 SOME_NEED_ALL = frozenset(
     (
         bcast.scatter_allgather,

@@ -32,6 +32,8 @@ _TOGETHER = 16
 
 def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any) -> Rounds | None:
     """The exchange that an algorithm is, if it is one of those that are known here."""
+    if algorithm is allgather.recursive_doubling and size & (size - 1):
+        algorithm = allgather.bruck
     kind = _KINDS.get(algorithm)
     if kind is None or size < 2:
         return None

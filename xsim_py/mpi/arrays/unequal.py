@@ -11,7 +11,7 @@ rank that has one says at once that the call goes message by message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from xsim_py.mpi.collectives import alltoall
 from xsim_py.mpi.collectives.channel import VariedBlocks
 
 from .hashing import ragged_checks
-from .rounds import Linear, LinearInBatches, Pairwise, Results
+from .rounds import Linear, LinearInBatches, Pairwise, Results, Rounds
 from .timetable import Costs, Numbers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .binding import Bound
 
-__all__ = ["Undetermined", "undetermined"]
+__all__ = ["Distances", "Undetermined", "undetermined"]
 
 _WORD = 8
 _MOST_MESSAGES = 1 << 24
@@ -109,56 +109,46 @@ _KINDS: dict[Any, Callable[[Numbers], _Unequal]] = {
 }
 
 
-class Undetermined:
-    """A call whose messages are not known before all ranks have come; see `binding.Bound` for the parameters.
+class Distances:
+    """What messages of any sizes cost between some ranks, which are always as far apart.
 
     Parameters
     ----------
-    bound : callable
-        Makes a `Bound` of an exchange in rounds and its costs.
+    ranks : sequence of int
+        By their numbers in the whole run.
     """
 
-    def __init__(self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, bound: Callable[..., Bound]) -> None:
+    def __init__(self, fabric: Fabric, ranks: Any) -> None:
         self._fabric = fabric
         self._ranks = ranks
-        self._kind = _KINDS[algorithm]
-        self._skips = algorithm is not alltoall.pairwise
-        self._bound = bound
+        self._links: dict[Any, tuple[list[Any], Any]] = {}
         self._eager_bytes = 0
-        self._links: tuple[list[Any], Any] | None = None
 
-    def fits(self, given: bytes, me: int) -> bool:
-        """Whether a rank that has given this needs all others, and all that it sends and gets goes eagerly."""
-        size = len(self._ranks)
-        sizes = np.frombuffer(given, np.int64, 2 * size).reshape(2, size).copy()
-        sizes[:, me] = 1
-        if self._skips and not sizes.all():
-            return False
-        largest = int(sizes.max())
-        if largest > self._eager_bytes:
-            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).times(largest)[5]:
+    def eager(self, size_bytes: int, me: int) -> bool:
+        """Whether a message of that size to the rank before this one goes eagerly."""
+        if size_bytes > self._eager_bytes:
+            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).times(size_bytes)[5]:
                 return False
-            self._eager_bytes = largest
+            self._eager_bytes = size_bytes
         return True
 
-    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
-        """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
-        size = len(self._ranks)
-        headers = b"".join([memoryview(given)[: 2 * _WORD * size] for given in contributions])
-        table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
-        sizes = np.ascontiguousarray(table[:, 0])
-        if (sizes != table[:, 1].T).any():
-            return None
-        rounds = self._kind(sizes)
-        costs = self._costs(rounds)
-        return None if costs is None else self._bound(rounds, costs)
+    def costs_of(self, rounds: Rounds) -> Costs | None:
+        """What the messages of an exchange cost."""
 
-    def _costs(self, rounds: _Unequal) -> Costs | None:
-        """What each message costs: looked up once for each distance and size that there is."""
+        def pairs() -> Iterable[tuple[int, int]]:
+            for turn in range(rounds.rounds):
+                yield from enumerate(rounds.dest(turn).tolist())
+
+        return self.costs(rounds.sizes(range(rounds.rounds)), type(rounds), pairs)
+
+    def costs(self, sizes: Numbers, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> Costs | None:
+        """What each message costs: looked up once for each distance and size that there is.
+
+        `pairs` gives who sends them to whom, which is the same in every call of this `kind`.
+        """
         from .binding import table
 
-        links, which = self._between(rounds)
-        sizes = rounds.sizes(range(rounds.rounds))
+        links, which = self._links.get(kind) or self._between(kind, pairs)
         width = int(sizes.max()) + 1
         codes = sizes if len(links) == 1 else which * width + sizes
         if len(links) * width <= _MOST_CODES:
@@ -170,21 +160,55 @@ class Undetermined:
             there, kinds = np.unique(codes, return_inverse=True)
         return table([links[code // width].times(code % width) for code in there.tolist()], kinds)
 
-    def _between(self, rounds: _Unequal) -> tuple[list[Any], Any]:
-        """How far the messages go, one of a few links each: that is the same in every call."""
-        if self._links is None:
-            link, ranks = self._fabric.link, self._ranks
-            if self._fabric.equally_far:
-                self._links = [link(ranks[0], ranks[1])], None
-            else:
-                found: dict[Any, int] = {}
-                which = [
-                    found.setdefault(link(ranks[source], ranks[dest]), len(found))
-                    for turn in range(rounds.rounds)
-                    for source, dest in enumerate(rounds.dest(turn).tolist())
-                ]
-                self._links = list(found), np.array(which)
-        return self._links
+    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Any], Any]:
+        """How far the messages go, one of a few links each."""
+        link, ranks = self._fabric.link, self._ranks
+        found: dict[Any, int] = {}
+        if self._fabric.equally_far:
+            links: tuple[list[Any], Any] = [link(ranks[0], ranks[1])], None
+        else:
+            which = [found.setdefault(link(ranks[source], ranks[dest]), len(found)) for source, dest in pairs()]
+            links = list(found), np.array(which)
+        self._links[kind] = links
+        return links
+
+
+class Undetermined:
+    """A call whose messages are not known before all ranks have come; see `binding.Bound` for the parameters.
+
+    Parameters
+    ----------
+    bound : callable
+        Makes a `Bound` of an exchange in rounds and its costs.
+    """
+
+    def __init__(self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, bound: Callable[..., Bound]) -> None:
+        self._size = len(ranks)
+        self._distances = Distances(fabric, ranks)
+        self._kind = _KINDS[algorithm]
+        self._skips = algorithm is not alltoall.pairwise
+        self._bound = bound
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether a rank that has given this needs all others, and all that it sends and gets goes eagerly."""
+        size = self._size
+        sizes = np.frombuffer(given, np.int64, 2 * size).reshape(2, size).copy()
+        sizes[:, me] = 1
+        if self._skips and not sizes.all():
+            return False
+        return self._distances.eager(int(sizes.max()), me)
+
+    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+        """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
+        size = self._size
+        headers = b"".join([memoryview(given)[: 2 * _WORD * size] for given in contributions])
+        table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
+        sizes = np.ascontiguousarray(table[:, 0])
+        if (sizes != table[:, 1].T).any():
+            return None
+        rounds = self._kind(sizes)
+        costs = self._distances.costs_of(rounds)
+        return None if costs is None else self._bound(rounds, costs)
 
 
 def undetermined(algorithm: Callable[..., Any], size: int) -> bool:

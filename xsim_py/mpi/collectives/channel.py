@@ -21,6 +21,7 @@ __all__ = [
     "EqualBlocks",
     "Fold",
     "Handle",
+    "SharedBlocks",
     "VariedBlocks",
     "block_sizes",
     "blocks_of",
@@ -143,6 +144,18 @@ class VariedBlocks(Sequence[bytes]):
     def listed(self) -> list[bytes]:
         """Each by itself."""
         return cut(self.whole, self.sizes)
+
+
+class SharedBlocks(tuple[bytes, ...]):
+    """Blocks that several ranks get, one object for all of them.
+
+    Attributes
+    ----------
+    found : object
+        What one of these ranks has found in them, for the others; None: nobody has looked.
+    """
+
+    found: Any = None
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,213 @@
+"""Collectives of pickled objects, whose sizes go round first: two exchanges, of which the second is any size.
+
+Because of the first exchange, in which everybody needs all others, nobody leaves before all have come. When they have,
+the sizes of all pickles are known, and with them the second exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.mpi.calls import pick
+from xsim_py.mpi.collectives import allgather
+from xsim_py.mpi.collectives.channel import SharedBlocks, equal_sizes
+
+from .binding import Bound, BoundRounds, bind
+from .building import DOWN, Draft, Tree, hand_down
+from .forms import BLOCKS
+from .inturn import InTurn
+from .rounds import BruckGather, DoublingGather, Gather, RingGather
+from .timetable import Numbers
+from .unequal import Distances
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import CollectiveChannel
+
+    from .forms import Form
+
+__all__ = ["packed"]
+
+_HEAD_BYTES = 8
+_MOST_MESSAGES = 1 << 23
+
+
+class PackedGather:
+    """An allgather of pickles, before all ranks have come; see `unequal.Undetermined`.
+
+    Parameters
+    ----------
+    first : Bound
+        The exchange of the sizes.
+    """
+
+    def __init__(self, ch: CollectiveChannel, first: Bound) -> None:
+        self._comm = ch.comm
+        self._size = ch.size
+        self._first = first
+        self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether what this rank sends goes eagerly."""
+        return self._distances.eager(len(given), me)
+
+    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+        """The call, of what all ranks have given; None where it is not known how to compute it."""
+        sizes = [len(data) for data in contributions]
+        algorithm = pick(self._comm, "allgatherv", sum(sizes) // self._size)
+        second = self._linear(algorithm, sizes) or self._in_rounds(algorithm, sizes)
+        if second is None:
+            return None
+        return InTurn(self._first, second, [size.to_bytes(_HEAD_BYTES, "little") for size in sizes])
+
+    def _in_rounds(self, algorithm: Callable[..., Any], sizes: list[int]) -> Bound | None:
+        kind = _KINDS.get(algorithm)
+        if kind is _UnequalDoubling and self._size & (self._size - 1):
+            kind = _UnequalBruck
+        if kind is _Neighbors and self._size & 1:
+            kind = _UnequalRing
+        if kind is None:
+            return None
+        rounds = kind(sizes)
+        if rounds.rounds * self._size > _MOST_MESSAGES:
+            return None
+        costs = self._distances.costs_of(rounds)
+        first = self._first
+        return None if costs is None else BoundRounds(rounds, costs, first._numbers, first.check, first.local)
+
+    def _linear(self, algorithm: Any, sizes: list[int]) -> Bound | None:
+        if getattr(algorithm, "func", None) is not allgather.linear:
+            return None
+        draft = _gather_and_broadcast(self._size, algorithm.keywords["bcast"])
+        if draft is None:
+            return None
+        pieces = _Pieces([*sizes, sum(sizes)])
+        plan = draft.plan(pieces)
+        timetable = plan[0]
+        key = algorithm.keywords["bcast"]
+        costs = self._distances.costs(
+            timetable.size_bytes, key, lambda: zip(timetable.source.tolist(), timetable.dest.tolist(), strict=True)
+        )
+        first = self._first
+        return None if costs is None else Bound(plan, costs, first._numbers, first.check, first.local)
+
+
+class _UnequalGather(Gather):
+    """What is the same for all that gather blocks of any sizes.
+
+    Parameters
+    ----------
+    sizes : list of int
+        How many bytes each rank has.
+    """
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__(len(sizes), 0)
+        self._ends = np.array([*accumulate([*sizes, *sizes], initial=0)], np.int64)
+
+    def size_bytes(self, turn: int) -> Any:
+        first = self._first(turn)
+        return self._ends[first + self._blocks(turn)] - self._ends[first]
+
+    def sizes(self, turns: range) -> Numbers:
+        return np.concatenate([self.size_bytes(turn) for turn in turns])
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> SharedBlocks:
+        return SharedBlocks(contributions)
+
+    def payload(self, memory: SharedBlocks, turn: int, rank: int) -> bytes:
+        first = int(self._first(turn)[rank])
+        return b"".join((memory * 2)[first : first + self._blocks(turn)])
+
+    def results(self, memory: SharedBlocks) -> list[Any]:
+        return [memory] * self.size
+
+
+class _UnequalRing(_UnequalGather, RingGather):
+    """Round the ring."""
+
+
+class _UnequalBruck(_UnequalGather, BruckGather):
+    """By dissemination."""
+
+
+class _UnequalDoubling(_UnequalGather, DoublingGather):
+    """By recursive doubling."""
+
+
+class _Neighbors(_UnequalGather):
+    """Pairs of blocks go to and fro between neighbours, of which there is an even number."""
+
+    def _rounds(self) -> int:
+        return self.size // 2
+
+    def dest(self, turn: int) -> Numbers:
+        odd = self.ranks & 1
+        return (self.ranks + np.where(odd == turn % 2, 1, -1)) % self.size
+
+    source = dest
+
+    def _blocks(self, turn: int) -> int:
+        return 2 if turn else 1
+
+    def _first(self, turn: int) -> Numbers:
+        if not turn:
+            return self.ranks
+        odd = self.ranks & 1  # the pair that came in the round before; each time it is one further away
+        found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
+        return found
+
+
+_KINDS: dict[Any, Callable[[list[int]], _UnequalGather]] = {
+    allgather.ring: _UnequalRing,
+    allgather.bruck: _UnequalBruck,
+    allgather.recursive_doubling: _UnequalDoubling,
+    allgather.neighbor: _Neighbors,
+}
+
+
+class _Pieces:
+    """The bytes of a call that are not made of each other; see `recipe.Recipe`."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths = np.array(lengths, np.int64)
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> SharedBlocks:
+        """Each piece by itself."""
+        return SharedBlocks(contributions)
+
+    def taken(self, memory: SharedBlocks) -> list[Any]:
+        """What each rank has at the end."""
+        return [memory] * len(memory)
+
+    def payload(self, memory: SharedBlocks, number: int) -> bytes:
+        """What a message contains: of one rank, or everything."""
+        return memory[number] if number < len(memory) else b"".join(memory)
+
+
+@lru_cache(maxsize=8)
+def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Draft | None:
+    """Rank 0 takes one block after the other, and hands all of them down a tree."""
+    shape = DOWN.get(broadcast)
+    if shape is None:
+        return None
+    draft = Draft(size)
+    others, one = np.arange(1, size), np.ones(size - 1, np.int64)
+    sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
+    for number in sent.tolist():
+        draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
+    hand_down(draft, Tree(shape, size), size)
+    return draft
+
+
+def packed(ch: CollectiveChannel, form: Form, **options: Any) -> PackedGather | None:
+    """How to compute such a call when all have come; see `binding.bind` for the options."""
+    if ch.size < 2:
+        return None
+    sizes = equal_sizes(_HEAD_BYTES, ch.size)
+    first = bind(ch, BLOCKS, pick(ch.comm, "allgather", _HEAD_BYTES), (b"", sizes), **options)
+    return None if first is None else PackedGather(ch, first)
