@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["add_run_parser", "print_findings"]
 
 _MOST_FAILURES = 8
+_MANY_RANKS = 4_096
 
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
@@ -78,10 +79,13 @@ def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
     from xsim_py.process.fiber import keep_idle
+    from xsim_py.process.memory import give_back_large_blocks
     from xsim_py.run import simulate
 
     if args.last:
         keep_idle()
+        if args.ranks >= _MANY_RANKS:
+            give_back_large_blocks()
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
     reporter = _Reporter(args)
     try:

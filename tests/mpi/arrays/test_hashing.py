@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.mpi.arrays.hashing import checks, hash_sum, ragged_checks, tuple_hashes
+from xsim_py.mpi.arrays.hashing import checks, hash_sum, ragged_checks, run_checks, running_checks, tuple_hashes
 
 NUMBER = st.integers(0, (1 << 61) - 2)
 MASK = (1 << 64) - 1
@@ -39,3 +39,12 @@ def test_check_sums_of_pieces_of_any_lengths_are_those_of_zlib(lengths, seed):
     places = np.arange(len(lengths))
     found = ragged_checks(memory, places, np.array(lengths))
     assert found.tolist() == [crc32(bytes(memory[at : at + n])) for at, n in enumerate(lengths)]
+
+
+@given(st.sampled_from([0, 1, 3, 24, 200]), st.integers(1, 70), st.integers(0, 9), st.data())
+def test_check_sums_of_runs_of_blocks_are_those_of_zlib(block_bytes, size, seed, data):
+    memory = np.random.default_rng(seed).bytes(block_bytes * size)
+    count = data.draw(st.integers(0, size))
+    found = run_checks(running_checks(memory, block_bytes, 2 * size), np.arange(size), count, block_bytes)
+    starts = range(0, block_bytes * size, block_bytes) if block_bytes else [0] * size
+    assert found.tolist() == [crc32((memory * 2)[start : start + count * block_bytes]) for start in starts]

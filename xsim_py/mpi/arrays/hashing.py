@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "tuple_hashes"]
+__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "run_checks", "running_checks", "tuple_hashes"]
 
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
@@ -107,3 +108,43 @@ def ragged_checks(
         if length:
             found[which] = checks(rows(memory, places[which], length))
     return found
+
+
+def running_checks(memory: bytes, block_bytes: int, count: int) -> NDArray[np.uint32]:
+    """`zlib.crc32` of the first 0, 1, 2 ... of `count` blocks, which begin again after the last of the memory."""
+    view = memoryview(memory)
+    blocks = [view[start : start + block_bytes] for start in range(0, len(memory), block_bytes or 1)] or [view]
+    blocks *= -(-count // len(blocks))
+    known = accumulate(blocks[:count], lambda check, block: crc32(block, check), initial=0)
+    return np.fromiter(known, np.uint32, count + 1)
+
+
+def run_checks(
+    running: NDArray[np.uint32], first: NDArray[np.int64], count: int, block_bytes: int
+) -> NDArray[np.uint32]:
+    """`zlib.crc32` of runs of so many blocks, of which one begins at each of the blocks `first`.
+
+    However long they are, it takes the same time: the check sum of a whole is that of its beginning, with as many
+    zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
+    """
+    return running[first + count] ^ _with_zeros(running[first], _zeros(count * block_bytes))
+
+
+def _with_zeros(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Check sums after so many zeros more: the sum of what these make of each of the four bytes."""
+    found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
+    for place in range(1, 4):
+        found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _zeros(length: int) -> NDArray[np.uint32]:
+    """What so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
+    tables = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
+    if length > 1:
+        half = _zeros(length // 2)
+        tables = _with_zeros(_with_zeros(tables, half), half)
+    if length % 2:
+        tables = _tables()[0][tables & np.uint32(0xFF)] ^ tables >> np.uint32(8)
+    return tables

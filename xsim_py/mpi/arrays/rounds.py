@@ -19,7 +19,7 @@ from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
 from xsim_py.mpi.collectives.channel import EqualBlocks
 from xsim_py.mpi.op import fold_rows
 
-from .hashing import checks
+from .hashing import checks, run_checks, running_checks
 from .timetable import Costs, Detail, Numbers, Times
 
 __all__ = ["Results", "RoundTimes", "Rounds", "in_rounds"]
@@ -238,23 +238,20 @@ class Gather(Rounds):
     """Something of which everybody has all blocks at the end."""
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        return b"".join(contributions)
+        return b"".join(contributions), []
 
     def results(self, memory: Any) -> list[Any]:
-        return [EqualBlocks(memory, self.block_bytes, self.size)] * self.size
+        return [EqualBlocks(memory[0], self.block_bytes, self.size)] * self.size
 
     def checks(self, memory: Any, turn: int) -> Any:
-        whole = np.frombuffer(memory, np.uint8)
-        count = self._blocks(turn)
-        twice = np.concatenate((whole, whole[: (count - 1) * self.block_bytes])) if count > 1 else whole
-        windows = np.lib.stride_tricks.sliding_window_view(twice, count * self.block_bytes)
-        first = self._first(turn)
-        runs, which = np.unique(first, return_inverse=True)
-        return checks(windows[runs * self.block_bytes])[which] if self.block_bytes else np.zeros(self.size, np.uint32)
+        whole, known = memory
+        if not known:
+            known.append(running_checks(whole, self.block_bytes, 2 * self.size))
+        return run_checks(known[0], self._first(turn), self._blocks(turn), self.block_bytes)
 
     def payload(self, memory: Any, turn: int, rank: int) -> bytes:
         start = int(self._first(turn)[rank]) * self.block_bytes
-        return bytes((memory * 2)[start : start + self.size_bytes(turn)])
+        return bytes((memory[0] * 2)[start : start + self.size_bytes(turn)])
 
     def size_bytes(self, turn: int) -> int:
         return self._blocks(turn) * self.block_bytes
