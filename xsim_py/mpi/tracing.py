@@ -141,7 +141,7 @@ class TracingFabric(Fabric):
             arrival = self.trace.arrived(number, None if message.kind == RENDEZVOUS else message.arrival_ps)
             had = self.had.get((message.cid, message.tag, message.to))
             if had is not None:
-                self.trace.taken(arrival, had(message))
+                self._met(message, arrival, had(message))
             elif type(self.shard.rank(message.to).mpi) is not Grave:
                 self._arrivals[message] = arrival
                 if message.kind == NOTICE:
@@ -151,8 +151,10 @@ class TracingFabric(Fabric):
     def met(self, message: Message, time_ps: int) -> None:
         """A message and a receive for it have met."""
         arrival = self._arrivals.pop(message, None)
-        if arrival is None:
-            return
+        if arrival is not None:
+            self._met(message, arrival, time_ps)
+
+    def _met(self, message: Message, arrival: int, time_ps: int) -> None:
         self.trace.taken(arrival, time_ps)
         if message.kind == RENDEZVOUS:
             self._awaited[message.origin, message.ticket] = arrival

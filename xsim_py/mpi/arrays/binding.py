@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
 from xsim_py.mpi.tally import summed
+from xsim_py.network.link import Times as LinkTimes
 
+from .asking import AskingTimes, keys_used
 from .building import Plan, built
 from .compiling import compiled
 from .forms import PACKED, PACKED_PARTS
 from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
-from .timetable import Costs, Times
+from .timetable import Asking, Costs, Times
 from .unequal import Undetermined, undetermined
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "bind", "table"]
 
 Numbers = NDArray[np.int64]
+Kind = tuple[LinkTimes, int]
 _MOST_BYTES = 1 << 28
 _WORD = (1 << 64) - 1
 _MOST_LISTS = 256  # ranks that each have as many results
@@ -54,6 +57,10 @@ class Bound:
         Which of its ranks live in this shard; None: all.
     arrivals : int
         How many messages come to those.
+    events : int
+        How many events of messages happen at those.
+    keys_used : array
+        How many events each rank posts.
     once : bool
         Whether there is only one such call.
     """
@@ -72,7 +79,8 @@ class Bound:
         self.origin = numbers[self.source]
         self.dest = numbers[self.target]
         self.size_bytes = self._timetable.size_bytes
-        self.arrivals = len(self) if local is None else int(self._timetable.received[local].sum())
+        self.arrivals = self.events = len(self) if local is None else int(self._timetable.received[local].sum())
+        self.keys_used = self.sent
 
     def __len__(self) -> int:
         return len(self.source)
@@ -123,8 +131,11 @@ class BoundRounds(Bound):
         self.check = check
         self.local = local
         self._numbers = np.array(ranks, np.int64)
-        self.sent = np.full(rounds.size, rounds.rounds, np.int64)
-        self.arrivals = len(self) if local is None else rounds.rounds * int(local.sum())
+        self.sent = self.keys_used = np.full(rounds.size, rounds.rounds, np.int64)
+        self.arrivals = self.events = len(self) if local is None else rounds.rounds * int(local.sum())
+        if costs.asking is not None:
+            self.keys_used = used = keys_used(rounds, costs.asking)
+            self.events = int((used if local is None else used[local]).sum())  # as many as these ranks post
 
     def __len__(self) -> int:
         return self._rounds.rounds * self._rounds.size
@@ -162,8 +173,12 @@ class BoundRounds(Bound):
         sent_bytes = sum(rounds.size_bytes(turn) for turn in range(rounds.rounds))
         return self._numbers, self.sent, np.broadcast_to(sent_bytes, rounds.size)
 
-    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
+    def times(
+        self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]
+    ) -> RoundTimes | AskingTimes:
         """See `Bound.times`."""
+        if self.costs.asking is not None:
+            return AskingTimes(self._rounds, self.costs, clock_ps, nic_free_ps, keys)
         return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
@@ -171,10 +186,9 @@ class BoundRounds(Bound):
         memory = self._rounds.memory(contributions, fold)
         return memory, self._rounds.results(memory)
 
-    def hashes(self, times: RoundTimes, tag: int, memory: Any) -> int:  # type: ignore[override]
-        """See `Bound.hashes`; round by round, or many at once where they are short."""
+    def hashes(self, times: RoundTimes | AskingTimes, tag: int, memory: Any) -> int:  # type: ignore[override]
+        """See `Bound.hashes`; some rounds at a time."""
         rounds, total = self._rounds, 0
-        size = rounds.size
 
         def add(turns: range, arrival: Numbers) -> None:
             nonlocal total
@@ -188,13 +202,21 @@ class BoundRounds(Bound):
             which = None if self.local is None else self.local[target]
             total += hash_sum(_those(columns, which), len(arrival) if which is None else int(which.sum()))
 
-        if times.kept is None:
-            times.again(lambda turn, _, arrival, *__: add(range(turn, turn + 1), arrival))
-            return total & _WORD
-        batch = max(1, (1 << 16) // size)
-        for first in range(0, rounds.rounds, batch):
-            turns = range(first, min(first + batch, rounds.rounds))
-            add(turns, times.kept[0, turns.start : turns.stop].reshape(-1))
+        def add_asking(turns: range, first: Numbers, arrival: Numbers) -> None:
+            nonlocal total
+            add(turns, first)
+            assert self.costs.asking is not None
+            target = np.concatenate([rounds.dest(turn) for turn in turns])
+            which = np.broadcast_to(self.costs.asking.of_rounds(turns, rounds.size)[0], target.shape)
+            if self.local is not None:
+                which = which & self.local[target]
+            columns = [arrival, self._numbers[target], 0, 0, rounds.sizes(turns), 0]
+            total += hash_sum(_those(columns, which), int(which.sum()))
+
+        if isinstance(times, AskingTimes):
+            times.arrivals(add_asking)
+        else:
+            times.arrivals(add)
         return total & _WORD
 
     def payload(self, memory: Any, number: int) -> bytes:
@@ -306,7 +328,7 @@ def bind(
         return None
     if not always and len(timetable) < 8 * len(timetable.steps):
         return None
-    costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes)
+    costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes, may_ask=False)
     return None if costs is None else Bound(plan, costs, ranks, ch.check, local)
 
 
@@ -326,44 +348,56 @@ def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, un
 
 def _costs_of_rounds(fabric: Fabric, ranks: Any, rounds: Rounds) -> Costs | None:
     """What the messages of an exchange cost, as `_costs`; where all ranks are equally far apart nobody lists them."""
-    turns = range(rounds.rounds)
+    turns, may_ask = range(rounds.rounds), rounds.one_at_a_time
     sizes = np.array([rounds.size_bytes(turn) for turn in turns])
     if fabric.equally_far:
-        return _costs_by_size(fabric, ranks, sizes, rounds.size)
+        return _costs_by_size(fabric, ranks, sizes, rounds.size, may_ask)
     if rounds.rounds * rounds.size > _MOST_COSTS:
         return None
     source = np.tile(rounds.ranks, rounds.rounds)
     dest = np.concatenate([rounds.dest(turn) for turn in turns])
-    return _costs(fabric, ranks, source, dest, np.repeat(sizes, rounds.size))
+    return _costs(fabric, ranks, source, dest, np.repeat(sizes, rounds.size), may_ask)
 
 
-def _costs(fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_bytes: Numbers) -> Costs | None:
-    """What messages cost; None where one of them does not go eagerly, or takes no time."""
+def _costs(
+    fabric: Fabric, ranks: Any, source: Numbers, dest: Numbers, size_bytes: Numbers, may_ask: bool
+) -> Costs | None:
+    """What messages cost; None where one of them takes no time, or does not go eagerly though it must."""
     if fabric.equally_far and (source != dest).all():
-        return _costs_by_size(fabric, ranks, size_bytes, 1)
-    found: dict[tuple[Any, int], int] = {}
-    kinds: list[Any] = []
+        return _costs_by_size(fabric, ranks, size_bytes, 1, may_ask)
+    found: dict[tuple[Any, int, int], int] = {}
+    kinds: list[Kind] = []
     which = []
     for one, other, size in zip(source.tolist(), dest.tolist(), size_bytes.tolist(), strict=True):
-        link = fabric.link(ranks[one], ranks[other])
-        kind = found.setdefault((link, size), len(kinds))
+        link, back_ps = fabric.link(ranks[one], ranks[other]), fabric.link(ranks[other], ranks[one]).latency_ps
+        kind = found.setdefault((link, back_ps, size), len(kinds))
         if kind == len(kinds):
-            kinds.append(link.times(size))
+            kinds.append((link.times(size), back_ps))
         which.append(kind)
-    return table(kinds, np.array(which))
+    return table(kinds, np.array(which), may_ask)
 
 
-def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int) -> Costs | None:
+def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int, may_ask: bool) -> Costs | None:
     """The same where only the size counts; there are so many messages of each."""
     link = fabric.link(ranks[0], ranks[1])
     sizes, which = np.unique(size_bytes, return_inverse=True)
-    return table([link.times(size) for size in sizes.tolist()], np.repeat(which, times))
+    kinds = [(link.times(size), link.latency_ps) for size in sizes.tolist()]
+    return table(kinds, np.repeat(which, times), may_ask)
 
 
-def table(kinds: list[Any], which: Numbers) -> Costs | None:
-    """The costs of messages of several kinds."""
-    if not all(eager and wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, eager in kinds):
-        return None
-    table = np.array([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds], np.int64)
-    columns = [int(column[0]) if (column == column[0]).all() else column[which] for column in table.T]
-    return Costs(*columns)
+def table(kinds: Sequence[Kind], which: Numbers, may_ask: bool) -> Costs | None:
+    """The costs of messages of several kinds: their times, and how long an answer to them is on its way."""
+    for (_, wire_ps, _, latency_ps, _, eager), back_ps in kinds:
+        if not (wire_ps + latency_ps if eager else may_ask and latency_ps and back_ps):
+            return None
+
+    def columns(rows: list[tuple[int, ...]]) -> list[Any]:
+        table = np.array(rows, np.int64).T
+        return [int(column[0]) if (column == column[0]).all() else column[which] for column in table]
+
+    costs = Costs(*columns([(times[0], times[2], times[1] + times[3], times[4]) for times, _ in kinds]))
+    if all(times[5] for times, _ in kinds):
+        return costs
+    asks, latency_ps, answer_ps = columns([(not times[5], times[3], back_ps) for times, back_ps in kinds])
+    asks = bool(asks) if np.ndim(asks) == 0 else asks.astype(bool)
+    return costs._replace(asking=Asking(asks, latency_ps, answer_ps))

@@ -97,6 +97,7 @@ class Meetings:
 
             self.elsewhere = Elsewhere(self, shard)
         shard.handlers["again"] = fabric.deliver
+        shard.handlers["answered"] = self._answered
         shard.put_off = self.retire
         shard.before_end = self.settle
 
@@ -262,7 +263,7 @@ class Meetings:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
         call.given.clear()
-        takes = times.clock_ps, times.nic_free_ps, keys + bound.sent, times.waited_ps
+        takes = times.clock_ps, times.nic_free_ps, keys + bound.keys_used, times.waited_ps
         call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())
         call.inside = call.living()
@@ -321,7 +322,7 @@ class Meetings:
             from .tracing import carried
 
             carried(fabric, call)
-        self.fabric.kernel.events += bound.arrivals - call.living() + (call.inline >= 0)
+        self.fabric.kernel.events += bound.events - call.living() + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back
 
@@ -425,6 +426,12 @@ class Meetings:
     def _back(self, _: object) -> None:
         """The clock is where it was before a call was undone."""
         self.fabric.kernel.events -= 1
+
+    def _answered(self, answer: Any) -> None:
+        """A rank that does a call again is answered by one that has left."""
+        from .undoing import answered
+
+        answered(self.fabric, answer)
 
     def _forget(self) -> None:
         """What has come again to ranks that had left is not what is left over at the end."""

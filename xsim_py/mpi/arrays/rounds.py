@@ -62,6 +62,9 @@ class Rounds:
         How many rounds there are.
     """
 
+    one_at_a_time = True
+    """Whether a rank is done with what it sends in a round, and with what it gets, before the next."""
+
     def __init__(self, size: int, block_bytes: int) -> None:
         self.size = size
         self.block_bytes = block_bytes
@@ -186,6 +189,17 @@ class RoundTimes(Times):
         """Go through all rounds again."""
         clock, nic = self._entered
         self._rounds.go_through(self._costs, clock.copy(), nic.copy(), look)
+
+    def arrivals(self, look: Callable[[range, Numbers], None]) -> None:
+        """Tell of some rounds at a time when their messages arrive: of many where they are short."""
+        if self.kept is None:
+            self.again(lambda turn, _, arrival, *__: look(range(turn, turn + 1), arrival))
+            return
+        count, size = self._rounds.rounds, self._rounds.size
+        batch = max(1, (1 << 16) // size)
+        for start in range(0, count, batch):
+            turns = range(start, min(start + batch, count))
+            look(turns, self.kept[0, turns.start : turns.stop].reshape(-1))
 
     @cached_property
     def detail(self) -> Detail:
@@ -376,6 +390,7 @@ class Pairwise(Rounds):
 class Linear(Pairwise):
     """Everybody sends to all others, the next one below first, and then waits for everything."""
 
+    one_at_a_time = False
     batch_ranks = 1 << 62
 
     def dest(self, turn: int) -> Numbers:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Costs", "Step", "Times", "Timetable"]
+__all__ = ["Asked", "Asking", "Costs", "Step", "Times", "Timetable"]
 
 Numbers = NDArray[np.int64]
 _BATCH = 1 << 12
@@ -67,6 +67,29 @@ class Step:
             yield self.ranks[which], self.messages[self.starts[which, None] + np.arange(width)]
 
 
+class Asking(NamedTuple):
+    """Which messages ask before they send their data, and what that takes; each for all, or an array of the messages.
+
+    Attributes
+    ----------
+    asks : bool or array
+        Whether the message is above the eager threshold.
+    latency_ps, answer_ps : int or array
+        How long the request is on its way, and its answer.
+    """
+
+    asks: Any
+    latency_ps: Any
+    answer_ps: Any
+
+    def of_rounds(self, turns: range, size: int) -> tuple[Any, Any, Any]:
+        """Those of some rounds of an exchange in which each of `size` ranks sends a message a round."""
+        asks, latency_ps, answer_ps = (
+            cost if np.ndim(cost) == 0 else cost[turns.start * size : turns.stop * size] for cost in self
+        )
+        return asks, latency_ps, answer_ps
+
+
 class Costs(NamedTuple):
     """What each message costs: one number for all, or an array of the messages. In picoseconds; see `network.link`."""
 
@@ -74,14 +97,37 @@ class Costs(NamedTuple):
     busy_ps: Any
     way_ps: Any
     receive_ps: Any
+    asking: Asking | None = None
 
     def of_round(self, turn: int, size: int) -> tuple[Any, Any, Any, Any]:
         """Those of round `turn` of an exchange in which each of `size` ranks sends a message a round."""
         start = turn * size
         send_ps, busy_ps, way_ps, receive_ps = (
-            cost if np.ndim(cost) == 0 else cost[start : start + size] for cost in self
+            cost if np.ndim(cost) == 0 else cost[start : start + size] for cost in self[:4]
         )
         return send_ps, busy_ps, way_ps, receive_ps
+
+
+class Asked(NamedTuple):
+    """What has become of the messages that ask first; of each message of a call, those that do not included.
+
+    Attributes
+    ----------
+    asks : array of bool
+        Whether it does.
+    request_ps : array
+        When its request arrives.
+    answer_ps, answer_key : array
+        When the answer is back, and the key of that event.
+    data_key : array
+        The key of the arrival of its data.
+    """
+
+    asks: NDArray[np.bool_]
+    request_ps: Numbers
+    answer_ps: Numbers
+    answer_key: Numbers
+    data_key: Numbers
 
 
 Detail = tuple[Numbers, Numbers, Numbers]
@@ -118,9 +164,14 @@ class Times:
         self.waited_ps = waited_ps
         self._find = find
 
+    @property
+    def asked(self) -> Asked | None:
+        """What there is to know of messages that ask first; None: all are eager."""
+        return None
+
     @cached_property
     def detail(self) -> Detail:
-        """For each message its arrival, its key, and when a receive has taken it."""
+        """For each message its arrival, its key (that of its request, if it asks), and when a receive has met it."""
         assert self._find is not None
         return self._find()
 
@@ -193,7 +244,7 @@ class Timetable:
         clock, nic = np.array(clock_ps, np.int64), np.array(nic_free_ps, np.int64)
         entered = clock.copy()
         arrival, taken = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
-        uniform = all(np.ndim(cost) == 0 for cost in costs)
+        uniform = all(np.ndim(cost) == 0 for cost in costs[:4])
         for step in self.steps:
             if not step.sends:
                 taken[step.messages] = np.maximum(arrival[step.messages], clock[step.ranks][step.owner])

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xsim_py.mpi.message import RENDEZVOUS
+
+from .timetable import Numbers
+
 if TYPE_CHECKING:
     from xsim_py.mpi.message import Message
     from xsim_py.mpi.p2p import Fabric
@@ -23,29 +27,42 @@ def carried(fabric: Fabric, call: Call) -> None:
     assert bound is not None
     trace = fabric.trace
     assert trace is not None
-    sent_ps = times.arrival_ps - bound.costs.way_ps
+    sent_ps = _sent_ps(call)
+    asks = np.broadcast_to(False if times.asked is None else times.asked.asks, len(bound))
     everywhere = np.ones(len(bound), bool)
     leaves = everywhere if local is None else local[bound.source]
     comes = everywhere if local is None else local[bound.target]
-    columns = (times.keys, bound.origin, bound.dest, bound.size_bytes, sent_ps, times.arrival_ps, times.taken_ps)
-    for number, source, dest, size_bytes, left_ps, came_ps, taken_ps, leaving, coming in zip(
+    columns = (times.keys, bound.origin, bound.dest, bound.size_bytes, sent_ps, times.arrival_ps, times.taken_ps, asks)
+    for number, source, dest, size_bytes, left_ps, came_ps, taken_ps, asked, leaving, coming in zip(
         *(column.tolist() for column in (*columns, leaves, comes)), strict=True
     ):
         if leaving:
-            _departs(fabric, call, number, source, dest, size_bytes, left_ps)
+            _departs(fabric, call, number, source, dest, size_bytes, left_ps, asked)
         if coming:
             trace.taken(trace.arrived(number, came_ps), taken_ps)
 
 
 def departs(fabric: Any, call: Call, number: int, message: Message) -> None:
     """Write down that one message leaves, the rest of whose way the fabric sees; `number` is its own in the call."""
-    assert call.bound is not None
+    asks = message.kind == RENDEZVOUS
+    left_ps = int(_sent_ps(call)[number])
     key = int(call.times.keys[number])
-    way_ps = int(np.broadcast_to(call.bound.costs.way_ps, len(call.bound))[number])
-    _departs(fabric, call, key, message.origin, message.to, message.size_bytes, message.arrival_ps - way_ps)
+    _departs(fabric, call, key, message.origin, message.to, message.size_bytes, left_ps, asks)
 
 
-def _departs(fabric: Fabric, call: Call, key: int, source: int, dest: int, size_bytes: int, left_ps: int) -> None:
+def _sent_ps(call: Call) -> Numbers:
+    """When each message leaves, or its request."""
+    assert call.bound is not None
+    times, costs = call.times, call.bound.costs
+    eager: Numbers = times.arrival_ps - costs.way_ps
+    if times.asked is None or costs.asking is None:
+        return eager
+    return np.where(times.asked.asks, times.asked.request_ps - costs.asking.latency_ps, eager)
+
+
+def _departs(
+    fabric: Fabric, call: Call, key: int, source: int, dest: int, size_bytes: int, left_ps: int, asks: bool
+) -> None:
     assert fabric.trace is not None
     cid, tag = call.where
     fabric.trace.departed(
@@ -57,7 +74,7 @@ def _departs(fabric: Fabric, call: Call, key: int, source: int, dest: int, size_
         communicator=cid & ~1,
         collective=True,
         call=call.note.name,
-        kind="eager",
+        kind="rendezvous" if asks else "eager",
         sent_ps=left_ps,
     )
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Distances", "Undetermined", "undetermined"]
 
+Way = tuple[Any, int]
 _WORD = 8
 _MOST_MESSAGES = 1 << 24
 _MOST_CODES = 1 << 22
@@ -102,7 +103,7 @@ class _UnequalInBatches(_Unequal, LinearInBatches):
     """Some at a time."""
 
 
-_KINDS: dict[Any, Callable[[Numbers], _Unequal]] = {
+_KINDS: dict[Any, type[_Unequal]] = {
     alltoall.pairwise: UnequalPairwise,
     alltoall.linear: _UnequalLinear,
     alltoall.linear_sync: _UnequalInBatches,
@@ -121,7 +122,7 @@ class Distances:
     def __init__(self, fabric: Fabric, ranks: Any) -> None:
         self._fabric = fabric
         self._ranks = ranks
-        self._links: dict[Any, tuple[list[Any], Any]] = {}
+        self._links: dict[Any, tuple[list[Way], Any]] = {}
         self._eager_bytes = 0
 
     def eager(self, size_bytes: int, me: int) -> bool:
@@ -139,12 +140,15 @@ class Distances:
             for turn in range(rounds.rounds):
                 yield from enumerate(rounds.dest(turn).tolist())
 
-        return self.costs(rounds.sizes(range(rounds.rounds)), type(rounds), pairs)
+        return self.costs(rounds.sizes(range(rounds.rounds)), type(rounds), pairs, rounds.one_at_a_time)
 
-    def costs(self, sizes: Numbers, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> Costs | None:
+    def costs(
+        self, sizes: Numbers, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]], may_ask: bool
+    ) -> Costs | None:
         """What each message costs: looked up once for each distance and size that there is.
 
-        `pairs` gives who sends them to whom, which is the same in every call of this `kind`.
+        `pairs` gives who sends them to whom, which is the same in every call of this `kind`. None where one does not go
+        eagerly, unless it `may_ask`.
         """
         from .binding import table
 
@@ -158,16 +162,19 @@ class Distances:
             kinds = places[codes]
         else:
             there, kinds = np.unique(codes, return_inverse=True)
-        return table([links[code // width].times(code % width) for code in there.tolist()], kinds)
+        ways = [(links[code // width], code % width) for code in there.tolist()]
+        return table([(link.times(size), back_ps) for (link, back_ps), size in ways], kinds, may_ask)
 
-    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Any], Any]:
-        """How far the messages go, one of a few links each."""
+    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Way], Any]:
+        """How far the messages go, one of a few links each, and the latencies of answers to them."""
         link, ranks = self._fabric.link, self._ranks
-        found: dict[Any, int] = {}
+        found: dict[Way, int] = {}
         if self._fabric.equally_far:
-            links: tuple[list[Any], Any] = [link(ranks[0], ranks[1])], None
+            only = link(ranks[0], ranks[1])
+            links: tuple[list[Way], Any] = [(only, only.latency_ps)], None
         else:
-            which = [found.setdefault(link(ranks[source], ranks[dest]), len(found)) for source, dest in pairs()]
+            ways = ((link(ranks[a], ranks[b]), link(ranks[b], ranks[a]).latency_ps) for a, b in pairs())
+            which = [found.setdefault(way, len(found)) for way in ways]
             links = list(found), np.array(which)
         self._links[kind] = links
         return links
@@ -190,13 +197,13 @@ class Undetermined:
         self._bound = bound
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Whether a rank that has given this needs all others, and all that it sends and gets goes eagerly."""
+        """Whether a rank that has given this needs all others, and what it sends and gets goes eagerly if it has to."""
         size = self._size
         sizes = np.frombuffer(given, np.int64, 2 * size).reshape(2, size).copy()
         sizes[:, me] = 1
         if self._skips and not sizes.all():
             return False
-        return self._distances.eager(int(sizes.max()), me)
+        return self._kind.one_at_a_time or self._distances.eager(int(sizes.max()), me)
 
     def settled(self, contributions: Sequence[bytes]) -> Bound | None:
         """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
