@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
+from xsim_py.mpi.arrays.asking import AskingTimes
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -27,6 +28,12 @@ MACHINES: dict[str, dict[str, Any]] = {
         "machine": {"cores_per_node": 3, "placement": "round_robin", "nodes": 11},
         "network": {**LAYER, "latency": "5us"},
         "same_node": {**LAYER, "latency": "1us", "send_overhead": "100ns"},
+    },
+    "most ask first": {"network": {**LAYER, **OVERHEADS, "latency": "1us", "eager_threshold": "20B"}},
+    "far ones ask first": {
+        "machine": {"cores_per_node": 3, "placement": "round_robin", "nodes": 11},
+        "network": {**LAYER, **OVERHEADS, "latency": "2us", "eager_threshold": "0B"},
+        "same_node": {**LAYER, "latency": "1us"},
     },
 }
 OPERATIONS = (
@@ -329,6 +336,27 @@ def test_any_program_that_goes_wrong(
 ) -> None:
     described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
     check([*before, trouble, *after], described, ranks, trace=trace, shards=shards)
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "count"),
+    [
+        ("allgather", "recursive_doubling", 100),  # the first round is eager
+        ("allreduce", "recursive_doubling", 150),
+        ("alltoallv", "pairwise", 500),  # some are eager
+    ],
+)
+def test_messages_above_the_threshold_are_computed(
+    operation: str, algorithm: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[AskingTimes] = []
+    begin = AskingTimes.__init__
+    monkeypatch.setattr(AskingTimes, "__init__", lambda times, *args: made.append(times) or begin(times, *args))
+    monkeypatch.setattr("xsim_py.mpi.arrays.asking._MOST_KEPT", 100)  # some are kept, others found out again
+    machine = {**MACHINES["overheads"], "mpi": {"collectives": {operation: algorithm}}}
+    step = Step(operation, count)
+    check([Step("sleep", 9, rank=3), step, Step("leave", rank=3), step], machine, 8, shards=3, trace=True)
+    assert len(made) == 3
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

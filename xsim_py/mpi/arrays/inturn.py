@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .binding import Bound, Numbers
-from .timetable import Costs, Detail, Times
+from .timetable import NONE_ASKS, Asked, Asking, Costs, Detail, Times
 
 __all__ = ["InTurn"]
 
@@ -37,7 +37,9 @@ class InTurn(Bound):
         self.check = first.check
         self.local = first.local
         self.sent = first.sent + second.sent
+        self.keys_used = first.keys_used + second.keys_used
         self.arrivals = first.arrivals + second.arrivals
+        self.events = first.events + second.events
 
     def __len__(self) -> int:
         return len(self._first) + len(self._second)
@@ -45,18 +47,18 @@ class InTurn(Bound):
     @property
     def costs(self) -> Costs:  # type: ignore[override]
         """See `Bound`."""
-        columns = zip(self._first.costs, self._second.costs, strict=True)
-        return Costs(
-            *(
-                np.concatenate((self._of(first, self._first), self._of(second, self._second)))
-                for first, second in columns
-            )
-        )
+        first, second = self._first.costs, self._second.costs
+        send_ps, busy_ps, way_ps, receive_ps = self._both(first[:4], second[:4])
+        asking = None
+        if first.asking is not None or second.asking is not None:
+            asking = Asking(*self._both(first.asking or NONE_ASKS, second.asking or NONE_ASKS))
+        return Costs(send_ps, busy_ps, way_ps, receive_ps, asking)
 
-    @staticmethod
-    def _of(cost: Any, bound: Bound) -> Numbers:
-        found: Numbers = np.broadcast_to(cost, len(bound))
-        return found
+    def _both(self, first: Iterable[Any], second: Iterable[Any]) -> Iterator[Numbers]:
+        """Of all messages, of what is said of either's."""
+        counts = len(self._first), len(self._second)
+        for both in zip(first, second, strict=True):
+            yield np.concatenate([np.broadcast_to(cost, count) for cost, count in zip(both, counts, strict=True)])
 
     @property
     def source(self) -> Numbers:  # type: ignore[override]
@@ -90,7 +92,7 @@ class InTurn(Bound):
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> TimesInTurn:
         """See `Bound.times`."""
         first = self._first.times(clock_ps, nic_free_ps, keys)
-        between: Any = first.clock_ps, first.nic_free_ps, keys + self._first.sent
+        between: Any = first.clock_ps, first.nic_free_ps, keys + self._first.keys_used
         second = self._second.times(*between)
         return TimesInTurn(first, second)
 
@@ -138,3 +140,11 @@ class TimesInTurn(Times):
             np.concatenate(both) for both in zip(self.first.detail, self.second.detail, strict=True)
         )
         return arrival, keys, taken
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        """See `Times`."""
+        if self.first.asked is None and self.second.asked is None:
+            return None
+        parts = (times.asked or times.none_asked() for times in (self.first, self.second))
+        return Asked(*(np.concatenate(both) for both in zip(*parts, strict=True)))

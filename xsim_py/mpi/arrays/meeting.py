@@ -14,8 +14,8 @@ nothing has to be taken back.
 Ranks of several shards meet in the same way; `elsewhere` is how. Each shard computes the call, for its own ranks.
 
 A call goes message by message from the start where its times are not a function of the clocks alone: a rank with
-requests or fibers under way, messages above the eager threshold, shared links, user-defined operations, a death. And
-where arrays would not pay: on few ranks.
+requests or fibers under way, several messages at a time above the eager threshold, shared links, user-defined
+operations, a death. And where arrays would not pay: on few ranks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the sizes of all pickles are known, and with them the second exchange.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -52,8 +52,8 @@ class PackedGather:
         self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Whether what this rank sends goes eagerly."""
-        return self._distances.eager(len(given), me)
+        """Whether what this rank has can be sent; whether it may ask first depends on what the others have."""
+        return True
 
     def settled(self, contributions: Sequence[bytes]) -> Bound | None:
         """The call, of what all ranks have given; None where it is not known how to compute it."""
@@ -88,10 +88,11 @@ class PackedGather:
         pieces = _Pieces([*sizes, sum(sizes)])
         plan = draft.plan(pieces)
         timetable = plan[0]
-        key = algorithm.keywords["bcast"]
-        costs = self._distances.costs(
-            timetable.size_bytes, key, lambda: zip(timetable.source.tolist(), timetable.dest.tolist(), strict=True)
-        )
+
+        def pairs() -> Iterable[tuple[int, int]]:
+            return zip(timetable.source.tolist(), timetable.dest.tolist(), strict=True)
+
+        costs = self._distances.costs(timetable.size_bytes, algorithm.keywords["bcast"], pairs, may_ask=False)
         first = self._first
         return None if costs is None else Bound(plan, costs, first._numbers, first.check, first.local)
 

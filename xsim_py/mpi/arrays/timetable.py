@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Asked", "Asking", "Costs", "Step", "Times", "Timetable"]
+__all__ = ["NONE_ASKS", "Asked", "Asking", "Costs", "Step", "Times", "Timetable"]
 
 Numbers = NDArray[np.int64]
 _BATCH = 1 << 12
@@ -88,6 +88,10 @@ class Asking(NamedTuple):
             cost if np.ndim(cost) == 0 else cost[turns.start * size : turns.stop * size] for cost in self
         )
         return asks, latency_ps, answer_ps
+
+
+NONE_ASKS = Asking(asks=False, latency_ps=0, answer_ps=0)
+"""Of messages none of which asks."""
 
 
 class Costs(NamedTuple):
@@ -168,6 +172,11 @@ class Times:
     def asked(self) -> Asked | None:
         """What there is to know of messages that ask first; None: all are eager."""
         return None
+
+    def none_asked(self) -> Asked:
+        """The same of messages none of which asks."""
+        none = np.zeros(len(self.keys), np.int64)
+        return Asked(none > 0, none, none, none, none)
 
     @cached_property
     def detail(self) -> Detail:
