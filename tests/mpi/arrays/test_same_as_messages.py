@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.mpi.arrays.asking import AskingTimes
+from xsim_py.mpi.arrays.exchanges import ExchangeTimes
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -343,15 +344,20 @@ def test_any_program_that_goes_wrong(
     [
         ("allgather", "recursive_doubling", 100),  # the first round is eager
         ("allreduce", "recursive_doubling", 150),
+        ("allreduce", "rabenseifner", 500),
+        ("reduce_scatter", "butterfly", 50),
         ("alltoallv", "pairwise", 500),  # some are eager
     ],
 )
 def test_messages_above_the_threshold_are_computed(
     operation: str, algorithm: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[AskingTimes] = []
-    begin = AskingTimes.__init__
-    monkeypatch.setattr(AskingTimes, "__init__", lambda times, *args: made.append(times) or begin(times, *args))
+    made: list[Any] = []
+    for kind in (AskingTimes, ExchangeTimes):
+        begin = kind.__init__
+        monkeypatch.setattr(
+            kind, "__init__", lambda times, *args, begin=begin: made.append(times) or begin(times, *args)
+        )
     monkeypatch.setattr("xsim_py.mpi.arrays.asking._MOST_KEPT", 100)  # some are kept, others found out again
     machine = {**MACHINES["overheads"], "mpi": {"collectives": {operation: algorithm}}}
     step = Step(operation, count)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim_py.mpi.collectives import allreduce
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
 from xsim_py.mpi.tally import summed
@@ -39,6 +40,7 @@ _MOST_BYTES = 1 << 28
 _WORD = (1 << 64) - 1
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
+_ONE_AT_A_TIME = (allreduce.recursive_doubling,)  # of those that are listed in advance
 _KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
 
 
@@ -81,6 +83,12 @@ class Bound:
         self.size_bytes = self._timetable.size_bytes
         self.arrivals = self.events = len(self) if local is None else int(self._timetable.received[local].sum())
         self.keys_used = self.sent
+        if costs.asking is not None:
+            asks = np.broadcast_to(costs.asking.asks, len(self))
+            further = 2 * np.bincount(self.source[asks], minlength=len(numbers))
+            further += np.bincount(self.target[asks], minlength=len(numbers))
+            self.keys_used = self.sent + further
+            self.events += int((further if local is None else further[local]).sum())  # as many as these ranks post
 
     def __len__(self) -> int:
         return len(self.source)
@@ -104,6 +112,10 @@ class Bound:
 
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
         """See `Timetable.run`."""
+        if self.costs.asking is not None:
+            exchanges = self._timetable.exchanges
+            assert exchanges is not None
+            return exchanges.run(self._timetable, self.costs, clock_ps, nic_free_ps, keys)
         return self._timetable.run(self.costs, clock_ps, nic_free_ps, keys)
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
@@ -114,8 +126,16 @@ class Bound:
     def hashes(self, times: Times, tag: int, memory: Any) -> int:
         """What the arrival of all messages adds to the digest; see `Fabric._deliver`."""
         checks: Any = self._recipe.checks(memory)[self._payloads] if self.check else 0
-        columns = [times.arrival_ps, self.dest, self.source, tag, self.size_bytes, checks]
-        return hash_sum(_those(columns, None if self.local is None else self.local[self.target]), self.arrivals)
+        asked = times.asked
+        first = times.arrival_ps if asked is None else asked.request_ps
+        columns = [first, self.dest, self.source, tag, self.size_bytes, checks]
+        which = None if self.local is None else self.local[self.target]
+        total = hash_sum(_those(columns, which), self.arrivals)
+        if asked is not None:
+            which = asked.asks if which is None else which & asked.asks
+            columns = [times.arrival_ps, self.dest, 0, 0, self.size_bytes, 0]
+            total += hash_sum(_those(columns, which), int(which.sum()))
+        return total & _WORD
 
     def payload(self, memory: Any, number: int) -> bytes:
         """What one message contains."""
@@ -318,17 +338,26 @@ def bind(
         costs = _costs_of_rounds(fabric, ranks, rounds)
         return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check, local)
     plan = built(algorithm, ch.size, shape)
+    bound = None if plan is None else _listed(ch, plan, always, local)
     many = form.many_results and ch.size > _MOST_LISTS
-    if plan is None and often and (always or not many):
+    if bound is None and often and (always or not many) and (plan is None or algorithm in _ONE_AT_A_TIME):
         plan = _compiled(algorithm, ch.size, form, shape, unit)
-    if plan is None or plan[1].total_bytes > _MOST_BYTES:
-        return None
+        bound = None if plan is None else _listed(ch, plan, always, local)
+    return bound
+
+
+def _listed(ch: CollectiveChannel, plan: Plan, always: bool, local: Any) -> Bound | None:
+    """A call whose messages are listed; None where it can not be one, or as `bind` has it."""
+    fabric, ranks = ch.comm.fabric, ch.comm.ranks
     timetable = plan[0]
+    if plan[1].total_bytes > _MOST_BYTES:
+        return None
     if timetable.early and fabric.trace is not None:  # when such a receive is posted is not known
         return None
     if not always and len(timetable) < 8 * len(timetable.steps):
         return None
-    costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes, may_ask=False)
+    may_ask = timetable.exchanges is not None
+    costs = _costs(fabric, ranks, timetable.source, timetable.dest, timetable.size_bytes, may_ask)
     return None if costs is None else Bound(plan, costs, ranks, ch.check, local)
 
 

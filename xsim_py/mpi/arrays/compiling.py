@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .exchanges import exchanges
 from .recipe import Combine, Join, Recipe
 from .symbols import Incoming, Node, Receives, Recording, Rope, Sends, Symbol
 from .timetable import Step, Timetable
@@ -54,6 +55,8 @@ def compiled(recording: Recording) -> tuple[Timetable, Recipe, NDArray[np.int64]
     sizes = recipe.lengths[payloads]
     timetable = Timetable(recording.size, np.array(source), np.array(dest), sizes, steps, order)
     timetable.early = recording.early
+    if recording.one_at_a_time:
+        timetable.exchanges = exchanges(recording, len(messages))
     return timetable, recipe, payloads
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Fold", "Incoming", "Receives", "Recording", "Sends", "Symbol", "record"]
+__all__ = ["Exchange", "Fold", "Incoming", "Receives", "Recording", "Sends", "Symbol", "record"]
 
 Piece: TypeAlias = "tuple[Node, int, int]"
 """What it is from, the first byte and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
@@ -143,6 +143,13 @@ class Sends:
         self.messages: list[Incoming] = []
 
 
+class Exchange(NamedTuple):
+    """A message that a rank sends, one that it receives, or both at once; and it waits until this is over."""
+
+    sent: Incoming | None
+    received: Incoming | None
+
+
 class Receives:
     """Messages that a rank waits for together."""
 
@@ -180,6 +187,7 @@ class _Channel:
         self.rank = rank
         self.size = recording.size
         self.steps: list[Sends | Receives] = []
+        self.exchanges: list[Exchange] = []
         self._messages = recording.messages
         self._recording = recording
         self._sent: dict[int, int] = {}
@@ -187,6 +195,13 @@ class _Channel:
         self._posted: dict[Incoming, tuple[int, int]] = {}
 
     def isend(self, dest: int, data: Symbol | bytes) -> None:
+        self._recording.one_at_a_time = False
+        self._send(dest, data)
+
+    def send(self, dest: int, data: Symbol | bytes) -> None:
+        self.exchanges.append(Exchange(self._send(dest, data), None))
+
+    def _send(self, dest: int, data: Symbol | bytes) -> Incoming:
         nth = self._sent[dest] = self._sent.get(dest, -1) + 1
         message = self._message(self.rank, dest, nth)
         message.payload = data if isinstance(data, Symbol) else Symbol.join((data,))
@@ -194,14 +209,17 @@ class _Channel:
             self.steps.append(Sends())
         self.steps[-1].dests.append(dest)  # type: ignore[union-attr]
         self.steps[-1].messages.append(message)
-
-    send = isend
+        return message
 
     def irecv(self, source: int) -> Incoming:
-        nth = self._received[source] = self._received.get(source, -1) + 1
-        message = self._message(source, self.rank, nth)
+        self._recording.one_at_a_time = False
+        message = self._expected(source)
         self._posted[message] = self._progress()
         return message
+
+    def _expected(self, source: int) -> Incoming:
+        nth = self._received[source] = self._received.get(source, -1) + 1
+        return self._message(source, self.rank, nth)
 
     def _progress(self) -> tuple[int, int]:
         """How much the rank has done so far."""
@@ -209,13 +227,16 @@ class _Channel:
         return len(self.steps), len(last.messages) if last is not None else 0
 
     def recv(self, source: int) -> Symbol:
-        message = self.irecv(source)
-        self.steps.append(Receives([message]))
-        return Symbol(((message, 0, -1),))
+        return self._receive(source, None)
 
     def sendrecv(self, dest: int, data: Symbol | bytes, source: int) -> Symbol:
-        self.isend(dest, data)
-        return self.recv(source)
+        return self._receive(source, self._send(dest, data))
+
+    def _receive(self, source: int, sent: Incoming | None) -> Symbol:
+        message = self._expected(source)
+        self.steps.append(Receives([message]))
+        self.exchanges.append(Exchange(sent, message))
+        return Symbol(((message, 0, -1),))
 
     def wait(self, handles: Sequence[Incoming | None]) -> list[Symbol | None]:
         messages = [handle for handle in handles if handle is not None]
@@ -250,6 +271,10 @@ class Recording:
         Every message by source, destination and how many there were before it between the two.
     early : bool
         Whether a rank does something between posting a receive and waiting for it.
+    one_at_a_time : bool
+        Whether no rank ever has more than one message under way that it sends, and one that it receives.
+    exchanges : list of list
+        For each rank what it does then.
     """
 
     def __init__(self, size: int, sizes: Sequence[int]) -> None:
@@ -259,6 +284,8 @@ class Recording:
         self.results: list[Any] = [None] * size
         self.messages: dict[tuple[int, int, int], Incoming] = {}
         self.early = False
+        self.one_at_a_time = True
+        self.exchanges: list[list[Exchange]] = [[] for _ in range(size)]
 
     def contribution(self, rank: int) -> Symbol:
         """What a rank puts in."""
@@ -305,6 +332,7 @@ def record(
             try:
                 recording.results[rank] = body(channel, recording)
                 recording.steps[rank] = channel.steps
+                recording.exchanges[rank] = channel.exchanges
             except NotYetError:
                 again.append(rank)
             except TooManyError:

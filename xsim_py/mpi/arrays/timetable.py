@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .exchanges import Exchanges
 
 __all__ = ["NONE_ASKS", "Asked", "Asking", "Costs", "Step", "Times", "Timetable"]
 
@@ -222,6 +225,8 @@ class Timetable:
 
     early = False
     """Whether there are receives that are posted some steps before they are waited for."""
+    exchanges: Exchanges | None = None
+    """The same steps where no rank has several messages under way, as it takes them if some ask first."""
 
     def __init__(
         self, size: int, source: Numbers, dest: Numbers, size_bytes: Numbers, steps: list[Step], order: Numbers
@@ -267,7 +272,7 @@ class Timetable:
         mine, theirs = arrival[self.by_dest], sent_keys[self.by_dest]
         last = np.maximum.reduceat(mine, self.starts)
         last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
-        waited = clock - entered - self._overheads(costs)
+        waited = clock - entered - self.overheads(costs)
         return Times(clock, nic, last, last_key, waited, lambda: (arrival, sent_keys, taken))
 
     def all_need_all(self) -> bool:
@@ -291,7 +296,7 @@ class Timetable:
                 heard[step.ranks] |= np.bitwise_or.reduceat(carried[step.messages], step.starts, axis=0)
         return bool(np.unpackbits(heard, axis=1, count=len(some)).all())
 
-    def _overheads(self, costs: Costs) -> Numbers:
+    def overheads(self, costs: Costs) -> Numbers:
         """What each rank's processor does in the call."""
         if np.ndim(costs.send_ps) == 0 and np.ndim(costs.receive_ps) == 0:
             return np.asarray(self.sent * costs.send_ps + self.received * costs.receive_ps)
