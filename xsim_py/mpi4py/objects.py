@@ -13,13 +13,14 @@ from typing import Any, TypeAlias
 
 from xsim_py.mpi.arrays import forms
 from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, served
-from xsim_py.mpi.collectives.channel import SharedBlocks
+from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
 from xsim_py.mpi.comm import Communicator
 
 from . import collective_calls as calls
 from . import object_ftco as ftco
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
+from .object_fold import fold_of_objects, is_plain
 from .op import INSTANCES
 from .pickling import dump, is_usual, load
 
@@ -29,7 +30,7 @@ SUM = INSTANCES["SUM"]
 Operator: TypeAlias = Callable[[Any, Any], Any]
 
 _COUNT = struct.Struct("<q")
-_IMMUTABLE = frozenset((type(None), bool, int, float, complex, str, bytes))
+_TUPLES = frozenset((tuple,))
 
 
 def packed_size(data: bytes) -> bytes:
@@ -134,31 +135,24 @@ def _load_all(parts: Sequence[bytes]) -> list[Any]:
         return list(parts.found)
     loaded = [load(part) for part in parts]
     if parts.found is None:
-        parts.found = tuple(loaded) if is_usual() and _immutable(loaded) else ()
+        parts.found = tuple(loaded) if is_usual() and is_plain(tuple(loaded), _TUPLES) else ()
     return loaded
-
-
-def _immutable(objects: Sequence[Any], levels: int = 4) -> bool:
-    """Whether nobody can change these, and nobody tells one from an equal one."""
-    kinds = set(map(type, objects)) - _IMMUTABLE
-    if not kinds:
-        return True
-    return (
-        kinds == {tuple} and levels > 0 and all(_immutable(each, levels - 1) for each in objects if type(each) is tuple)
-    )
 
 
 def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
     """Everybody gets a list with an object of everybody."""
-    parts = dump_all(objects, len(comm.remote))
+    pickles = dump_all(objects, len(comm.remote))
+    parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often nobody looks at them one by one
     ch = channel(comm, note(name), check=False)
+    return len(parts.whole), lambda: _load_all(perform(ch, forms.PACKED_PARTS, _exchange, parts))
 
-    def body() -> list[Any]:
-        algorithm = algorithm_for(comm, "alltoall", _COUNT.size)
-        algorithm(ch, [packed_size(part) for part in parts])
-        return [load(part) for part in algorithm_for(comm, "alltoallv")(ch, parts)]
 
-    return sum(map(len, parts)), body
+def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:
+    """First the sizes, then the pickles."""
+    comm = ch.comm
+    algorithm_for(comm, "alltoall", _COUNT.size)(ch, [packed_size(part) for part in parts])
+    taken: Sequence[bytes] = algorithm_for(comm, "alltoallv")(ch, parts)
+    return taken
 
 
 # ----------------------------------------------------------------------------------------------- combining objects
@@ -200,11 +194,12 @@ def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
     return result if rank == root else None
 
 
-def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> Any:
+def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
     data = dump(obj) if ch.rank == 0 else None
     size = packed_size(data) if data is not None else None
     (size_bytes,) = sizes_of([pick(ch.comm, "bcast", _COUNT.size)(ch, size, 0, _COUNT.size)])
-    return load(pick(ch.comm, "bcast", size_bytes)(ch, data, 0, size_bytes))
+    taken: bytes = pick(ch.comm, "bcast", size_bytes)(ch, data, 0, size_bytes)
+    return taken
 
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
@@ -234,15 +229,27 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     if served(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
     ch = channel(comm, note(name), check=False)
-    inside = ch.local or ch
+    if ch.local is None:
+        fold = fold_of_objects(op)
+        return 0, lambda: _load_one(perform(ch, forms.OBJECTS, _reduce_and_broadcast, obj, op, fold, ch.size))
+    local = ch.local
 
     def body() -> Any:
-        result = _reduce_to(inside, obj, op, 0)
-        if inside is not ch and ch.rank == 0:
+        result = _reduce_to(local, obj, op, 0)
+        if ch.rank == 0:
             result = _swap(ch, 0, result)
-        return _bcast_from_0(inside, result)
+        return load(_bcast_from_0(local, result))
 
     return 0, body
+
+
+def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> bytes:
+    return _bcast_from_0(ch, _reduce_to(ch, obj, op, 0))
+
+
+def _load_one(data: bytes | SharedBlocks) -> Any:
+    """What a message carries, which other ranks may have, too."""
+    return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
 
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:

@@ -59,7 +59,7 @@ NEED_ALL = {
     "exscan": ("recursive_doubling",),
 }
 """Of these the algorithms that are computed, on some numbers of ranks; the others never are."""
-OBJECTS = ("all get objects",)
+OBJECTS = ("all get objects", "objects for each", "objects together")
 OPS = ("SUM", "MAX", "PROD", "BXOR", "LAND", "MAXLOC")
 TYPES = {"SUM": "f8", "MAX": "f4", "PROD": "i4", "BXOR": "u1", "LAND": "i8"}
 
@@ -130,13 +130,50 @@ def objects(comm: Any, step: Step) -> Any:
     """One with objects of many kinds and sizes, of which nobody may get another's."""
     size, rank = comm.size, comm.rank
     kinds = [rank, "x" * (rank * step.count % 41), (rank, 0.5), [rank] * step.count, np.arange(step.count) * rank]
-    mine = kinds[(step.rank + rank * (step.op in ("BXOR", "LAND"))) % len(kinds)]
-    got = comm.allgather(mine)
+    change = step.op in ("BXOR", "LAND")
+    if step.kind == "objects together":
+        return together(comm, step, kinds)
+    if step.kind == "all get objects":
+        got = comm.allgather(kinds[(step.rank + rank * change) % len(kinds)])
+    else:
+        got = comm.alltoall([kinds[(step.rank + (rank + other) * change) % len(kinds)] for other in range(size)])
     said = repr(got)
     for each in got:
         if isinstance(each, list):
             each.append(rank)
     return said, size
+
+
+def together(comm: Any, step: Step, kinds: list[Any]) -> Any:
+    """Where two of them can not be combined, the first rank that tries ends the job."""
+    from mpi4py import MPI
+
+    count, rank = step.count, comm.rank
+    numbers = [
+        0.1 * rank,
+        np.float64(count + rank),
+        (count * rank % 7, rank),
+        np.arange(count * 2.0).reshape(2, count).T - rank,
+        rank if rank % 3 else 0.5,
+        np.float32(1e38 if rank == count else rank),
+        10 ** (count * rank % 160),
+        [[rank]],
+    ]
+    op: Any = getattr(MPI, step.op)
+    if step.other % 8 == 1:
+        op = lambda x, y: x if rank % 2 else y  # noqa: E731
+    try:
+        got = comm.allreduce([*kinds, *numbers][step.rank % 13], op)
+    except (TypeError, ValueError) as error:
+        MPI.COMM_WORLD.Abort(len(str(error)) % 100)
+    said = repr(got)
+    if isinstance(got, list):
+        for each in got:
+            if isinstance(each, list):
+                each.append(count)
+    elif isinstance(got, np.ndarray):
+        got += rank
+    return said
 
 
 def exchange(comm: Any, step: Step) -> bytes:
@@ -284,7 +321,7 @@ def steps_of(
 
 COUNTS = [0, 1, 2, 5, 40, 200]
 COLLECTIVE = st.one_of(
-    *[steps_of(OPERATIONS, COUNTS, ops=OPS)] * 3, steps_of(OBJECTS, COUNTS, ops=OPS, rank=st.integers(0, 9))
+    *[steps_of(OPERATIONS, COUNTS, ops=OPS)] * 3, steps_of(OBJECTS, COUNTS, ops=OPS, rank=RANK, other=RANK)
 )
 AROUND = st.one_of(
     steps_of(["sleep"], range(61), rank=RANK),

@@ -18,7 +18,7 @@ from xsim_py.network.link import Times as LinkTimes
 from .asking import AskingTimes, keys_used
 from .building import Plan, built
 from .compiling import compiled
-from .forms import PACKED, PACKED_PARTS
+from .forms import OBJECTS, PACKED, PACKED_PARTS
 from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
@@ -102,7 +102,7 @@ class Bound:
         """Whether what this rank puts in can be computed; see `unequal`."""
         return True
 
-    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
         """The call when all ranks have come, by what they have given; see `unequal`."""
         return self
 
@@ -322,6 +322,10 @@ def bind(
         from .packed import packed
 
         return packed(ch, form, often=often, always=always, local=local)  # type: ignore[return-value]
+    if form is OBJECTS:
+        from .objects import objects
+
+        return None if form.key(args) is None else objects(ch, local)  # type: ignore[return-value]
     if form.varies:
         if not undetermined(algorithm, ch.size):
             return None

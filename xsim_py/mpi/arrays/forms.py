@@ -12,6 +12,7 @@ __all__ = [
     "BARRIER",
     "BLOCKS",
     "FROM_ROOT",
+    "OBJECTS",
     "PACKED",
     "PACKED_PARTS",
     "PARTS",
@@ -191,12 +192,44 @@ class Packed(Form):
 
 
 class PackedParts(Form):
-    """``(parts,)``: a pickled object for everybody. What a rank contributes begins with their sizes; see `packed`."""
+    """``(parts,)``: a pickled object for everybody, as `VariedBlocks`.
+
+    What a rank contributes begins with their sizes.
+    """
 
     varies = True
 
     def contribution(self, args: Any) -> bytes:
-        return b"".join((array("q", map(len, args[0])), *args[0]))
+        parts = args[0]
+        return b"".join((array("q", parts.sizes), parts.whole))
+
+    def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (args[0].listed(),)
+
+
+class Objects(Form):
+    """``(obj, op, fold, ranks)``: an object, and what it is combined with others by; see `objects`.
+
+    `fold` is None where the program's own code would run.
+    """
+
+    varies = True
+
+    def key(self, args: Any) -> Any:
+        """The operation and the kind of object; None where it can not be computed."""
+        obj, _, fold, ranks = args
+        kind = None if fold is None else fold.kind(obj, ranks)
+        return None if kind is None else (fold.name, kind)
+
+    def given(self, args: Any) -> tuple[Any, bytes]:
+        key = self.key(args)
+        return key, b"" if key is None else args[2].packed(args[0])
+
+    def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args[:2]
+
+    def fold(self, args: Any) -> Any:
+        return args[2]
 
 
 class PartsToFold(Form):
@@ -220,7 +253,7 @@ class PartsToFold(Form):
 
 BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
 FROM_ROOT, TO_ROOT, UNEQUAL_PARTS = FromRoot(), ToRoot(), UnequalParts()
-PACKED, PACKED_PARTS = Packed(), PackedParts()
+PACKED, PACKED_PARTS, OBJECTS = Packed(), PackedParts(), Objects()
 SOME_NEED_ALL = frozenset(
     (
         bcast.scatter_allgather,

@@ -251,7 +251,7 @@ class Meetings:
         """Values and times for all; False where one of them dies before it leaves, or is not sent what it expects."""
         assert call.bound is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
-        bound = call.bound.settled(contributions)
+        bound = call.bound.settled(contributions, call.fold)
         if bound is None:
             self._bound[call.where[0], call.signature] = None  # nor may the next ones be like this
             return False

@@ -15,15 +15,15 @@ import numpy as np
 
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather
-from xsim_py.mpi.collectives.channel import SharedBlocks, equal_sizes
+from xsim_py.mpi.collectives.channel import EqualBlocks, SharedBlocks, equal_sizes
 
 from .binding import Bound, BoundRounds, bind
 from .building import DOWN, Draft, Tree, hand_down
-from .forms import BLOCKS
+from .forms import BLOCKS, PACKED, PARTS
 from .inturn import InTurn
-from .rounds import BruckGather, DoublingGather, Gather, RingGather
+from .rounds import BruckGather, DoublingGather, Gather, RingGather, Rounds
 from .timetable import Numbers
-from .unequal import Distances
+from .unequal import UNEQUAL, Distances
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["packed"]
 
 _HEAD_BYTES = 8
-_MOST_MESSAGES = 1 << 23
+_MOST_MESSAGES = 1 << 24
 
 
-class PackedGather:
-    """An allgather of pickles, before all ranks have come; see `unequal.Undetermined`.
+class _Packed:
+    """What is the same for all of them, before all ranks have come; see `unequal.Undetermined`.
 
     Parameters
     ----------
@@ -51,11 +51,23 @@ class PackedGather:
         self._first = first
         self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
 
+    def _bound(self, rounds: Rounds) -> Bound | None:
+        """The second exchange."""
+        if rounds.rounds * self._size > _MOST_MESSAGES:
+            return None
+        costs = self._distances.costs_of(rounds)
+        first = self._first
+        return None if costs is None else BoundRounds(rounds, costs, first._numbers, first.check, first.local)
+
+
+class PackedGather(_Packed):
+    """An allgather."""
+
     def fits(self, given: bytes, me: int) -> bool:
         """Whether what this rank has can be sent; whether it may ask first depends on what the others have."""
         return True
 
-    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
         """The call, of what all ranks have given; None where it is not known how to compute it."""
         sizes = [len(data) for data in contributions]
         algorithm = pick(self._comm, "allgatherv", sum(sizes) // self._size)
@@ -70,14 +82,7 @@ class PackedGather:
             kind = _UnequalBruck
         if kind is _Neighbors and self._size & 1:
             kind = _UnequalRing
-        if kind is None:
-            return None
-        rounds = kind(sizes)
-        if rounds.rounds * self._size > _MOST_MESSAGES:
-            return None
-        costs = self._distances.costs_of(rounds)
-        first = self._first
-        return None if costs is None else BoundRounds(rounds, costs, first._numbers, first.check, first.local)
+        return None if kind is None else self._bound(kind(sizes))
 
     def _linear(self, algorithm: Any, sizes: list[int]) -> Bound | None:
         if getattr(algorithm, "func", None) is not allgather.linear:
@@ -95,6 +100,27 @@ class PackedGather:
         costs = self._distances.costs(timetable.size_bytes, algorithm.keywords["bcast"], pairs, may_ask=False)
         first = self._first
         return None if costs is None else Bound(plan, costs, first._numbers, first.check, first.local)
+
+
+class PackedExchange(_Packed):
+    """An alltoall."""
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether what this rank sends goes eagerly if it has to."""
+        kind = self._kind()
+        if kind is None:
+            return False
+        return kind.one_at_a_time or self._distances.eager(int(np.frombuffer(given, np.int64, self._size).max()), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
+        """The call, of what all ranks have given; None where it is not eager."""
+        heads = [given[: _HEAD_BYTES * self._size] for given in contributions]
+        sizes = np.frombuffer(b"".join(heads), np.int64).reshape(self._size, self._size)
+        second = self._bound(self._kind()(sizes))
+        return None if second is None else InTurn(self._first, second, heads)
+
+    def _kind(self) -> Any:
+        return UNEQUAL.get(pick(self._comm, "alltoallv"))
 
 
 class _UnequalGather(Gather):
@@ -205,10 +231,14 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Draft | N
     return draft
 
 
-def packed(ch: CollectiveChannel, form: Form, **options: Any) -> PackedGather | None:
+def packed(ch: CollectiveChannel, form: Form, **options: Any) -> PackedGather | PackedExchange | None:
     """How to compute such a call when all have come; see `binding.bind` for the options."""
-    if ch.size < 2:
+    size, comm = ch.size, ch.comm
+    if size < 2:
         return None
-    sizes = equal_sizes(_HEAD_BYTES, ch.size)
-    first = bind(ch, BLOCKS, pick(ch.comm, "allgather", _HEAD_BYTES), (b"", sizes), **options)
-    return None if first is None else PackedGather(ch, first)
+    if form is PACKED:
+        heads = equal_sizes(_HEAD_BYTES, size)
+        first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), (b"", heads), **options)
+        return None if first is None else PackedGather(ch, first)
+    first = bind(ch, PARTS, pick(comm, "alltoall", _HEAD_BYTES), (EqualBlocks(b"", _HEAD_BYTES, size),), **options)
+    return None if first is None else PackedExchange(ch, first)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .binding import Bound
 
-__all__ = ["Distances", "Undetermined", "undetermined"]
+__all__ = ["UNEQUAL", "Distances", "Undetermined", "undetermined"]
 
 Way = tuple[Any, int]
 _WORD = 8
@@ -58,8 +58,9 @@ class _Unequal(Pairwise):
         return np.concatenate([self.size_bytes(turn) for turn in turns])
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> bytes:
-        start = 2 * _WORD * self.size
-        return b"".join([memoryview(given)[start:] for given in contributions])
+        totals = self._sizes.sum(axis=1).tolist()
+        pairs = zip(contributions, totals, strict=True)
+        return b"".join([memoryview(given)[len(given) - total :] for given, total in pairs])
 
     @cached_property
     def _starts(self) -> Numbers:
@@ -103,11 +104,12 @@ class _UnequalInBatches(_Unequal, LinearInBatches):
     """Some at a time."""
 
 
-_KINDS: dict[Any, type[_Unequal]] = {
+UNEQUAL: dict[Any, type[_Unequal]] = {
     alltoall.pairwise: UnequalPairwise,
     alltoall.linear: _UnequalLinear,
     alltoall.linear_sync: _UnequalInBatches,
 }
+"""What becomes of an algorithm when the sizes are known."""
 
 
 class Distances:
@@ -192,7 +194,7 @@ class Undetermined:
     def __init__(self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, bound: Callable[..., Bound]) -> None:
         self._size = len(ranks)
         self._distances = Distances(fabric, ranks)
-        self._kind = _KINDS[algorithm]
+        self._kind = UNEQUAL[algorithm]
         self._skips = algorithm is not alltoall.pairwise
         self._bound = bound
 
@@ -205,7 +207,7 @@ class Undetermined:
             return False
         return self._kind.one_at_a_time or self._distances.eager(int(sizes.max()), me)
 
-    def settled(self, contributions: Sequence[bytes]) -> Bound | None:
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
         """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
         size = self._size
         headers = b"".join([memoryview(given)[: 2 * _WORD * size] for given in contributions])
@@ -220,4 +222,4 @@ class Undetermined:
 
 def undetermined(algorithm: Callable[..., Any], size: int) -> bool:
     """Whether a call with blocks of any sizes can be computed when all have come."""
-    return algorithm in _KINDS and size > 1 and size * size <= _MOST_MESSAGES
+    return algorithm in UNEQUAL and size > 1 and size * size <= _MOST_MESSAGES

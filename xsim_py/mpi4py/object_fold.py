@@ -1,0 +1,155 @@
+"""Reductions of objects that are computed for all ranks at once: the predefined operations on objects of some kinds.
+
+Whoever combines two objects of one kind runs no code of the program, and gets no error and no warning: neither may come
+at a rank's own time from what is computed for all when the last one has come. Whatever else a program combines goes
+message by message: other objects have methods of their own, and of numbers some sums are too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pickle import HIGHEST_PROTOCOL, dumps, loads
+from typing import Any
+
+import numpy as np
+
+from .op import INSTANCES, Op
+from .pickling import is_usual
+
+__all__ = ["ObjectFold", "fold_of_objects", "is_plain"]
+
+_PYTHON = (type(None), bool, int, float, complex, str, bytes)
+_NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
+_IMMUTABLE = frozenset((*_PYTHON, *_NUMPY))
+"""Of which nobody can change one, or tell one from an equal one."""
+
+_CONTAINERS = frozenset((list, tuple))
+_MOST_LEVELS = 4
+_MOST_ITEMS = 1 << 16
+_MOST_BITS_OF_INDEX = 62
+_MOST_BITS = 512  # of an integer, so that it is a float, too, and so are sums of many
+
+_LOGICAL = frozenset(("LAND", "LOR", "LXOR"))
+_BITS = frozenset(("BAND", "BOR", "BXOR"))
+_ORDER = frozenset(("MAX", "MIN"))
+_LOCATED = frozenset(("MAXLOC", "MINLOC"))
+_EITHER = frozenset(("REPLACE", "NO_OP"))
+_OF_PYTHON: dict[type, dict[str, frozenset[str]]] = {
+    bool: {"number": _ORDER | {"SUM"}, "integer": _BITS | {"PROD"}},
+    int: {"number": _ORDER | {"SUM"}, "integer": _BITS | {"PROD"}},
+    float: {"number": _ORDER | {"SUM"}, "float": frozenset(("PROD",))},
+    complex: {"complex": frozenset(("SUM", "PROD"))},
+    str: {"str": _ORDER | {"SUM"}},
+    bytes: {"bytes": _ORDER | {"SUM"}},
+    list: {"list": frozenset(("SUM",))},
+    tuple: {"tuple": frozenset(("SUM",))},
+}
+_KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names in kinds.items() for name in names}
+"""What objects of a type are for an operation. Those that are the same can be combined."""
+
+
+class ObjectFold:
+    """A predefined operation; see `mpi.arrays.objects`."""
+
+    __slots__ = ("_function", "name")
+
+    def __init__(self, op: Op) -> None:
+        self.name = op._impl.name
+        self._function = op._impl.python
+
+    def kind(self, obj: Any, ranks: int) -> Any:
+        """What has to be the same at all of so many ranks; None where it goes message by message."""
+        of, name = type(obj), self.name
+        found = _KINDS.get((of, name))
+        if found is not None:
+            if of is float or (of is int and (found == "integer" or obj.bit_length() <= _MOST_BITS)):
+                return found
+            return found if of is not int and is_plain(obj) else None
+        if name in _LOCATED:
+            return "pair" if of in _CONTAINERS and len(obj) == 2 and all(map(_is_number, obj)) else None
+        if (name in _LOGICAL or name in _EITHER) and is_plain(obj):
+            return "plain"
+        return self._of_numpy(obj, ranks) if of is np.ndarray or of in _NUMPY else None
+
+    def _of_numpy(self, obj: Any, ranks: int) -> Any:
+        """The same for what numpy combines, which may warn where a number becomes too large, or is none."""
+        form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
+        if form not in "biufc":
+            return None
+        if name == "SUM":
+            fits = (array and form in "biu") or _sums_fit(obj, ranks)
+        elif name in _BITS:
+            fits = form in "biu"
+        elif name == "PROD":
+            fits = array and form in "biu"
+        elif name in _ORDER:
+            fits = not array and (form in "biu" or (form == "f" and bool(np.isfinite(obj))))
+        else:
+            fits = name in _EITHER
+        return (array, obj.dtype.str, obj.shape) if fits else None
+
+    def packed(self, obj: Any) -> bytes:
+        """The pickle of an object."""
+        return dumps(obj, HIGHEST_PROTOCOL)
+
+    def up(self, pickles: Sequence[bytes]) -> list[bytes]:
+        """What each rank sends up the tree, and rank 0 down, of what they have to combine."""
+        function = self._function
+        size = len(pickles)
+        objects = [loads(data) for data in pickles]
+        sent = [b""] * size
+        mask = 1
+        while mask < size:
+            for rank in range(mask, size, 2 * mask):
+                data = sent[rank] = dumps(objects[rank], HIGHEST_PROTOCOL)
+                objects[rank - mask] = function(objects[rank - mask], loads(data))
+            mask <<= 1
+        sent[0] = dumps(objects[0], HIGHEST_PROTOCOL)
+        return sent
+
+
+def _sums_fit(obj: Any, ranks: int) -> bool:
+    """Whether no sum of so many of these is too large for its type."""
+    form, parts = obj.dtype, (obj.real, obj.imag) if obj.dtype.kind == "c" else (obj,)
+    if form.kind == "b" or obj.size == 0:
+        return True
+    most = int(np.iinfo(form).max) if form.kind in "iu" else float(np.finfo(form).max)
+    return all(max(abs(part.max().item()), abs(part.min().item())) < most / (2 * ranks) for part in parts)
+
+
+def _is_number(obj: Any) -> bool:
+    """Whether an object can be compared with all others of which that is said."""
+    kind = type(obj)
+    if kind is int:
+        return obj.bit_length() <= _MOST_BITS_OF_INDEX  # type: ignore[no-any-return]
+    return kind is float or kind is bool or kind is np.int64 or (kind is np.float64 and bool(np.isfinite(obj)))
+
+
+def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
+    """Whether an object is one that nobody can change, or such ones in a few levels of `containers`."""
+    if type(obj) in _IMMUTABLE:
+        return True
+    if type(obj) not in containers:
+        return False
+    level, items = [obj], 0
+    for _ in range(_MOST_LEVELS):
+        inner: list[Any] = []
+        for each in level:
+            items += len(each)  # an object may be in many places, and a container in itself
+            kinds = set(map(type, each)) - _IMMUTABLE
+            if kinds - containers or items > _MOST_ITEMS:
+                return False
+            if kinds:
+                inner += [item for item in each if type(item) in containers]
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+_FOLDS = {name: ObjectFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
+
+
+def fold_of_objects(op: Any) -> ObjectFold | None:
+    """How to compute an operation for all ranks; None where the program's own code would run."""
+    return _FOLDS.get(op._impl.name) if type(op) is Op and op._impl.function is None and is_usual() else None
