@@ -175,7 +175,11 @@ class Detector:
         if type(waiting) is Receive and waiting.post_ps + self.timeout_ps > self.shard.kernel.now_ps:
             return  # it has been used again, for another message
         rank = getattr(waiting, "rank", None) or waiting.comm.box.rank  # an agreement is a rank's, not an operation
-        if rank.exit_status is None and waiting.waits_for(number):
+        if (
+            rank.exit_status is None
+            and waiting.waits_for(number)
+            and not self.fabric.puts_off(rank, self._expiry[number], waiting)
+        ):
             self.learn(rank, (number,), "timeout")
 
     # ----------------------------------------------------------------------------------------------- heartbeat
@@ -250,7 +254,7 @@ class Detector:
     def _returned(self, entry: tuple[int, int, int, Any]) -> None:
         number, to, tag, what = entry
         rank = self.shard.rank(number)
-        if type(rank.mpi) is not Grave:
+        if type(rank.mpi) is not Grave and not self.fabric.puts_off(rank, self._returned, entry):
             self.fabric.returned[tag](rank, to, what)
             if self.heartbeat:
                 self._hear(rank, to, "timeout", self.shard.kernel.now_ps)

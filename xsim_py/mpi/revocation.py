@@ -144,7 +144,7 @@ class Revocation:
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
         """What a rank has in progress on a revoked communicator ends with an error."""
         rank, cid = entry
-        if rank.exit_status is None:
+        if rank.exit_status is None and not self.fabric.puts_off(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
             self.fabric.detector.fail(rank, failing, lambda operation: revoked_error(operation.comm))
             for session in list(recovery_of(rank.mpi).sessions.values()):
@@ -207,14 +207,14 @@ class Revocation:
     def _comes(self, fan: _Fan) -> None:
         """The next notice of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
         fabric = self.fabric
-        if fabric.meetings is not None and fabric.meetings.retire(self._here, fan):
-            return
         place = fan.dest()
         now_ps = fan.arrival_ps
         to: int = fan.members[place]
+        rank = fabric.ranks[to - fabric.first]
+        if fabric.puts_off(rank, self._here, fan):
+            return
         fabric.digest += hash((now_ps, to, fan.origin, _REVOKED, _SIZE_BYTES, 0))
         self._post_next(fan)
-        rank = fabric.ranks[to - fabric.first]
         box = rank.mpi
         news = fan.cid, fan.members, place
         if type(box) is Grave:
@@ -254,9 +254,7 @@ class Revocation:
                 self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, place)))
 
     def _known(self, entry: tuple[int, News]) -> None:
-        if self.shard.put_off(self._known, entry):
-            return
         number, news = entry
         rank = self.shard.rank(number)
-        if rank.exit_status is None:
+        if rank.exit_status is None and not self.fabric.puts_off(rank, self._known, entry):
             self._accept(rank, news, self.shard.kernel.now_ps)

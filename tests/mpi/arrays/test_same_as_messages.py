@@ -13,6 +13,7 @@ from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.mpi.arrays.asking import AskingTimes
 from xsim_py.mpi.arrays.exchanges import ExchangeTimes
+from xsim_py.mpi.arrays.meeting import Meetings
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -264,15 +265,35 @@ def walk(steps: list[Step]) -> list[Any]:
 
 def survive(steps: list[Step]) -> list[Any]:
     """The same of one who goes on without those who have failed."""
+    import time
+
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD.Dup()
     comm.Set_errhandler(MPI.ERRORS_RETURN)
     found: list[Any] = []
+    pending: list[Any] = []
     for step in steps:
         try:
-            found.append(collective(comm, step))
+            if step.kind == "agree":
+                found.append(comm.Agree(step.count | comm.rank))
+            elif step.kind == "iagree":
+                flag = np.array([comm.rank | 8], "i4")
+                pending.append((comm.Iagree(flag), flag))
+            elif step.kind == "wait":
+                found += [(request.Wait(), int(flag[0]))[1] for request, flag in pending]
+                pending.clear()
+            elif step.kind == "revoke" and comm.rank == step.rank % comm.size:
+                comm.Revoke()
+            elif step.kind == "shrink":
+                comm = comm.Shrink()
+                comm.Set_errhandler(MPI.ERRORS_RETURN)
+            elif step.kind == "sleep":
+                time.sleep((comm.rank * step.rank % 7) * step.count * 1e-7)
+            elif step.kind in (*OPERATIONS, *OBJECTS):
+                found.append(collective(comm, step))
         except MPI.Exception as error:
+            pending.clear()
             comm.Revoke()
             comm = comm.Shrink()
             comm.Set_errhandler(MPI.ERRORS_RETURN)
@@ -331,6 +352,10 @@ AROUND = st.one_of(
     steps_of(["persistent"], [0, 3, 300]),
     steps_of(["say"], rank=RANK),
     steps_of(["agree"], [0, 5]),
+)
+RECOVERY = st.one_of(
+    steps_of(["agree", "iagree", "wait", "revoke", "shrink"], [0, 5], rank=RANK),
+    steps_of(["sleep"], range(61), rank=RANK),
 )
 TROUBLE = steps_of(["die", "leave", "abort", "alone", "odd", "revoke"], [0, 1], rank=RANK)
 SHARDS = st.sampled_from([1, 1, 2, 3, 7])
@@ -418,15 +443,17 @@ def test_a_revocation_that_comes_without_a_message() -> None:
     check(steps, {**MACHINES["plain"], "mpi": {"ulfm": {"revoke": "local"}}}, 8, shards=3, ft=True)
 
 
+DEATHS = st.lists(
+    st.tuples(st.integers(0, 32), st.booleans(), st.integers(0, 150_000)),
+    min_size=1,
+    max_size=3,
+    unique_by=itemgetter(0),
+)
+
+
 @given(
     st.lists(st.one_of(COLLECTIVE, AROUND), min_size=1, max_size=8),
-    st.lists(
-        st.tuples(st.integers(0, 32), st.booleans(), st.integers(0, 150_000)),
-        min_size=1,
-        max_size=3,
-        unique_by=itemgetter(0),
-    ),
-    st.sampled_from([None, "timeout", "heartbeat"]),
+    DEATHS,
     st.sampled_from(sorted(MACHINES)),
     PREFERENCE,
     st.booleans(),
@@ -435,24 +462,69 @@ def test_a_revocation_that_comes_without_a_message() -> None:
 def test_any_program_in_which_ranks_fail(
     steps: list[Step],
     deaths: list[tuple[int, bool, int]],
-    detector: str | None,
     machine: str,
     wanted: dict[str, str],
     trace: bool,
     shards: int,
 ) -> None:
-    mpi: dict[str, Any] = {"collectives": wanted}
     failures = [
         f"rank={rank}@{when}ns" if timed else f"rank={rank} before its {when % 9 + 1}th call"
         for rank, timed, when in deaths
     ]
-    if detector is not None:
-        mpi["detector"] = {"type": detector}
-    options: dict[str, Any] = {"failures": failures, "ft": detector is not None, "trace": trace, "shards": shards}
-    program = walk if detector is None else survive
-    if detector is not None:
-        steps = [step for step in steps if step.kind in (*OPERATIONS, *OBJECTS)]
-    check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=program, **options)
+    described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
+    check(steps, described, 33, failures=failures, ft=False, trace=trace, shards=shards)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.one_of(COLLECTIVE, COLLECTIVE, RECOVERY), min_size=1, max_size=9),
+    DEATHS,
+    st.sampled_from(["timeout", "heartbeat"]),
+    st.sampled_from(["reliable_broadcast", "direct", "local"]),
+    st.sampled_from(["early_returning", "two_phase"]),
+    st.sampled_from(sorted(MACHINES)),
+    PREFERENCE,
+    st.booleans(),
+    SHARDS,
+)
+def test_any_program_that_goes_on_without_those_who_fail(
+    steps: list[Step],
+    deaths: list[tuple[int, bool, int]],
+    detector: str,
+    revoke: str,
+    agree: str,
+    machine: str,
+    wanted: dict[str, str],
+    trace: bool,
+    shards: int,
+) -> None:
+    mpi = {"collectives": wanted, "detector": {"type": detector}, "ulfm": {"revoke": revoke, "agree": agree}}
+    failures = [
+        f"rank={rank}@{4 * when}ns" if timed else f"rank={rank} before its {when % 9 + 1}th call"
+        for rank, timed, when in deaths
+    ]
+    options: dict[str, Any] = {"failures": failures, "ft": True, "trace": trace, "shards": shards}
+    check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=survive, **options)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = []
+    finish = Meetings._finish
+    monkeypatch.setattr(
+        Meetings, "_finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
+    )
+    steps = [Step("barrier"), Step("barrier"), Step("agree", 1), *[Step("allreduce", 3)] * 3]
+    check(
+        steps,
+        MACHINES["plain"],
+        33,
+        program=survive,
+        failures=["rank=5 before its 2nd Barrier"],
+        ft=True,
+        shards=shards,
+    )
+    assert computed.count(32) >= 3 * shards
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class Elsewhere:
         call.heard = self._heard.pop(call.where, call.heard)
         if any(token is None for _, token in call.heard):
             call.undone = True  # and all have heard of it
+            self._early.pop(call.where, None)
         else:
             call.said = [call.where, call.note, None]
             self._tell(call, "meets", call.said)
@@ -158,8 +159,6 @@ class Elsewhere:
     def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Call | None:
         """The call of that number, if it waits to be computed here; what comes before it is begun here is kept."""
         meetings = self._meetings
-        if meetings.retired:
-            return None
         call = meetings.calls.get(where) or meetings.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):
             store.setdefault(where, []).append(fact)

@@ -15,14 +15,14 @@ Ranks of several shards meet in the same way; `elsewhere` is how. Each shard com
 
 A call goes message by message from the start where its times are not a function of the clocks alone: a rank with
 requests or fibers under way, several messages at a time above the eager threshold, shared links, user-defined
-operations, a death. And where arrays would not pay: on few ranks.
+operations, a dead member. And where arrays would not pay: on few ranks.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from itertools import repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process import current
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.p2p import Fabric
+    from xsim_py.process.rank import Rank
 
     from .binding import Bound
     from .elsewhere import Elsewhere
@@ -69,8 +70,8 @@ class Meetings:
         By their context and number, those that not all ranks of this shard have begun, and those that are not computed.
     leaving, left : dict
         Those that are; ranks of this shard are still in them, or maybe ranks of others.
-    retired : bool
-        Whether all calls that come go message by message.
+    resting : bool
+        Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
     deaths : dict
         When ranks are to die, by their numbers: those that are known in all shards.
     counted : set
@@ -85,11 +86,12 @@ class Meetings:
         self.waiting: dict[tuple[int, int], Call] = {}
         self.leaving: dict[Call, None] = {}
         self.left: dict[Call, None] = {}
-        self.retired = False
+        self.resting = False
         self.deaths: dict[int, int] = {}
         self.counted: set[Communicator] = set()
         self._bound: dict[Any, Bound | int | None] = {}
         self._undone: list[Call] = []  # after they were computed
+        self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
         self.elsewhere: Elsewhere | None = None
         shard = fabric.shard
         if not shard.alone:
@@ -126,6 +128,8 @@ class Meetings:
             elsewhere.begins(call)
             if not call.undone and not elsewhere.fits(call):
                 self._undo_here(call)
+        if self.resting:
+            self._undo_here(call)
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -202,8 +206,19 @@ class Meetings:
             and fiber is fiber.rank.fiber
             and (type(fiber) is Fiber or fiber.rank.number in self.deaths)
             and fiber.clock_ps < _LATEST_PS
-            and not self.fabric.troubled
+            and (not self.fabric.troubled or self._is_sound(comm))
         )
+
+    def _is_sound(self, comm: Communicator) -> bool:
+        """Whether no member is dead; whoever knows that it is revoked does not come here."""
+        dead = self.fabric.detector.dead
+        seen = self._sound.get(comm.cid, 0)
+        if seen < len(dead):
+            if seen < 0 or any(comm.holds(number) for number in islice(dead, seen, None)):
+                self._sound[comm.cid] = -1
+                return False
+            self._sound[comm.cid] = len(dead)
+        return seen >= 0
 
     def _find(
         self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
@@ -334,13 +349,19 @@ class Meetings:
         self.undo([*self.waiting.values(), *self.leaving])
         self._forget()
 
+    def disturbs(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """The same as `retire` for something that the library does on one rank, which may not wait in a call then."""
+        call = rank.fiber.waiting
+        return type(call) is Call and not call.undone and self.retire(handler, argument)
+
     def retire(self, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Undo all calls, and let all that come go message by message; for an event handler.
+        """Undo all calls, so that nobody waits in one; for an event handler.
 
         True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
-        point again.
+        point again. Until then all calls that come here go message by message.
         """
-        if self.retired:
+        if self.resting:
+            self.resting = False
             self._forget()
             return False
         if self.elsewhere is not None:
@@ -349,21 +370,23 @@ class Meetings:
         calls = self._retire()
         if not calls and quiet:
             return False
+        self.resting = True
         self.undo(calls)
         self._put_back(handler, argument)
         self.fabric.kernel.events -= 1
         return True
 
     def retire_between_windows(self) -> None:
-        """The same, as another shard has done it."""
-        if not self.retired:
-            self.undo(self._retire())
+        """Undo all calls, as another shard has done it."""
+        self.undo(self._retire())
 
     def _retire(self) -> list[Call]:
-        self.retired = True
-        self.fabric.meetings = None
         self._let_go()
-        return [*self.waiting.values(), *self.leaving, *self.left]
+        calls = [*self.waiting.values(), *self.leaving, *self.left]
+        if self.elsewhere is not None:
+            for call in calls:
+                self.elsewhere.undone(call)
+        return calls
 
     def _undo_here(self, call: Call) -> None:
         """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
