@@ -107,6 +107,23 @@ class ObjectFold:
         sent[0] = dumps(objects[0], HIGHEST_PROTOCOL)
         return sent
 
+    def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
+        """What ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
+        function = self._function
+        totals = [loads(data) for data in pickles]
+        taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)
+        levels = []
+        while len(totals) > 1:
+            level = [dumps(total, HIGHEST_PROTOCOL) for total in totals]
+            width = len(pickles) // len(totals)
+            for rank in range(len(pickles)):
+                if rank & width:
+                    lower = totals[rank // width - 1]
+                    taken[rank] = lower if exclusive and not rank & (width - 1) else function(lower, taken[rank])
+            totals = [function(totals[i], loads(level[i + 1])) for i in range(0, len(totals), 2)]
+            levels.append(level)
+        return levels, [dumps(each, HIGHEST_PROTOCOL) for each in taken]
+
 
 def _sums_fit(obj: Any, ranks: int) -> bool:
     """Whether no sum of so many of these is too large for its type."""

@@ -255,26 +255,37 @@ def _load_one(data: bytes | SharedBlocks) -> Any:
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
     """Everybody gets the combination of what the ranks up to it have, without its own if `exclusive`."""
     ch = channel(comm, note(name), check=False)
+    fold = fold_of_objects(op)
+    form, algorithm = forms.OBJECTS_TO_SCAN[exclusive], _exscan if exclusive else _scan
 
     def body() -> Any:
-        total = load(dump(obj))  # of the ranks that have met so far
-        result = None if exclusive else total
-        empty = exclusive
-        mask = 1
-        while mask < ch.size:
-            peer = ch.rank ^ mask
-            if peer < ch.size:
-                theirs = _swap(ch, peer, total)
-                if ch.rank > peer:
-                    total = op(theirs, total)
-                    result = theirs if empty else op(theirs, result)
-                    empty = False
-                else:
-                    total = op(total, theirs)
-            mask <<= 1
-        return result
+        taken = perform(ch, form, algorithm, obj, op, fold, ch.size)
+        return load(taken[0]) if type(taken) is SharedBlocks else taken
 
     return 0, body
+
+
+def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False) -> Any:
+    total = load(dump(obj))  # of the ranks that have met so far
+    result = None if exclusive else total
+    empty = exclusive
+    mask = 1
+    while mask < ch.size:
+        peer = ch.rank ^ mask
+        if peer < ch.size:
+            theirs = _swap(ch, peer, total)
+            if ch.rank > peer:
+                total = op(theirs, total)
+                result = theirs if empty else op(theirs, result)
+                empty = False
+            else:
+                total = op(total, theirs)
+        mask <<= 1
+    return result
+
+
+def _exscan(ch: CollectiveChannel, obj: Any, op: Operator) -> Any:
+    return _scan(ch, obj, op, True)
 
 
 # ------------------------------------------------------------------------------------------------------ the classes

@@ -48,6 +48,8 @@ def call(name: str, which: str) -> Any:
         "allgather": lambda: comm.allgather(obj),
         "alltoall": lambda: comm.alltoall([obj] * size),
         "allreduce": lambda: comm.allreduce(obj),
+        "scan": lambda: comm.scan(obj),
+        "exscan": lambda: comm.exscan(obj),
         "allreduce with a function": lambda: comm.allreduce(obj, lambda x, y: x + y),
     }[name]()
     said = [each.said if isinstance(each, Witness) else each for each in (got if isinstance(got, list) else [got])]
@@ -64,19 +66,21 @@ def outcome(monkeypatch: pytest.MonkeyPatch, name: str, which: str, way: str, sh
         Meetings, "_compute", lambda self, call: [computed.append(done := compute(self, call)), done][1]
     )
     said = io.StringIO()
-    result = simulate(call, ranks=13, args=[name, which], collectives=way, shards=shards, stdout=said, stderr=said)
+    result = simulate(call, ranks=8, args=[name, which], collectives=way, shards=shards, stdout=said, stderr=said)
     monkeypatch.undo()
     return (result.values, result.summary["digest"], said.getvalue()), sum(computed)
 
 
-@pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce", "allreduce with a function"])
+@pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce", "scan", "exscan", "allreduce with a function"])
 @pytest.mark.parametrize("which", ["witness", "list", "nested", "number", "numpy"])
 def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, name: str, which: str) -> None:
     way, computed = outcome(monkeypatch, name, which, "arrays")
     other, none = outcome(monkeypatch, name, which, "messages")
     assert way == other
     assert none == 0
-    assert computed == (name in ("allgather", "alltoall") or (name == "allreduce" and which != "witness"))
+    assert computed == (
+        name in ("allgather", "alltoall") or (name in ("allreduce", "scan", "exscan") and which != "witness")
+    )
 
 
 def test_objects_of_ranks_that_pickle_in_their_own_way(monkeypatch: pytest.MonkeyPatch) -> None:

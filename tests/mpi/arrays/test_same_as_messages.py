@@ -60,7 +60,7 @@ NEED_ALL = {
     "exscan": ("recursive_doubling",),
 }
 """Of these the algorithms that are computed, on some numbers of ranks; the others never are."""
-OBJECTS = ("all get objects", "objects for each", "objects together")
+OBJECTS = ("all get objects", "objects for each", "objects together", "scan of objects", "exscan of objects")
 OPS = ("SUM", "MAX", "PROD", "BXOR", "LAND", "MAXLOC")
 TYPES = {"SUM": "f8", "MAX": "f4", "PROD": "i4", "BXOR": "u1", "LAND": "i8"}
 
@@ -132,7 +132,7 @@ def objects(comm: Any, step: Step) -> Any:
     size, rank = comm.size, comm.rank
     kinds = [rank, "x" * (rank * step.count % 41), (rank, 0.5), [rank] * step.count, np.arange(step.count) * rank]
     change = step.op in ("BXOR", "LAND")
-    if step.kind == "objects together":
+    if step.kind in OBJECTS[2:]:
         return together(comm, step, kinds)
     if step.kind == "all get objects":
         got = comm.allgather(kinds[(step.rank + rank * change) % len(kinds)])
@@ -164,7 +164,8 @@ def together(comm: Any, step: Step, kinds: list[Any]) -> Any:
     if step.other % 8 == 1:
         op = lambda x, y: x if rank % 2 else y  # noqa: E731
     try:
-        got = comm.allreduce([*kinds, *numbers][step.rank % 13], op)
+        call = {"objects together": comm.allreduce, "scan of objects": comm.scan}.get(step.kind, comm.exscan)
+        got = call([*kinds, *numbers][step.rank % 13], op)
     except (TypeError, ValueError) as error:
         MPI.COMM_WORLD.Abort(len(str(error)) % 100)
     said = repr(got)

@@ -18,7 +18,7 @@ from xsim_py.network.link import Times as LinkTimes
 from .asking import AskingTimes, keys_used
 from .building import Plan, built
 from .compiling import compiled
-from .forms import OBJECTS, PACKED, PACKED_PARTS
+from .forms import OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS
 from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
@@ -322,10 +322,10 @@ def bind(
         from .packed import packed
 
         return packed(ch, form, often=often, always=always, local=local)  # type: ignore[return-value]
-    if form is OBJECTS:
+    if form is OBJECTS or form in OBJECTS_TO_SCAN.values():
         from .objects import objects
 
-        return None if form.key(args) is None else objects(ch, local)  # type: ignore[return-value]
+        return None if form.key(args) is None else objects(ch, form, local)  # type: ignore[return-value]
     if form.varies:
         if not undetermined(algorithm, ch.size):
             return None

@@ -13,6 +13,7 @@ __all__ = [
     "BLOCKS",
     "FROM_ROOT",
     "OBJECTS",
+    "OBJECTS_TO_SCAN",
     "PACKED",
     "PACKED_PARTS",
     "PARTS",
@@ -207,7 +208,7 @@ class PackedParts(Form):
         return (args[0].listed(),)
 
 
-class Objects(Form):
+class _Objects(Form):
     """``(obj, op, fold, ranks)``: an object, and what it is combined with others by; see `objects`.
 
     `fold` is None where the program's own code would run.
@@ -253,7 +254,8 @@ class PartsToFold(Form):
 
 BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
 FROM_ROOT, TO_ROOT, UNEQUAL_PARTS = FromRoot(), ToRoot(), UnequalParts()
-PACKED, PACKED_PARTS, OBJECTS = Packed(), PackedParts(), Objects()
+PACKED, PACKED_PARTS, OBJECTS = Packed(), PackedParts(), _Objects()
+OBJECTS_TO_SCAN = {exclusive: _Objects() for exclusive in (False, True)}
 SOME_NEED_ALL = frozenset(
     (
         bcast.scatter_allgather,

@@ -48,6 +48,7 @@ MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
 _MOST_BOUND = 256
+_MOST_MISSED = 3
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 _wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
 
@@ -90,6 +91,7 @@ class Meetings:
         self.deaths: dict[int, int] = {}
         self.counted: set[Communicator] = set()
         self._bound: dict[Any, Bound | int | None] = {}
+        self._missed: dict[Any, int] = {}
         self._undone: list[Call] = []  # after they were computed
         self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
         self.elsewhere: Elsewhere | None = None
@@ -231,6 +233,7 @@ class Meetings:
 
             if len(self._bound) >= _MOST_BOUND:
                 self._bound.clear()
+                self._missed.clear()
             often = self.always or found >= _OFTEN
             members = call.members
             local = None if members is None else members.local
@@ -268,7 +271,10 @@ class Meetings:
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         bound = call.bound.settled(contributions, call.fold)
         if bound is None:
-            self._bound[call.where[0], call.signature] = None  # nor may the next ones be like this
+            key = call.where[0], call.signature
+            self._missed[key] = missed = self._missed.get(key, 0) + 1
+            if missed >= _MOST_MISSED:
+                self._bound[key] = None  # nor may the next ones be like this
             return False
         call.bound = bound
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)

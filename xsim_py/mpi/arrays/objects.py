@@ -1,4 +1,4 @@
-"""Reductions of objects: a tree of their own, up to rank 0, and then two broadcasts, of a size and of a pickle.
+"""Reductions of objects: a tree of their own, up to rank 0, and then two broadcasts, of a size and of a pickle. Scans.
 
 What is combined is made when the last rank has come, in the order in which the ranks would have done it, and with all
 the pickling in between, for how large the messages are depends on it. A rank would do its part of it at its own time,
@@ -17,14 +17,19 @@ import numpy as np
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives.channel import SharedBlocks
 
-from .binding import Bound
+from .binding import Bound, BoundOnce
 from .building import DOWN, Draft, Tree, hand_down
+from .forms import OBJECTS, OBJECTS_TO_SCAN
+from .rounds import Doubling
+from .timetable import Numbers
 from .unequal import Distances
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.tally import Sends
+
+    from .forms import Form
 
 __all__ = ["ObjectFold", "objects"]
 
@@ -47,6 +52,9 @@ class ObjectFold(Protocol):
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
         """What each rank sends up the tree, and rank 0 down, of what they have to combine."""
+
+    def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
+        """What ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
 
 
 class _Sizes:
@@ -162,6 +170,73 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Draft
     return draft
 
 
-def objects(ch: CollectiveChannel, local: Any) -> Reduction | None:
+class Scan:
+    """A scan of objects on a power of two ranks, before all have come; see `unequal.Undetermined`."""
+
+    def __init__(self, comm: Communicator, exclusive: bool, local: Any) -> None:
+        self._comm = comm
+        self._exclusive = exclusive
+        self._local = local
+        self._distances = Distances(comm.fabric, comm.ranks)
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether what this rank has can be sent; it may ask first."""
+        return True
+
+    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Bound | None:
+        """The call, of what all ranks have given."""
+        rounds = _Swaps(*fold.across(contributions, self._exclusive))
+        costs = self._distances.costs_of(rounds)
+        return None if costs is None else BoundOnce(rounds, costs, self._comm.ranks, False, self._local)
+
+
+class _Swaps(Doubling):
+    """Pairs of ranks exchange the sizes of what they have, and then that.
+
+    Parameters
+    ----------
+    levels : list of list of bytes
+        What is exchanged in each pair of rounds: 2**k ranks have the same.
+    taken : list of bytes
+        What each rank gets.
+    """
+
+    def __init__(self, levels: list[list[bytes]], taken: list[bytes]) -> None:
+        super().__init__(len(taken), 0)
+        self._levels = levels
+        self._taken = taken
+        self._lengths = [np.array(list(map(len, level)), np.int64) for level in levels]
+
+    def _rounds(self) -> int:
+        return 2 * super()._rounds()
+
+    def dest(self, turn: int) -> Numbers:
+        return super().dest(turn // 2)
+
+    source = dest
+
+    def size_bytes(self, turn: int) -> Any:
+        level, announced = divmod(turn, 2)
+        return self._lengths[level][self.ranks >> level] if announced else _HEAD_BYTES
+
+    def sizes(self, turns: range) -> Numbers:
+        return np.concatenate([np.broadcast_to(self.size_bytes(turn), self.size) for turn in turns])
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        level, announced = divmod(turn, 2)
+        data = self._levels[level][rank >> level]
+        return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
+
+    def results(self, memory: Any) -> list[Any]:
+        return [SharedBlocks((data,)) for data in self._taken]
+
+
+def objects(ch: CollectiveChannel, form: Form, local: Any) -> Reduction | Scan | None:
     """How to compute such a call when all have come; see `binding.bind`."""
-    return None if ch.size < 2 else Reduction(ch.comm, local)
+    if ch.size < 2:
+        return None
+    if form is OBJECTS:
+        return Reduction(ch.comm, local)
+    if ch.size & (ch.size - 1):  # then not all ranks need all others
+        return None
+    return Scan(ch.comm, form is OBJECTS_TO_SCAN[True], local)
