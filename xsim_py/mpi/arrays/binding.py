@@ -212,11 +212,13 @@ class BoundRounds(Bound):
 
         def add(turns: range, arrival: Numbers) -> None:
             nonlocal total
-            target = np.concatenate([rounds.dest(turn) for turn in turns])
-            source = np.tile(rounds.ranks, len(turns))
-            sizes = rounds.sizes(turns)
+            if len(turns) == 1:  # of a million ranks, say: nothing is copied
+                target, source, sizes = rounds.dest(turns[0]), rounds.ranks, rounds.size_bytes(turns[0])
+            else:
+                target = np.concatenate([rounds.dest(turn) for turn in turns])
+                source, sizes = np.tile(rounds.ranks, len(turns)), rounds.sizes(turns)
             checks: Any = 0
-            if self.check and sizes.any():
+            if self.check and np.any(sizes):
                 checks = np.concatenate([rounds.checks(memory, turn) for turn in turns])
             columns = [arrival, self._numbers[target], source, tag, sizes, checks]
             which = None if self.local is None else self.local[target]

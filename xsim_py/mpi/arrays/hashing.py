@@ -20,6 +20,7 @@ _LEFT, _RIGHT = np.uint64(31), np.uint64(33)
 _SHORT_BYTES = 160
 _MANY = 64
 _BATCH = 1 << 14  # rows: as many as a processor's cache holds
+_HASHED = 1 << 13  # numbers: with more of them each step of a hash would take new memory from the system
 
 
 def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
@@ -50,7 +51,12 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
 
 def hash_sum(columns: list[Any], count: int) -> int:
     """The sum of these hashes, modulo 2**64."""
-    return int(tuple_hashes(columns, count).sum(dtype=np.uint64))
+    total = 0
+    for start in range(0, count, _HASHED):
+        part = slice(start, min(start + _HASHED, count))
+        some = [column[part] if isinstance(column, np.ndarray) else column for column in columns]
+        total += int(tuple_hashes(some, part.stop - start).sum(dtype=np.uint64))
+    return total & _MASK
 
 
 @lru_cache(maxsize=1)
