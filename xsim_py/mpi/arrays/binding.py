@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 
     from .forms import Form
 
-__all__ = ["Bound", "bind", "table"]
+__all__ = ["Bound", "answers", "bind", "table"]
 
 Numbers = NDArray[np.int64]
-Kind = tuple[LinkTimes, int]
 _MOST_BYTES = 1 << 28
 _WORD = (1 << 64) - 1
 _MOST_LISTS = 256  # ranks that each have as many results
@@ -400,39 +399,50 @@ def _costs(
     """What messages cost; None where one of them takes no time, or does not go eagerly though it must."""
     if fabric.equally_far and (source != dest).all():
         return _costs_by_size(fabric, ranks, size_bytes, 1, may_ask)
-    found: dict[tuple[Any, int, int], int] = {}
-    kinds: list[Kind] = []
+    found: dict[tuple[Any, int], int] = {}
+    kinds: list[LinkTimes] = []
     which = []
-    for one, other, size in zip(source.tolist(), dest.tolist(), size_bytes.tolist(), strict=True):
-        link, back_ps = fabric.link(ranks[one], ranks[other]), fabric.link(ranks[other], ranks[one]).latency_ps
-        kind = found.setdefault((link, back_ps, size), len(kinds))
+    pairs = list(zip(source.tolist(), dest.tolist(), strict=True))
+    for (one, other), size in zip(pairs, size_bytes.tolist(), strict=True):
+        link = fabric.link(ranks[one], ranks[other])
+        kind = found.setdefault((link, size), len(kinds))
         if kind == len(kinds):
-            kinds.append((link.times(size), back_ps))
+            kinds.append(link.times(size))
         which.append(kind)
-    return table(kinds, np.array(which), may_ask)
+    return table(kinds, np.array(which), partial(answers, fabric, ranks, pairs) if may_ask else None)
 
 
 def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int, may_ask: bool) -> Costs | None:
     """The same where only the size counts; there are so many messages of each."""
     link = fabric.link(ranks[0], ranks[1])
     sizes, which = np.unique(size_bytes, return_inverse=True)
-    kinds = [(link.times(size), link.latency_ps) for size in sizes.tolist()]
-    return table(kinds, np.repeat(which, times), may_ask)
+    kinds = [link.times(size) for size in sizes.tolist()]
+    return table(kinds, np.repeat(which, times), (lambda: link.latency_ps) if may_ask else None)
 
 
-def table(kinds: Sequence[Kind], which: Numbers, may_ask: bool) -> Costs | None:
-    """The costs of messages of several kinds: their times, and how long an answer to them is on its way."""
-    for (_, wire_ps, _, latency_ps, _, eager), back_ps in kinds:
-        if not (wire_ps + latency_ps if eager else may_ask and latency_ps and back_ps):
-            return None
+def answers(fabric: Fabric, ranks: Any, pairs: Iterable[tuple[int, int]]) -> Numbers:
+    """How long answers to messages are on their way, of which each goes from the first of a pair to the second."""
+    return np.array([fabric.link(ranks[dest], ranks[source]).latency_ps for source, dest in pairs], np.int64)
+
+
+def table(kinds: Sequence[LinkTimes], which: Numbers, answer_ps: Callable[[], Any] | None) -> Costs | None:
+    """The costs of messages of several kinds.
+
+    `answer_ps` gives how long answers to them are on their way, if they may ask. None where one of them takes no time,
+    or asks though it may not.
+    """
 
     def columns(rows: list[tuple[int, ...]]) -> list[Any]:
         table = np.array(rows, np.int64).T
         return [int(column[0]) if (column == column[0]).all() else column[which] for column in table]
 
-    costs = Costs(*columns([(times[0], times[2], times[1] + times[3], times[4]) for times, _ in kinds]))
-    if all(times[5] for times, _ in kinds):
+    if not all(wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, _ in kinds):
+        return None
+    costs = Costs(*columns([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds]))
+    if all(eager for *_, eager in kinds):
         return costs
-    asks, latency_ps, answer_ps = columns([(not times[5], times[3], back_ps) for times, back_ps in kinds])
+    if answer_ps is None or not all(latency_ps > 0 for _, _, _, latency_ps, _, _ in kinds):
+        return None
+    asks, latency_ps = columns([(not kind[5], kind[3]) for kind in kinds])
     asks = bool(asks) if np.ndim(asks) == 0 else asks.astype(bool)
-    return costs._replace(asking=Asking(asks, latency_ps, answer_ps))
+    return costs._replace(asking=Asking(asks, latency_ps, answer_ps()))

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNEQUAL", "Distances", "Undetermined", "undetermined"]
 
-Way = tuple[Any, int]
 _WORD = 8
 _MOST_MESSAGES = 1 << 24
 _MOST_CODES = 1 << 22
@@ -124,7 +123,8 @@ class Distances:
     def __init__(self, fabric: Fabric, ranks: Any) -> None:
         self._fabric = fabric
         self._ranks = ranks
-        self._links: dict[Any, tuple[list[Way], Any]] = {}
+        self._links: dict[Any, tuple[list[Any], Any]] = {}
+        self._answers: dict[Any, Any] = {}
         self._eager_bytes = 0
 
     def eager(self, size_bytes: int, me: int) -> bool:
@@ -152,7 +152,7 @@ class Distances:
         `pairs` gives who sends them to whom, which is the same in every call of this `kind`. None where one does not go
         eagerly, unless it `may_ask`.
         """
-        from .binding import table
+        from .binding import answers, table
 
         links, which = self._links.get(kind) or self._between(kind, pairs)
         width = int(sizes.max()) + 1
@@ -164,19 +164,24 @@ class Distances:
             kinds = places[codes]
         else:
             there, kinds = np.unique(codes, return_inverse=True)
-        ways = [(links[code // width], code % width) for code in there.tolist()]
-        return table([(link.times(size), back_ps) for (link, back_ps), size in ways], kinds, may_ask)
 
-    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Way], Any]:
-        """How far the messages go, one of a few links each, and the latencies of answers to them."""
+        def answer_ps() -> Any:
+            if kind not in self._answers:
+                alone = self._fabric.equally_far
+                self._answers[kind] = links[0].latency_ps if alone else answers(self._fabric, self._ranks, pairs())
+            return self._answers[kind]
+
+        times = [links[code // width].times(code % width) for code in there.tolist()]
+        return table(times, kinds, answer_ps if may_ask else None)
+
+    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Any], Any]:
+        """How far the messages go, one of a few links each."""
         link, ranks = self._fabric.link, self._ranks
-        found: dict[Way, int] = {}
+        found: dict[Any, int] = {}
         if self._fabric.equally_far:
-            only = link(ranks[0], ranks[1])
-            links: tuple[list[Way], Any] = [(only, only.latency_ps)], None
+            links: tuple[list[Any], Any] = [link(ranks[0], ranks[1])], None
         else:
-            ways = ((link(ranks[a], ranks[b]), link(ranks[b], ranks[a]).latency_ps) for a, b in pairs())
-            which = [found.setdefault(way, len(found)) for way in ways]
+            which = [found.setdefault(link(ranks[source], ranks[dest]), len(found)) for source, dest in pairs()]
             links = list(found), np.array(which)
         self._links[kind] = links
         return links
