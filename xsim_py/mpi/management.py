@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from . import constants as c
-from .arrays.forms import BLOCKS
+from .arrays.forms import BLOCKS, VECTOR
 from .calls import CollectiveChannel, Note, channel, note, perform, pick, survives
 from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context
+from .op import PREDEFINED, make_fold
 from .p2p import STANDARD_MODE, receive, start_send, wait
+from .predefined import PREDEFINED as DATATYPES
 
 __all__ = [
     "agree",
@@ -32,8 +34,8 @@ __all__ = [
     "split",
 ]
 
-
 _CREATE_GROUP = "Intracomm.Create_group"
+_LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
 
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
@@ -48,26 +50,18 @@ def agree(comm: Communicator, name: str) -> None:
 
     MPI_Comm_disconnect does the same, to leave no member behind.
     """
-    _agree_on(channel(comm, Note(name), check=False))
+    _agree_on(channel(comm, note(name), check=False))
 
 
 def _agree_on(ch: CollectiveChannel) -> None:
-    inside = ch if ch.local is None else ch.local
-    pick(ch.comm, "allreduce", 8)(inside, bytes(8), _Largest())
-    if ch.local is not None:
-        if ch.rank == 0:
-            ch.sendrecv(0, b"", 0)
-        pick(ch.comm, "bcast", 8)(inside, bytes(8) if ch.rank == 0 else None, 0, 8)
-
-
-class _Largest:
-    """The larger of two numbers, as packed bytes."""
-
-    commutative = True
-    unit_bytes = 8
-
-    def __call__(self, left: bytes, right: bytes) -> bytes:
-        return max(left, right)
+    algorithm = pick(ch.comm, "allreduce", 8)
+    if ch.local is None:
+        perform(ch, VECTOR, algorithm, bytes(8), _LARGEST)
+        return
+    algorithm(ch.local, bytes(8), _LARGEST)
+    if ch.rank == 0:
+        ch.sendrecv(0, b"", 0)
+    pick(ch.comm, "bcast", 8)(ch.local, bytes(8) if ch.rank == 0 else None, 0, 8)
 
 
 def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
