@@ -338,7 +338,7 @@ def bind(
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
-    rounds = in_rounds(algorithm, ch.size, shape)
+    rounds = in_rounds(algorithm, ch.size, shape, unit)
     if rounds is not None:
         costs = _costs_of_rounds(fabric, ranks, rounds)
         return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check, local)

@@ -30,14 +30,16 @@ _MOST_KEPT = 1 << 20
 _TOGETHER = 16
 
 
-def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any) -> Rounds | None:
-    """The exchange that an algorithm is, if it is one of those that are known here."""
+def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Rounds | None:
+    """The exchange that an algorithm is, if it is one of those that are known here; of a reduction, of such units."""
     if algorithm is allgather.recursive_doubling and size & (size - 1):
         algorithm = allgather.bruck
     kind = _KINDS.get(algorithm)
     if kind is None or size < 2:
         return None
     if algorithm in _DOUBLING and size & (size - 1):
+        return None
+    if algorithm is allreduce.rabenseifner and (not shape or shape % (size * unit_bytes)):
         return None
     if algorithm in _GATHERS:
         if len(set(shape)) != 1:
@@ -242,6 +244,60 @@ class DoublingFold(Doubling):
 
     def payload(self, memory: Any, turn: int, rank: int) -> bytes:
         data: bytes = memory[turn][rank >> turn].tobytes()
+        return data
+
+    def results(self, memory: Any) -> list[Any]:
+        return [memory[-1][0].tobytes()] * self.size
+
+
+class Rabenseifner(Doubling):
+    """A reduction of parts: halves of what is left go to and fro at distances 1, 2, 4 ..., and then the way back.
+
+    In round k of the first half a rank has one of 2**k parts of what its group of 2**k ranks has put in: the one that
+    its lowest bits say, the lowest of them first.
+    """
+
+    def _rounds(self) -> int:
+        return 2 * (self.size - 1).bit_length()
+
+    def _halvings(self, turn: int) -> int:
+        """How often what is sent in a round has been halved."""
+        return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
+
+    def dest(self, turn: int) -> Numbers:
+        return self.ranks ^ (1 << self._halvings(turn) - 1)
+
+    source = dest
+
+    def size_bytes(self, turn: int) -> int:
+        return self.block_bytes >> self._halvings(turn)
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
+        for turn in range(self.rounds // 2):
+            parts = (groups[-1][side::2].reshape(-1, self.size_bytes(turn)) for side in (0, 1))
+            groups.append(fold_rows(fold, *parts).reshape(-1, self.block_bytes))
+        return groups
+
+    def _parts(self, memory: Any, turn: int) -> tuple[Bytes, Numbers]:
+        """The parts that there are in a round, and which of them each rank sends."""
+        halvings = self._halvings(turn)
+        parts, which = memory[-1], np.zeros_like(self.ranks)
+        for bit in range(halvings):
+            which = 2 * which + (self.ranks >> bit & 1)
+        if 2 * turn < self.rounds:  # not what it keeps, which is one of those of its group
+            parts, which = memory[turn], (self.ranks >> turn << halvings) + (which ^ 1)
+        return parts.reshape(-1, self.size_bytes(turn)), which
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        parts, which = self._parts(memory, turn)
+        if 2 * turn < self.rounds:
+            return checks(parts[which])
+        return checks(parts)[which]
+
+    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+        parts, which = self._parts(memory, turn)
+        data: bytes = parts[which[rank]].tobytes()
         return data
 
     def results(self, memory: Any) -> list[Any]:
@@ -491,6 +547,7 @@ _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     barrier.bruck: Rounds,
     barrier.recursive_doubling: Doubling,
     allreduce.recursive_doubling: DoublingFold,
+    allreduce.rabenseifner: Rabenseifner,
     allgather.ring: RingGather,
     allgather.bruck: BruckGather,
     allgather.recursive_doubling: DoublingGather,
@@ -499,5 +556,7 @@ _KINDS: dict[Any, Callable[[int, int], Rounds]] = {
     alltoall.linear_sync: LinearInBatches,
     alltoall.bruck: BruckExchange,
 }
-_DOUBLING = frozenset((barrier.recursive_doubling, allreduce.recursive_doubling, allgather.recursive_doubling))
+_DOUBLING = frozenset(
+    (barrier.recursive_doubling, allreduce.recursive_doubling, allreduce.rabenseifner, allgather.recursive_doubling)
+)
 _GATHERS = frozenset((allgather.ring, allgather.bruck, allgather.recursive_doubling))
