@@ -22,7 +22,7 @@ from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
 from .object_fold import fold_of_objects, is_plain
 from .op import INSTANCES
-from .pickling import dump, is_usual, load
+from .pickling import dump, dump_each, is_usual, load, load_each
 
 __all__ = ["ObjectCollectives", "ObjectScans", "dump_all"]
 
@@ -48,7 +48,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
     items = [None] * count if objects is None else list(objects)
     if len(items) != count:
         raise ValueError(f"expecting {count} items, got {len(items)}")
-    return [dump(item) for item in items]
+    return dump_each(items)
 
 
 # ------------------------------------------------------------------------------------------------- moving objects
@@ -85,7 +85,7 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
         size = None if data is None else packed_size(data)
         algorithm_for(comm, "gather", _COUNT.size, role=role)(ch, size, root)
         parts = algorithm_for(comm, "gatherv", role=role)(ch, data, root)
-        return None if parts is None else [load(part) for part in parts]
+        return None if parts is None else load_each(parts)
 
     return 0 if data is None else len(data), body
 
@@ -130,10 +130,10 @@ def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
     """What these messages carry. Where several ranks have the same ones, numbers and words need one look only."""
     if type(parts) is not SharedBlocks:
-        return [load(part) for part in parts]
+        return load_each(parts)
     if parts.found:
         return list(parts.found)
-    loaded = [load(part) for part in parts]
+    loaded = load_each(parts)
     if parts.found is None:
         parts.found = tuple(loaded) if is_usual() and is_plain(tuple(loaded), _TUPLES) else ()
     return loaded

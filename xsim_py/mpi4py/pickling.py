@@ -6,7 +6,7 @@ be seen by the others: its settings are kept by the process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pickle import HIGHEST_PROTOCOL
 from pickle import dumps as _dumps
@@ -19,7 +19,7 @@ from xsim_py.mpi.private import own
 from xsim_py.mpi4py.memory import buffer, flat_view
 from xsim_py.mpi4py.options import Options, taken
 
-__all__ = ["Pickle", "begin", "dump", "is_usual", "load", "loader", "pickle"]
+__all__ = ["Pickle", "begin", "dump", "dump_each", "is_usual", "load", "load_each", "loader", "pickle"]
 
 
 class _Settings:
@@ -142,11 +142,21 @@ def dump(obj: Any) -> bytes:
     return pickle.dumps(obj) if _changed else _dumps(obj, HIGHEST_PROTOCOL)
 
 
+def dump_each(objects: Sequence[Any]) -> list[bytes]:
+    """The messages that carry some objects."""
+    return [pickle.dumps(obj) for obj in objects] if _changed else [_dumps(obj, HIGHEST_PROTOCOL) for obj in objects]
+
+
 def load(data: bytes) -> Any:
     """The object that a message carries; an empty message carries None."""
     if not data:
         return None
     return pickle.loads(buffer(data)) if _changed else _loads(data)
+
+
+def load_each(messages: Sequence[bytes]) -> list[Any]:
+    """The objects that some messages carry."""
+    return [load(data) for data in messages] if _changed or b"" in messages else list(map(_loads, messages))
 
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ the sizes of all pickles are known, and with them the second exchange.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from .binding import Bound, BoundRounds, bind
 from .building import DOWN, Draft, Tree, hand_down
 from .forms import BLOCKS, PACKED, PARTS
 from .inturn import InTurn
-from .rounds import BruckGather, DoublingGather, Gather, RingGather, Rounds
+from .rounds import BruckGather, DoublingGather, Gather, Results, RingGather, Rounds
 from .timetable import Numbers
 from .unequal import UNEQUAL, Distances
 
@@ -51,13 +51,13 @@ class _Packed:
         self._first = first
         self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
 
-    def _bound(self, rounds: Rounds) -> Bound | None:
+    def _bound(self, rounds: Rounds, make: type[BoundRounds] = BoundRounds) -> Bound | None:
         """The second exchange."""
         if rounds.rounds * self._size > _MOST_MESSAGES:
             return None
         costs = self._distances.costs_of(rounds)
         first = self._first
-        return None if costs is None else BoundRounds(rounds, costs, first._numbers, first.check, first.local)
+        return None if costs is None else make(rounds, costs, first._numbers, first.check, first.local)
 
 
 class PackedGather(_Packed):
@@ -102,6 +102,16 @@ class PackedGather(_Packed):
         return None if costs is None else Bound(plan, costs, first._numbers, first.check, first.local)
 
 
+class _BoundPickles(BoundRounds):
+    """One of whose blocks everybody looks at each by itself."""
+
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
+        """See `Bound.values`."""
+        rounds: Any = self._rounds
+        memory = rounds.memory(contributions, fold)
+        return memory, Results(rounds.size, partial(rounds.blocks, memory))
+
+
 class PackedExchange(_Packed):
     """An alltoall."""
 
@@ -116,7 +126,7 @@ class PackedExchange(_Packed):
         """The call, of what all ranks have given; None where it is not eager."""
         heads = [given[: _HEAD_BYTES * self._size] for given in contributions]
         sizes = np.frombuffer(b"".join(heads), np.int64).reshape(self._size, self._size)
-        second = self._bound(self._kind()(sizes))
+        second = self._bound(self._kind()(sizes), _BoundPickles)
         return None if second is None else InTurn(self._first, second, heads)
 
     def _kind(self) -> Any:

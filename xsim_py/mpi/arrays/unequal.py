@@ -84,11 +84,15 @@ class _Unequal(Pairwise):
 
     def results(self, memory: bytes) -> Sequence[Any]:
         def make(rank: int) -> VariedBlocks:
-            sizes, starts = self._sizes[:, rank], self._starts[:, rank]
-            pieces = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
-            return VariedBlocks(b"".join([memory[start:end] for start, end in pieces]), sizes.tolist())
+            return VariedBlocks(b"".join(self.blocks(memory, rank)), self._sizes[:, rank].tolist())
 
         return Results(self.size, make)
+
+    def blocks(self, memory: bytes, rank: int) -> list[bytes]:
+        """What a rank gets from each."""
+        starts = self._starts[:, rank]
+        pieces = zip(starts.tolist(), (starts + self._sizes[:, rank]).tolist(), strict=True)
+        return [memory[start:end] for start, end in pieces]
 
 
 class UnequalPairwise(_Unequal):
