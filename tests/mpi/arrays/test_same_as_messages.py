@@ -14,6 +14,7 @@ from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.mpi.arrays.asking import AskingTimes
 from xsim_py.mpi.arrays.exchanges import ExchangeTimes
 from xsim_py.mpi.arrays.meeting import Meetings
+from xsim_py.mpi.arrays.undoing import Sender
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -427,6 +428,15 @@ def test_messages_above_the_threshold_are_computed(
     step = Step(operation, count)
     check([Step("sleep", 9, rank=3), step, Step("leave", rank=3), step], machine, 8, shards=3, trace=True)
     assert len(made) == 3
+
+
+def test_who_has_left_before_another_dies_has_answered_and_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[int] = []
+    again = Sender.send_again
+    monkeypatch.setattr(Sender, "send_again", lambda sender, place: gone.append(place) or again(sender, place))
+    machine = {**MACHINES["near and far"], "mpi": {"collectives": {"allgather": "recursive_doubling"}}}
+    check([Step("sleep", 50, rank=3), Step("allgather", 150), Step("die")], machine, 8, shards=3, trace=True)
+    assert len(gone) == 4
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

@@ -402,14 +402,17 @@ def _costs(
     found: dict[tuple[Any, int], int] = {}
     kinds: list[LinkTimes] = []
     which = []
-    pairs = list(zip(source.tolist(), dest.tolist(), strict=True))
-    for (one, other), size in zip(pairs, size_bytes.tolist(), strict=True):
+    for one, other, size in zip(source.tolist(), dest.tolist(), size_bytes.tolist(), strict=True):
         link = fabric.link(ranks[one], ranks[other])
         kind = found.setdefault((link, size), len(kinds))
         if kind == len(kinds):
             kinds.append(link.times(size))
         which.append(kind)
-    return table(kinds, np.array(which), partial(answers, fabric, ranks, pairs) if may_ask else None)
+
+    def answer_ps() -> Numbers:
+        return answers(fabric, ranks, zip(source.tolist(), dest.tolist(), strict=True))
+
+    return table(kinds, np.array(which), answer_ps if may_ask else None)
 
 
 def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int, may_ask: bool) -> Costs | None:
