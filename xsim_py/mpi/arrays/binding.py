@@ -18,12 +18,13 @@ from xsim_py.network.link import Times as LinkTimes
 from .asking import AskingTimes, keys_used
 from .building import Plan, built
 from .compiling import compiled
-from .forms import OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS
+from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS
+from .gathers import UnequalGather, unequal_gather
 from .hashing import hash_sum
 from .rounds import Rounds, RoundTimes, in_rounds
 from .symbols import Fold, record
 from .timetable import Asking, Costs, Times
-from .unequal import Undetermined, undetermined
+from .unequal import Distances, Undetermined, undetermined
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -339,6 +340,8 @@ def bind(
     key = form.key(args)
     shape = key if fold is None else key[0]
     rounds = in_rounds(algorithm, ch.size, shape, unit)
+    if rounds is None and form is BLOCKS:
+        rounds = unequal_gather(algorithm, shape)
     if rounds is not None:
         costs = _costs_of_rounds(fabric, ranks, rounds)
         return None if costs is None else BoundRounds(rounds, costs, ranks, ch.check, local)
@@ -382,6 +385,8 @@ def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, un
 
 def _costs_of_rounds(fabric: Fabric, ranks: Any, rounds: Rounds) -> Costs | None:
     """What the messages of an exchange cost, as `_costs`; where all ranks are equally far apart nobody lists them."""
+    if isinstance(rounds, UnequalGather):
+        return Distances(fabric, ranks).costs_of(rounds)
     turns, may_ask = range(rounds.rounds), rounds.one_at_a_time
     sizes = np.array([rounds.size_bytes(turn) for turn in turns])
     if fabric.equally_far:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "run_checks", "running_checks", "tuple_hashes"]
+__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "run_checks", "running_checks", "tuple_hashes", "with_zeros"]
 
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
@@ -142,6 +142,13 @@ def _with_zeros(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArr
     for place in range(1, 4):
         found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
     return found
+
+
+def with_zeros(checks: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """What check sums are after so many zeros more each."""
+    for place in range(int(lengths.max()).bit_length()):
+        checks = np.where(lengths >> place & 1, _with_zeros(checks, _zeros(1 << place)), checks)
+    return checks
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from xsim_py.mpi.collectives.channel import EqualBlocks, SharedBlocks, equal_siz
 from .binding import Bound, BoundRounds, bind
 from .building import DOWN, Draft, Tree, hand_down
 from .forms import BLOCKS, PACKED, PARTS
+from .gathers import unequal_gather
 from .inturn import InTurn
-from .rounds import BruckGather, DoublingGather, Gather, Results, RingGather, Rounds
-from .timetable import Numbers
+from .rounds import Results, Rounds
 from .unequal import UNEQUAL, Distances
 
 if TYPE_CHECKING:
@@ -71,18 +70,11 @@ class PackedGather(_Packed):
         """The call, of what all ranks have given; None where it is not known how to compute it."""
         sizes = [len(data) for data in contributions]
         algorithm = pick(self._comm, "allgatherv", sum(sizes) // self._size)
-        second = self._linear(algorithm, sizes) or self._in_rounds(algorithm, sizes)
+        rounds = unequal_gather(algorithm, sizes)
+        second = self._linear(algorithm, sizes) if rounds is None else self._bound(rounds, _BoundGathered)
         if second is None:
             return None
         return InTurn(self._first, second, [size.to_bytes(_HEAD_BYTES, "little") for size in sizes])
-
-    def _in_rounds(self, algorithm: Callable[..., Any], sizes: list[int]) -> Bound | None:
-        kind = _KINDS.get(algorithm)
-        if kind is _UnequalDoubling and self._size & (self._size - 1):
-            kind = _UnequalBruck
-        if kind is _Neighbors and self._size & 1:
-            kind = _UnequalRing
-        return None if kind is None else self._bound(kind(sizes))
 
     def _linear(self, algorithm: Any, sizes: list[int]) -> Bound | None:
         if getattr(algorithm, "func", None) is not allgather.linear:
@@ -102,8 +94,17 @@ class PackedGather(_Packed):
         return None if costs is None else Bound(plan, costs, first._numbers, first.check, first.local)
 
 
-class _BoundPickles(BoundRounds):
-    """One of whose blocks everybody looks at each by itself."""
+class _BoundGathered(BoundRounds):
+    """One of which all ranks get the same pickles."""
+
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
+        """See `Bound.values`."""
+        memory = self._rounds.memory(contributions, fold)
+        return memory, [SharedBlocks(memory[0])] * self._rounds.size
+
+
+class _BoundExchanged(BoundRounds):
+    """One of which each rank gets its own."""
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
         """See `Bound.values`."""
@@ -126,85 +127,11 @@ class PackedExchange(_Packed):
         """The call, of what all ranks have given; None where it is not eager."""
         heads = [given[: _HEAD_BYTES * self._size] for given in contributions]
         sizes = np.frombuffer(b"".join(heads), np.int64).reshape(self._size, self._size)
-        second = self._bound(self._kind()(sizes), _BoundPickles)
+        second = self._bound(self._kind()(sizes), _BoundExchanged)
         return None if second is None else InTurn(self._first, second, heads)
 
     def _kind(self) -> Any:
         return UNEQUAL.get(pick(self._comm, "alltoallv"))
-
-
-class _UnequalGather(Gather):
-    """What is the same for all that gather blocks of any sizes.
-
-    Parameters
-    ----------
-    sizes : list of int
-        How many bytes each rank has.
-    """
-
-    def __init__(self, sizes: list[int]) -> None:
-        super().__init__(len(sizes), 0)
-        self._ends = np.array([*accumulate([*sizes, *sizes], initial=0)], np.int64)
-
-    def size_bytes(self, turn: int) -> Any:
-        first = self._first(turn)
-        return self._ends[first + self._blocks(turn)] - self._ends[first]
-
-    def sizes(self, turns: range) -> Numbers:
-        return np.concatenate([self.size_bytes(turn) for turn in turns])
-
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> SharedBlocks:
-        return SharedBlocks(contributions)
-
-    def payload(self, memory: SharedBlocks, turn: int, rank: int) -> bytes:
-        first = int(self._first(turn)[rank])
-        return b"".join((memory * 2)[first : first + self._blocks(turn)])
-
-    def results(self, memory: SharedBlocks) -> list[Any]:
-        return [memory] * self.size
-
-
-class _UnequalRing(_UnequalGather, RingGather):
-    """Round the ring."""
-
-
-class _UnequalBruck(_UnequalGather, BruckGather):
-    """By dissemination."""
-
-
-class _UnequalDoubling(_UnequalGather, DoublingGather):
-    """By recursive doubling."""
-
-
-class _Neighbors(_UnequalGather):
-    """Pairs of blocks go to and fro between neighbours, of which there is an even number."""
-
-    def _rounds(self) -> int:
-        return self.size // 2
-
-    def dest(self, turn: int) -> Numbers:
-        odd = self.ranks & 1
-        return (self.ranks + np.where(odd == turn % 2, 1, -1)) % self.size
-
-    source = dest
-
-    def _blocks(self, turn: int) -> int:
-        return 2 if turn else 1
-
-    def _first(self, turn: int) -> Numbers:
-        if not turn:
-            return self.ranks
-        odd = self.ranks & 1  # the pair that came in the round before; each time it is one further away
-        found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
-        return found
-
-
-_KINDS: dict[Any, Callable[[list[int]], _UnequalGather]] = {
-    allgather.ring: _UnequalRing,
-    allgather.bruck: _UnequalBruck,
-    allgather.recursive_doubling: _UnequalDoubling,
-    allgather.neighbor: _Neighbors,
-}
 
 
 class _Pieces:
