@@ -7,8 +7,10 @@ message by message: other objects have methods of their own, and of numbers some
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from pickle import HIGHEST_PROTOCOL, dumps, loads
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -164,9 +166,24 @@ def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
     return False
 
 
+_PYTHONS: dict[Any, str] = {
+    operator.add: "SUM",
+    operator.mul: "PROD",
+    operator.and_: "BAND",
+    operator.or_: "BOR",
+    operator.xor: "BXOR",
+    max: "MAX",
+    min: "MIN",
+}
+"""Functions of Python that do what an operation does."""
+
 _FOLDS = {name: ObjectFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
 
 
 def fold_of_objects(op: Any) -> ObjectFold | None:
     """How to compute an operation for all ranks; None where the program's own code would run."""
-    return _FOLDS.get(op._impl.name) if type(op) is Op and op._impl.function is None and is_usual() else None
+    if not is_usual():
+        return None
+    if type(op) is Op:
+        return _FOLDS.get(op._impl.name) if op._impl.function is None else None
+    return _FOLDS.get(_PYTHONS.get(op, "")) if type(op) is BuiltinFunctionType else None
