@@ -40,6 +40,7 @@ _MOST_BYTES = 1 << 28
 _WORD = (1 << 64) - 1
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
+_RINGS = (allreduce.ring, allreduce.segmented_ring)
 _ONE_AT_A_TIME = (allreduce.recursive_doubling,)  # of those that are listed in advance
 _KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
 
@@ -339,6 +340,8 @@ def bind(
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
+    if algorithm in _RINGS and shape // unit < ch.size:  # as they do with so short a vector
+        algorithm = allreduce.recursive_doubling
     rounds = in_rounds(algorithm, ch.size, shape, unit)
     if rounds is None and form is BLOCKS:
         rounds = unequal_gather(algorithm, shape)
