@@ -300,19 +300,26 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
     """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `arrays.meeting`."""
-    meetings = ch.comm.fabric.meetings
-    if meetings is None or ch.meeting is None:
-        plain = form.plain(args)
-        try:
-            if not plain:  # with a star the rank would wait one frame of C deeper, of 400 bytes
-                return algorithm(ch)
-            if len(plain) == 3:
-                return algorithm(ch, plain[0], plain[1], plain[2])
-            return algorithm(ch, *plain)
-        except errors.Exception as error:
-            error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
-            raise
-    return meetings.perform(ch, form, algorithm, args)
+    meetings, call = ch.comm.fabric.meetings, ch.meeting
+    if meetings is not None and call is not None and not call.undone:
+        done = meetings.perform(ch, form, algorithm, args)
+        if not call.undone:
+            return done
+    del meetings, call  # a rank that dies while it waits is kept for ever, with all that it refers to
+    plain = form.plain(args)
+    try:
+        if not plain:  # with a star the rank would wait one frame of C deeper, of 400 bytes
+            return algorithm(ch)
+        if len(plain) == 1:
+            return algorithm(ch, plain[0])
+        if len(plain) == 2:
+            return algorithm(ch, plain[0], plain[1])
+        if len(plain) == 3:
+            return algorithm(ch, plain[0], plain[1], plain[2])
+        return algorithm(ch, *plain)
+    except errors.Exception as error:
+        error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
+        raise
 
 
 def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:

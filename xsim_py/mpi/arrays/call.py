@@ -132,6 +132,13 @@ class Call:
         self.fibers: list[Fiber | None] = [None] * size
         self.parts: list[Any] = []
 
+    def close(self) -> None:
+        """Nobody waits any more, and nothing was computed. Ranks that never begin the call keep it in the tables."""
+        self.clock_ps = self.nic_free_ps = self.keys = self.came_ps = self.came_key = []
+        self.given = []
+        self.fibers = []
+        self.parts = []
+
     def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
         """Clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
         columns = [np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys)]

@@ -135,10 +135,8 @@ class Meetings:
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Do a blocking call, as ``algorithm(ch, *form.plain(args))`` does."""
+        """Do a blocking call that is not undone, as ``algorithm(ch, *form.plain(args))`` does, or find it undone."""
         call: Call = ch.meeting  # type: ignore[assignment]
-        if call.undone:
-            return algorithm(ch, *form.plain(args))
         fiber: Any = current.fiber
         rank = fiber.rank
         key, given = form.given(args)
@@ -152,7 +150,7 @@ class Meetings:
             or (form.varies and not call.bound.fits(given, me))  # type: ignore[union-attr]
         ):
             self._undo_here(call)
-            return algorithm(ch, *form.plain(args))
+            return None
         kernel: Any = self.fabric.kernel
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
@@ -166,7 +164,7 @@ class Meetings:
         if call.inside or self._complete(call, me):
             fiber.park(call)
             if call.undone:
-                return algorithm(ch, *form.plain(args))
+                return None
         call.fibers[me] = None
         clock_ps, nic_free_ps, keys, waited_ps = call.exits
         fiber.clock_ps = clock_ps[me]
@@ -446,6 +444,8 @@ class Meetings:
             for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
                 if fiber is not None:
                     kernel.post(time_ps, key, self._again, fiber)
+            if not call.computed:
+                call.close()
 
     def _again(self, fiber: Fiber) -> None:
         """A rank is back where it entered; an event handler, which is no event of the run."""

@@ -48,31 +48,28 @@ class Sender:
         if asked is not None:
             first_ps = np.where(asked.asks, asked.request_ps, first_ps)
         self._columns = bound.origin, bound.dest, first_ps, call.times.keys
+        self._source, self._target, self._size_bytes = bound.source, bound.target, bound.size_bytes
         self._overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(bound))
-        self._sent = _Sorted(bound.source, len(call.fibers))
-        self._received = None if asked is None else _Sorted(bound.target, len(call.fibers))
+        self._sent = _Sorted(self._source, len(call.fibers))
+        self._received = None if asked is None else _Sorted(self._target, len(call.fibers))
 
     def send_again(self, place: int) -> None:
         """Send what a rank has sent; an event handler, at the time at which it entered, and no event of the run."""
-        fabric, call, bound, asked = self._fabric, self._call, self._call.bound, self._asked
-        assert bound is not None
+        fabric, call, asked = self._fabric, self._call, self._asked
         fabric.kernel.events -= 1
-        cid, tag = call.where
-        for number in self._sent.of(place):
-            origin, to, arrival_ps, key = (int(column[number]) for column in self._columns)
-            data = bound.payload(call.memory, number)
-            size_bytes = len(data)
-            overhead_ps = int(self._overhead_ps[number])
-            check = crc32(data) if bound.check else 0
-            fabric.tally.log += (origin, to, size_bytes)
-            kind, ticket = EAGER, 0
+        numbers = self._sent.of(place)
+        origin, dest = self._columns[:2]
+        for number in numbers:
+            fabric.tally.log += (int(origin[number]), int(dest[number]), int(self._size_bytes[number]))
+        if asked is None and fabric.trace is None:
+            numbers = self._send_in_turn(numbers)
+        for number in numbers:
+            message = self._message(number)
             if asked is not None and asked.asks[number]:
-                kind, ticket = RENDEZVOUS, -key  # as no other
-                self._send_data(number, ticket, data)
-                data = b""
-            message = Message(
-                cid, place, tag, data, size_bytes, kind, arrival_ps, overhead_ps, to, origin, ticket, check, call.note
-            )
+                message.kind, message.ticket = RENDEZVOUS, -int(self._columns[3][number])  # as no other
+                self._send_data(number, message.ticket, message.data)
+                message.data = b""
+            to, arrival_ps, key = message.to, message.arrival_ps, int(self._columns[3][number])
             if fabric.trace is None:
                 fabric.shard.post_to(to, arrival_ps, key, "again", message)
             else:
@@ -80,6 +77,47 @@ class Sender:
                 fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
         if asked is not None:
             self._answer(place, asked)
+
+    def _message(self, number: int) -> Message:
+        """One of them."""
+        call, bound = self._call, self._call.bound
+        assert bound is not None
+        cid, tag = call.where
+        origin, to, arrival_ps, _ = (int(column[number]) for column in self._columns)
+        data = bound.payload(call.memory, number)
+        check = crc32(data) if bound.check else 0
+        source, overhead_ps = int(self._source[number]), int(self._overhead_ps[number])
+        return Message(
+            cid, source, tag, data, len(data), EAGER, arrival_ps, overhead_ps, to, origin, 0, check, call.note
+        )
+
+    def _send_in_turn(self, numbers: list[int]) -> list[int]:
+        """Have those for ranks of this shard come one after the other, each at its own event; the others are left.
+
+        Of a million ranks there would be twenty million messages under way at once.
+        """
+        shard = self._fabric.shard
+        _, dest, arrival_ps, keys = self._columns
+        here = [number for number in numbers if shard.local(int(dest[number]))]
+        here.sort(key=lambda number: (arrival_ps[number], keys[number]), reverse=True)
+        if here:
+            self._post_last(here)
+        return [number for number in numbers if not shard.local(int(dest[number]))]
+
+    def _post_last(self, numbers: list[int]) -> None:
+        _, _, arrival_ps, keys = self._columns
+        self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
+
+    def _comes(self, numbers: list[int]) -> None:
+        """The next message of a rank comes, as in `Fabric._deliver`; who has left has had it."""
+        number = numbers.pop()
+        if numbers:
+            self._post_last(numbers)
+        m = self._message(number)
+        if self._call.fibers[int(self._target[number])] is None:
+            self._fabric.digest += hash((m.arrival_ps, m.to, m.source, m.tag, m.size_bytes, m.check))
+        else:
+            self._fabric.deliver(m)
 
     def _send_data(self, number: int, ticket: int, data: bytes) -> None:
         """Let the data of a message follow its request; that they have left is an event that nobody waits for."""
