@@ -258,8 +258,10 @@ def _waiting(fiber: Fiber, program: Program) -> Waiting:
         waiting.reason = reason.describe()
     if len(leaves) == 1 or isinstance(reason, AllOf):
         waiting.peers = sorted({peer for leaf in leaves for peer in _peers(leaf)})
-    if len(waiting.peers) == 1 and not waiting.collectives and waiting.peers[0] != _named(leaves[0]):
-        waiting.reason += f"; it is rank {waiting.peers[0]} of {fiber.rank.shard.everyone}"
+    if len(waiting.peers) == 1 and not waiting.collectives:
+        named = next(_named(leaf) for leaf in leaves if _peers(leaf))
+        if waiting.peers[0] != named:
+            waiting.reason += f"; it is rank {waiting.peers[0]} of {fiber.rank.shard.everyone}"
     return waiting
 
 

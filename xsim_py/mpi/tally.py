@@ -18,6 +18,7 @@ __all__ = ["Tally", "summed"]
 
 _CLASS_BITS = 6
 _MOST_PIECES = 32
+_MOST_OFTEN = 64
 _EXACT = 1 << 53
 """Up to here all whole numbers are floats."""
 
@@ -93,6 +94,8 @@ class Tally:
 
     def add(self, sends: Sends) -> None:
         """Count many sends at once; the same object for the same sends, which are added up only once."""
+        if len(self._often) >= _MOST_OFTEN:  # they may be of communicators that are no more
+            self._count_often()
         self._often[sends] = self._often.get(sends, 0) + 1
 
     def add_once(self, sends: Sends) -> None:
@@ -129,6 +132,9 @@ class Tally:
 
     def _total(self) -> None:
         self.add_up()
+        self._count_often()
+
+    def _count_often(self) -> None:
         for sends, times in self._often.items():
             self._count(sends, times)
         self._often.clear()

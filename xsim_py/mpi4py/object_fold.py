@@ -7,6 +7,7 @@ message by message: other objects have methods of their own, and of numbers some
 
 from __future__ import annotations
 
+import copyreg
 import operator
 from collections.abc import Sequence
 from pickle import HIGHEST_PROTOCOL, dumps, loads
@@ -18,12 +19,15 @@ import numpy as np
 from .op import INSTANCES, Op
 from .pickling import is_usual
 
-__all__ = ["ObjectFold", "fold_of_objects", "is_plain"]
+__all__ = ["ObjectFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
 
 _PYTHON = (type(None), bool, int, float, complex, str, bytes)
 _NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
 _IMMUTABLE = frozenset((*_PYTHON, *_NUMPY))
 """Of which nobody can change one, or tell one from an equal one."""
+
+_REGISTRABLE = frozenset((*_NUMPY, np.ndarray))
+"""Which Python's pickler asks `copyreg` about, as it does about complex numbers."""
 
 _CONTAINERS = frozenset((list, tuple))
 _MOST_LEVELS = 4
@@ -48,6 +52,14 @@ _OF_PYTHON: dict[type, dict[str, frozenset[str]]] = {
 }
 _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names in kinds.items() for name in names}
 """What objects of a type are for an operation. Those that are the same can be combined."""
+
+
+def pickles_as_usual() -> bool:
+    """Whether no code of a program runs where objects of these types are pickled."""
+    registered = copyreg.dispatch_table
+    return (
+        is_usual() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
+    )
 
 
 class ObjectFold:
@@ -182,7 +194,7 @@ _FOLDS = {name: ObjectFold(op) for name, op in INSTANCES.items() if name != "OP_
 
 def fold_of_objects(op: Any) -> ObjectFold | None:
     """How to compute an operation for all ranks; None where the program's own code would run."""
-    if not is_usual():
+    if not pickles_as_usual():
         return None
     if type(op) is Op:
         return _FOLDS.get(op._impl.name) if op._impl.function is None else None

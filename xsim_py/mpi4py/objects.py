@@ -20,9 +20,9 @@ from . import collective_calls as calls
 from . import object_ftco as ftco
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
-from .object_fold import fold_of_objects, is_plain
+from .object_fold import fold_of_objects, is_plain, pickles_as_usual
 from .op import INSTANCES
-from .pickling import dump, dump_each, is_usual, load, load_each
+from .pickling import dump, dump_each, load, load_each
 
 __all__ = ["ObjectCollectives", "ObjectScans", "dump_all"]
 
@@ -135,7 +135,7 @@ def _load_all(parts: Sequence[bytes]) -> list[Any]:
         return list(parts.found)
     loaded = load_each(parts)
     if parts.found is None:
-        parts.found = tuple(loaded) if is_usual() and is_plain(tuple(loaded), _TUPLES) else ()
+        parts.found = tuple(loaded) if pickles_as_usual() and is_plain(tuple(loaded), _TUPLES) else ()
     return loaded
 
 

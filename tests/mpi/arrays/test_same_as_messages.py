@@ -226,6 +226,8 @@ def walk(steps: list[Step]) -> list[Any]:
             found.append(collective(odd if step.sub else world, step))
         elif step.kind == "ibarrier":
             pending.append(world.Ibarrier())
+        elif step.kind == "some" and odd.size < world.size / 2:
+            pending.append(odd.Iallreduce(np.ones(step.count), np.zeros(step.count)))
         elif step.kind == "tell":
             found.append(world.bcast(number, root=step.rank % world.size))
         elif step.kind == "sleep":
@@ -318,9 +320,7 @@ def everything(result: Result) -> dict[str, Any]:
     }
 
 
-def outcome(
-    steps: list[Step], machine: dict[str, Any], ranks: int, program: Any = walk, **options: Any
-) -> dict[str, Any]:
+def outcome(steps: Any, machine: dict[str, Any], ranks: int, program: Any = walk, **options: Any) -> dict[str, Any]:
     said = io.StringIO()
     result = simulate(program, ranks=ranks, machine=machine, args=[steps], stderr=said, stdout=said, **options)
     return {**everything(result), "said": said.getvalue()}
@@ -350,7 +350,7 @@ COLLECTIVE = st.one_of(
 AROUND = st.one_of(
     steps_of(["sleep"], range(61), rank=RANK),
     steps_of(["send"], [0, 100, 3000], rank=RANK, other=RANK),
-    steps_of(["wait", "wait", "ibarrier"]),
+    steps_of(["wait", "wait", "ibarrier", "some"]),
     steps_of(["bcast"], rank=RANK),
     steps_of(["persistent"], [0, 3, 300]),
     steps_of(["say"], rank=RANK),
@@ -442,6 +442,31 @@ def test_who_has_left_before_another_dies_has_answered_and_sent(monkeypatch: pyt
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> None:
     check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_a_rank_has_begun_before_it_undoes_a_call_comes_after_it(shards: int) -> None:
+    check([Step("barrier"), Step("some", 100), Step("barrier")], MACHINES["plain"], 8, shards=shards)
+
+
+def test_who_waits_for_a_request_and_for_one_that_is_not_begun() -> None:
+    steps = [Step("all get objects"), Step("ibarrier"), Step("send", rank=7)]
+    check(steps, MACHINES["distances"], 33, failures=["rank=19 before its 3rd call"], ft=False)
+
+
+def dups(count: int) -> None:
+    """Each communicator is gone before the next one is made."""
+    from mpi4py import MPI
+
+    for _ in range(count):
+        made = MPI.COMM_WORLD.Dup()
+        made.Barrier()
+        made.Free()
+
+
+def test_what_was_sent_on_communicators_that_are_no_more_is_counted() -> None:
+    way, other = (outcome(100, MACHINES["plain"], 4, dups, collectives=way) for way in ("arrays", "messages"))
+    assert way == other
 
 
 @pytest.mark.parametrize("nth", [2, 3])
@@ -537,6 +562,10 @@ def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.
         shards=shards,
     )
     assert computed.count(32) >= 3 * shards
+    computed.clear()
+    steps = [Step("iagree"), *[Step("barrier")] * 8, Step("wait")]  # a notice comes to ranks that wait in a barrier
+    check(steps, MACHINES["plain"], 33, program=survive, ft=True, shards=shards)
+    assert computed.count(33) >= 5 * shards
 
 
 @pytest.mark.parametrize(

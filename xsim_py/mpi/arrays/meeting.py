@@ -31,6 +31,7 @@ from xsim_py.process.fiber import Fiber
 from .call import Call
 
 if TYPE_CHECKING:
+    from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.p2p import Fabric
@@ -214,6 +215,9 @@ class Meetings:
         dead = self.fabric.detector.dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
+            if len(self._sound) >= _MOST_BOUND:
+                self._sound.clear()
+                seen = 0
             if seen < 0 or any(comm.holds(number) for number in islice(dead, seen, None)):
                 self._sound[comm.cid] = -1
                 return False
@@ -354,7 +358,7 @@ class Meetings:
         self._forget()
 
     def disturbs(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """The same as `retire` for something that the library does on one rank, which may not wait in a call then."""
+        """The same as `retire` for something that the library does on one rank, which must not wait in a call then."""
         call = rank.fiber.waiting
         return type(call) is Call and not call.undone and self.retire(handler, argument)
 
@@ -365,8 +369,6 @@ class Meetings:
         point again. Until then all calls that come here go message by message.
         """
         if self.resting:
-            self.resting = False
-            self._forget()
             return False
         if self.elsewhere is not None:
             self.elsewhere.retires()
@@ -376,9 +378,16 @@ class Meetings:
             return False
         self.resting = True
         self.undo(calls)
-        self._put_back(handler, argument)
+        self._put_back(self._go_on, (handler, argument))
         self.fabric.kernel.events -= 1
         return True
+
+    def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
+        """What was put off happens, and nobody here waits in a call."""
+        handler, argument = what
+        self._forget()
+        handler(argument)
+        self.resting = False
 
     def retire_between_windows(self) -> None:
         """Undo all calls, as another shard has done it."""
@@ -403,10 +412,20 @@ class Meetings:
             return
         fiber = current.fiber
         assert fiber is not None
+        # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
+        posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
+        later = posted[:]
+        posted.clear()
         if call.bound is not None:
             self.undo([call])
-        self._put_back(self._again, fiber)
+        self._put_back(self._resume, (fiber, later))
         fiber.park(call)
+
+    def _resume(self, what: tuple[Fiber, list[Entry]]) -> None:
+        fiber, later = what
+        for entry in later:
+            self.fabric.kernel.post(self.fabric.kernel.now_ps, *entry)
+        self._again(fiber)
 
     def _leave_window(self) -> None:
         """What is to come before the event that is being run was posted."""
