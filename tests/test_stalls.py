@@ -338,7 +338,7 @@ def test_control_c_ends_a_run_with_a_report(tmp_path: Path, loop: str):
         os.sched_yield()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert out == ""
     assert err.startswith("interrupted at ")
     assert "prog.py:" in err

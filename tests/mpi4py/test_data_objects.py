@@ -7,7 +7,9 @@ import pytest
 
 from tests.mpi4py import data_expressions
 from tests.mpi4py.data_module import python, real_answers, simulated
+from xsim_py import simulate
 from xsim_py.mpi import private
+from xsim_py.mpi4py.pickling import is_usual
 
 
 @pytest.fixture
@@ -49,3 +51,15 @@ def test_what_one_process_does_to_the_pickler_no_other_process_sees(mpi):
     tables: dict = {}
     private.bind(lambda name, make: tables.setdefault(name, make()))
     assert mpi.pickle.loads(mpi.pickle.dumps(5)) == 5
+
+
+def change() -> bool:
+    from mpi4py import MPI
+
+    MPI.pickle.PROTOCOL = 2
+    return is_usual()
+
+
+def test_a_run_begins_with_the_usual_pickler():
+    assert simulate(change, ranks=1).values == [False]
+    assert simulate(is_usual, ranks=1).values == [True]

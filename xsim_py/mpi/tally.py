@@ -82,6 +82,7 @@ class Tally:
 
     def add_up(self) -> None:
         """Empty the log into the totals."""
+        del self.log[len(self.log) // 3 * 3 :]  # a signal may have ended the run in the middle of an entry
         if not self.log:
             return
         entries = np.array(array("q", self.log)).reshape(-1, 3)

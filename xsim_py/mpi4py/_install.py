@@ -11,6 +11,7 @@ from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
 from . import MPI, functions, options, rc
+from .pickling import forget_changes
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -32,6 +33,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     """
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
+    forget_changes()
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = package = sys.modules[__package__]

@@ -19,7 +19,18 @@ from xsim_py.mpi.private import own
 from xsim_py.mpi4py.memory import buffer, flat_view
 from xsim_py.mpi4py.options import Options, taken
 
-__all__ = ["Pickle", "begin", "dump", "dump_each", "is_usual", "load", "load_each", "loader", "pickle"]
+__all__ = [
+    "Pickle",
+    "begin",
+    "dump",
+    "dump_each",
+    "forget_changes",
+    "is_usual",
+    "load",
+    "load_each",
+    "loader",
+    "pickle",
+]
 
 
 class _Settings:
@@ -132,8 +143,14 @@ def begin(options: Options) -> None:
         own("pickle", lambda: _Settings(options))
 
 
+def forget_changes() -> None:
+    """A run begins, and none of its processes has changed `pickle`."""
+    global _changed
+    _changed = False
+
+
 def is_usual() -> bool:
-    """Whether no process has changed `pickle`."""
+    """Whether no process of this run has changed `pickle`."""
     return not _changed
 
 
