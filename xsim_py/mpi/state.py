@@ -171,10 +171,11 @@ class Mailbox(_Hot):
     # ------------------------------------------------------------------------------ what waits for other ranks
 
     def pending(self) -> list[Any]:
-        """Every receive, probe and send of this rank that is not complete, in an order that depends on it alone."""
+        """Every receive, probe and send of this rank that is not complete; receives in the order of their posting."""
+        tables = (self.posted, self.posted_any or {})
+        receives = [operation for table in tables for entry in table.values() for operation in _entries(entry)]
         found: list[Any] = [] if self.lone is None else [self.lone]
-        for table in (self.posted, self.posted_any or {}):
-            found += [operation for entry in table.values() for operation in _entries(entry)]
+        found += sorted(receives, key=lambda operation: operation.serial)
         found += self.tickets.values()
         found += self.probes or ()
         found += self.sends.values()

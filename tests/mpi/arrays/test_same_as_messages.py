@@ -254,6 +254,8 @@ def walk(steps: list[Step]) -> list[Any]:
             request = (world.Exscan_init if step.kind == "odd" else world.Allreduce_init)(np.ones(step.count), out)
             for _ in range(1 + (step.kind == "persistent")):
                 request.Start()
+                if step.other % 2:
+                    world.Barrier()
                 request.Wait()
             found.append(out.tobytes())
         elif step.kind == "odd":
@@ -352,7 +354,7 @@ AROUND = st.one_of(
     steps_of(["send"], [0, 100, 3000], rank=RANK, other=RANK),
     steps_of(["wait", "wait", "ibarrier", "some"]),
     steps_of(["bcast"], rank=RANK),
-    steps_of(["persistent"], [0, 3, 300]),
+    steps_of(["persistent"], [0, 3, 300], other=RANK),
     steps_of(["say"], rank=RANK),
     steps_of(["agree"], [0, 5]),
 )
