@@ -229,6 +229,8 @@ BAD = [
     ({"ranks": "4"}, "ranks: '4'"),
     ({"ranks": 1 << 30}, "are more than the"),
     ({"shards": 0}, "shards: 0 is not a number of shards"),
+    ({"shards": 65, "ranks": 4}, "shards: 65 are too many for 4 ranks in one process; give at most 64"),
+    ({"shards": 1025, "ranks": 2000}, "shards: 1,025 are too many for 2,000 ranks in one process; give at most 1,024"),
     ({"kind": "binary"}, "kind: 'binary' is not one of"),
     ({"compute": "guessed"}, "compute: 'guessed' is not one of"),
     ({"machine": "gigi"}, "gige"),
@@ -241,6 +243,14 @@ BAD = [
 def test_bad_input_is_a_config_error_and_nothing_is_run(told: dict[str, Any], said: str):
     with pytest.raises(ConfigError, match=said):
         simulate(print, **{"ranks": 1, **told})
+
+
+def test_a_current_folder_that_is_gone_is_a_config_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ConfigError, match="the current folder cannot be used"):
+        simulate(print, ranks=1)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +335,12 @@ def test_progress_and_start_are_told(tmp_path: Path):
     )
     assert [entry["ranks"] for entry in started] == [2]
     assert all(ranks == 2 and 0 <= finished <= 2 for _, _, finished, ranks in progress)
+
+
+def test_more_shards_than_ranks_may_be_as_long_as_they_are_few():
+    """The last ones have no rank, and the summary has the number that was asked for."""
+    alone, many = (simulate(shifted, ranks=3, args=[1], shards=shards) for shards in (1, 64))
+    assert (many.values, many.digest, many.shards) == (alone.values, alone.digest, 64)
 
 
 # ---------------------------------------------------------------------------------------------------------- real MPI

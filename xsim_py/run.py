@@ -69,6 +69,8 @@ __all__ = ["simulate"]
 
 _TICK_S = 0.25
 _PAIRS_UP_TO_RANKS = 1024
+_SHARDS_OF_FEW_RANKS = 64
+_MOST_SHARDS = 1024
 _UNBOUNDED_PS = 1 << 90
 _WITH_BACKGROUND_PS = 10**9
 _KINDS = (None, "script", "module", "code", "callable")
@@ -117,7 +119,8 @@ def simulate(
     seed : int
         Of every random stream of the run.
     shards : int
-        In how many parts to simulate in this process. Under a real ``mpiexec`` each process simulates one part.
+        In how many parts to simulate in this process: at most 64, or as many as ranks, and 1,024. Under a real
+        ``mpiexec`` each process simulates one part.
     wall_limit_s : float, optional
         Real seconds after which the run ends with a report.
     compute : str, optional
@@ -201,6 +204,18 @@ def _check(
         raise ConfigError("\n".join(problems))
 
 
+def _check_shards(local: int, ranks: int) -> None:
+    """Refuse what would only be slow: each shard looks at all others in each window, and needs a time to each of them.
+
+    Some without ranks are no mistake: the same number may be asked for in a test of any size, and ranks that are
+    started while others run live in them, too.
+    """
+    most = min(max(ranks, _SHARDS_OF_FEW_RANKS), _MOST_SHARDS)
+    if local > most:
+        noun = "rank" if ranks == 1 else "ranks"
+        raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
+
+
 @contextmanager
 def _only_one() -> Iterator[None]:
     """A run puts virtual things in the place of this process's own: there can be one at a time."""
@@ -233,6 +248,7 @@ class _Run:
         self.machine = Machine(spec, ranks=ranks)
         self.network = Network(spec, places=self.machine)
         self.transport: Transport = make_transport(shards)
+        _check_shards(len(self.transport.local), ranks)
         self.blocks = self.machine.shard_blocks(self.transport.size)
         self.sinks: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
         self.label = False

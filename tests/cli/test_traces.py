@@ -1,4 +1,5 @@
 import json
+from typing import NoReturn
 
 import pytest
 
@@ -51,11 +52,27 @@ def test_says_that_a_trace_was_too_long(simulator: FakeSimulator, tmp_path, caps
     assert capsys.readouterr().err == f"xsim: warning: {tmp_path / 't.json'}: {said}\n"
 
 
+def test_an_interrupt_leaves_no_half_of_a_trace(simulator: FakeSimulator, tmp_path, capsys, monkeypatch):
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(perfetto._Export, "_names", interrupted)
+    simulator.result = traced_result()
+    assert main(["run", "-n", "3", "--quiet", "--trace", str(tmp_path / "t.json"), "prog.py"]) == 130
+    said = "xsim: interrupted while the results were written: the files that are there are whole\n"
+    assert capsys.readouterr().err == said
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("--trace nowhere/t.json", "--trace nowhere/t.json: there is no such folder"),
         ("--trace .", "--trace .: this is a folder; name a file"),
+        ("--trace /proc/t.json", "--trace /proc/t.json: No such file or directory"),  # it takes no files, from anybody
+        ("--json /proc/t.json", "--json /proc/t.json: No such file or directory"),
+        ("--timeline /proc/t.png", "--timeline /proc/t.png: No such file or directory"),
+        ("--out /proc", "--out /proc: No such file or directory"),
         ("--timeline nowhere/t.png", "--timeline nowhere/t.png: there is no such folder"),
         ("--timeline t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf"),
         ("--timeline - --json -", "--json - and --timeline -: only one of them can have the standard output"),

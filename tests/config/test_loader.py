@@ -197,6 +197,12 @@ def test_what_cannot_stand_together_is_refused(changes: dict[str, Any], message:
     assert found[0].startswith(("--set ", "machine description: "))
 
 
+def test_a_network_that_a_single_node_does_not_have_is_named_whatever_is_missing_in_it() -> None:
+    found = errors("shmem", {"network.gap": "300ns"})
+    assert found[0] == "--set network.gap=300ns: network: a single node has no network; its costs are in same_node"
+    assert [line.split(": ")[1:3] for line in found[1:]] == [["network.latency", "missing"]]
+
+
 def test_an_option_changes_one_value_and_leaves_the_source_alone() -> None:
     changes = {
         "network.latency": "5us",

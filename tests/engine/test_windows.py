@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import sys
+from random import Random
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -96,6 +99,44 @@ def test_ways_by_way_of_others_are_the_shortest(direct: list[list[int]]):
             sum(direct[a][b] for a, b in itertools.pairwise((i, *path, j))) for path in between if path or i != j
         ]
         assert found[i][j] == min(lengths, default=INFINITY_PS)
+
+
+def one_after_the_other(direct: list[list[int]]) -> list[list[int]]:
+    """The same ways, number by number."""
+    shards = range(len(direct))
+    ways = [[INFINITY_PS if i == j else direct[i][j] for j in shards] for i in shards]
+    for via, i, j in itertools.product(shards, repeat=3):
+        ways[i][j] = min(ways[i][j], ways[i][via] + ways[via][j])
+    return ways
+
+
+@given(st.integers(1, 12), st.sampled_from([1, 10**9, 1 << 60, 10**27]), st.randoms(use_true_random=False))
+def test_ways_of_many_shards_are_those_of_the_plain_loop(shards: int, scale: int, random: Random):
+    direct = [[random.randint(1, 50) * scale for _ in range(shards)] for _ in range(shards)]
+    found = by_way_of_others(direct)
+    assert found == one_after_the_other(direct)
+    assert {type(ps) for row in found for ps in row} == {int}  # windows end at times that no 64 bits hold
+
+
+def test_many_shards_take_a_pass_over_the_table_each_and_no_loop_over_its_cells():
+    """Counted in steps of the interpreter, of which there are as many on every computer."""
+    direct = [[5 + (i * j) % 7 for j in range(40)] for i in range(40)]
+    by_way_of_others(direct)  # what is imported is there now
+    steps = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal steps
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        steps += event == "opcode"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        by_way_of_others(direct)
+    finally:
+        sys.settrace(before)
+    assert steps < 40 * 40 * 40
 
 
 @given(tables)

@@ -1,7 +1,7 @@
 """The ``xsim`` command.
 
-Exit status: the program's own; 2 for input that cannot be used, 3 for a program that stalled, 4 for the wall limit, 130
-for an interrupt.
+Exit status: the program's own; 2 for input that cannot be used, 3 for a program that stalled, 4 for the wall limit, 74
+for output or results that cannot be written, 130 for an interrupt, 141 for a reader that has gone.
 
 Each module here adds one command, and imports what it needs when it runs: `xsim run -n 1` should start as Python does.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from xsim_py import __version__
@@ -20,6 +21,7 @@ from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.options import Parser, split_program
+from xsim_py.cli.output import FULL, CannotWrite
 from xsim_py.cli.run import add_run_parser
 from xsim_py.cli.study import add_study_parser
 from xsim_py.errors import ConfigError
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["command", "main"]
+
+# The number of this process, from MPICH's Hydra and Slurm's PMI-2, Open MPI, and PMIx, where `srun --mpi=pmix` has it.
+_RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 
 
 def command() -> NoReturn:
@@ -59,6 +64,7 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         args = _parse(sys.argv[1:] if argv is None else argv)
+        _refuse_launcher(args.command)
         args.last = last
         status: int = args.action(args)
         sys.stdout.flush()
@@ -67,19 +73,53 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         for line in str(error).splitlines() if _is_first_process() else ():
             print(f"xsim: {line}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        # Whoever read our output has seen enough, as `head` does; Python would complain again while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
+        _drop_output()
         return 141
+    except CannotWrite as error:
+        return _cannot_write(str(error))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return _cannot_write(f"cannot write {error.filename or 'the output'}: {error.strerror}")
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is KeyboardInterrupt:  # others have been reported
-            print("xsim: interrupted", file=sys.stderr)
+            print(" ".join(["xsim: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         return 130
+
+
+def _cannot_write(said: str) -> int:
+    with suppress(OSError):  # the same disk may take what we have to say
+        print(f"xsim: {said}", file=sys.stderr)
+    _drop_output()
+    return 74
+
+
+def _drop_output() -> None:
+    """Forget what is still to be printed: Python would try it again while it exits, and complain."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_first_process() -> bool:
     """Whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
-    return all(os.environ.get(name, "0") == "0" for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK"))
+    return all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
+
+
+def _refuse_launcher(command: str) -> None:
+    """Only a run is spread over the processes of a real launcher, and a study over those of ``mpi4py.futures``.
+
+    Each process of another command would do all of it again, and those that it starts would take themselves for ranks
+    of the launcher's MPI.
+    """
+    if command == "run" or (command == "study" and "mpi4py.futures" in sys.modules):
+        return
+    from xsim_py.engine import launched_by_mpiexec
+
+    if launched_by_mpiexec() > 1:
+        futures = "mpiexec -n N python -m mpi4py.futures -m xsim_py study ..., or " if command == "study" else ""
+        instead = f"{futures}xsim {command} ... without mpiexec"
+        raise ConfigError(f"{command}: this command is for one process, which starts others itself; type {instead}")
 
 
 def _parse(argv: Sequence[str]) -> Namespace:

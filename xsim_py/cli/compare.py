@@ -57,6 +57,8 @@ def compare(args: Namespace) -> int:
     from xsim_py.report import Comparison
 
     folder = None if args.out is None else output_folder(args.out)
+    from xsim_py.report.files import whole_file
+
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     for ranks in args.ranks:
@@ -65,7 +67,8 @@ def compare(args: Namespace) -> int:
             results[label, ranks] = result
             if folder is not None:
                 result.to_json(folder / f"{label}-{ranks}.json")
-                (folder / f"{label}-{ranks}.txt").write_text(output, encoding="utf-8")
+                with whole_file(folder / f"{label}-{ranks}.txt") as file:
+                    file.write(output)
     comparison = Comparison(results, title=" ".join([args.program.name, *args.program.args]))
     print(comparison)
     if folder is not None:
@@ -93,7 +96,7 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
         line.clear()
     said = f"{result.ended}, virtual time {result.virtual_time()}, config {result.config_hash}"
     print(f"xsim: {label}, {ranks:,} ranks: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
-    print_findings(result)
+    print_findings(result, sys.stderr)
     if result.ended == "interrupted":
         raise KeyboardInterrupt
     return result, output.getvalue()

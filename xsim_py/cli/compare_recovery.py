@@ -11,6 +11,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_description_options,
+    check_output,
     machine_labels,
     names,
     output_folder,
@@ -146,8 +147,8 @@ def compare_recovery(args: Namespace) -> int:
 
     experiment = _experiment(args)
     plan_recovery(experiment)
-    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
-        raise ConfigError(f"--json {args.json}: there is no such folder")
+    if args.json not in (None, "-"):
+        check_output("json", args.json)
     folder = None if args.out is None else output_folder(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
     line = ProgressLine(sys.stderr)

@@ -127,8 +127,10 @@ def _write(target: str, told: dict[str, Any]) -> None:
     if target == "-":
         sys.stdout.write(text)
         return
+    from xsim_py.report.files import whole_file
+
     try:
-        with open(target, "w", encoding="utf-8") as file:
+        with whole_file(target) as file:
             file.write(text)
     except OSError as error:
         raise ConfigError(f"--json {target}: {error.strerror}") from error

@@ -6,12 +6,11 @@ import json
 import sys
 import time
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import positive, time_ps
+from xsim_py.cli.options import check_output, positive, time_ps
 from xsim_py.cli.progress import ProgressLine, clock
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
@@ -266,8 +265,11 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write(option: str, target: str, text: str) -> None:
+    from xsim_py.report.files import whole_file
+
     try:
-        Path(target).write_text(text, encoding="utf-8", newline="")
+        with whole_file(target) as file:
+            file.write(text)
     except OSError as error:
         raise ConfigError(f"--{option} {target}: {error.strerror}") from error
 
@@ -278,10 +280,7 @@ def _check_outputs(args: Namespace) -> None:
         name = getattr(args, option)
         if name is None or name == "-":
             continue
-        if not Path(name).absolute().parent.is_dir():
-            raise ConfigError(f"--{option} {name}: there is no such folder")
-        if Path(name).is_dir():
-            raise ConfigError(f"--{option} {name}: this is a folder; name a file")
+        check_output(option, name)
     if args.json == args.csv == "-":
         raise ConfigError("--json - and --csv -: only one of them can have the standard output")
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_simulation_options,
+    check_output,
     exit_status,
     first_line,
     output_folder,
     positive,
     simulation_arguments,
 )
+from xsim_py.cli.output import CannotWrite, Patient
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, format_time
@@ -33,7 +35,8 @@ _MANY_RANKS = 4_096
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
 
-exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 130 interrupted.
+exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 74 output that cannot be
+written; 130 interrupted.
 
 To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
 """
@@ -87,7 +90,10 @@ def run(args: Namespace) -> int:
         if args.ranks >= _MANY_RANKS:
             give_back_large_blocks()
     line = ProgressLine(sys.stderr, wanted=not args.quiet)
-    reporter = _Reporter(args)
+    sinks = [line.above(sys.stderr if args.json == "-" else sys.stdout), line.above(sys.stderr)]
+    patient = [Patient(sink) for sink in sinks] if _to_files(args) else []
+    stdout, stderr = cast("list[TextIO]", patient) or sinks
+    reporter = _Reporter(args, stderr)
     try:
         result = simulate(
             **simulation_arguments(args),
@@ -96,14 +102,18 @@ def run(args: Namespace) -> int:
             label=args.label,
             trace=args.trace is not None or args.timeline is not None,
             profile=args.profile,
-            stdout=line.above(sys.stderr if args.json == "-" else sys.stdout),
-            stderr=line.above(sys.stderr),
+            stdout=stdout,
+            stderr=stderr,
             progress=line.callback,
             started=reporter.started,
         )
     finally:
         line.clear()
+    stdout.flush()
     reporter.ended(result)
+    for sink in patient:
+        if sink.error is not None:
+            raise sink.error
     return exit_status(result.ended, result.exit_status)
 
 
@@ -113,83 +123,94 @@ class _Reporter:
     Under ``mpiexec`` every process comes here with the same command line, and only the first is told.
     """
 
-    def __init__(self, args: Namespace) -> None:
+    def __init__(self, args: Namespace, stderr: TextIO) -> None:
         self._args = args
+        self._stderr = stderr
         self._told = False
 
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
         self._told = True
         if not self._args.quiet:
-            print(first_line(provenance), file=sys.stderr, flush=True)
+            print(first_line(provenance), file=self._stderr, flush=True)
 
     def ended(self, result: Result) -> None:
         """Print and write the results."""
         if not self._told:
             return
-        sys.stdout.flush()
         if not self._args.quiet:
-            print_failures(result)
-        print_findings(result)
+            print_failures(result, self._stderr)
+        print_findings(result, self._stderr)
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
-            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=sys.stderr)
+            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=self._stderr)
         if self._args.profile:
-            print_profile(result)
+            print_profile(result, self._stderr)
+        self._stderr.flush()
         try:
             self._write(result)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
         except BrokenPipeError:
             raise
         except OSError as error:
-            name = error.filename or self._args.json
-            raise ConfigError(f"cannot write the results: {name}: {error.strerror}") from error
+            name = error.filename or "standard output"
+            raise CannotWrite(f"cannot write the results: {name}: {error.strerror}") from error
 
     def _write(self, result: Result) -> None:
-        if self._args.json is not None:
-            result.to_json(sys.stdout if self._args.json == "-" else self._args.json, tables=False)
+        if self._args.json not in (None, "-"):
+            result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
             result.to_csv(self._args.out)
             result.to_json(Path(self._args.out) / "result.json")
         if self._args.trace is not None:
             self._write_trace(result)
+        if self._args.timeline not in (None, "-"):
+            result.timeline(self._args.timeline)
+        # Files first: they are there, too, when standard output takes nothing.
+        if self._args.json == "-":
+            result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
             print(result.timeline_text(width=get_terminal_size((100, 24)).columns))
-        elif self._args.timeline is not None:
-            result.timeline(self._args.timeline)
 
     def _write_trace(self, result: Result) -> None:
         left_out = result.to_perfetto(self._args.trace)
         if left_out:
             said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
-            print(f"xsim: warning: {self._args.trace}: {said}", file=sys.stderr)
+            print(f"xsim: warning: {self._args.trace}: {said}", file=self._stderr)
 
 
-def print_failures(result: Result) -> None:
+def print_failures(result: Result, file: TextIO) -> None:
     """Print which processes have failed: all, or the first few."""
     for failure in result.failures[:_MOST_FAILURES]:
         when = format_time(round(failure["time_s"] * PS_PER_S), digits=None)
-        print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=sys.stderr)
+        print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=file)
     if len(result.failures) > _MOST_FAILURES:
-        print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=sys.stderr)
+        print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=file)
 
 
-def print_profile(result: Result) -> None:
+def print_profile(result: Result, file: TextIO) -> None:
     """Print one line a shard: what of its wall time went into what."""
     table = result.tables["profile"]
     for shard in range(result.shards):
         parts = {p: s for n, p, s in zip(table["shard"], table["part"], table["wall_s"], strict=True) if n == shard}
         whole = sum(parts.values()) or 1.0
         shares = ", ".join(f"{part} {seconds / whole:.0%}" for part, seconds in parts.items())
-        print(f"xsim: profile of shard {shard}: {shares} of {sum(parts.values()):.3g} s", file=sys.stderr)
+        print(f"xsim: profile of shard {shard}: {shares} of {sum(parts.values()):.3g} s", file=file)
 
 
-def print_findings(result: Result) -> None:
+def print_findings(result: Result, file: TextIO) -> None:
     """Print what the simulator has to complain of."""
     for warning in result.warnings:
-        print(f"xsim: warning: {warning}", file=sys.stderr)
+        print(f"xsim: warning: {warning}", file=file)
     if result.report:
-        print(result.report, file=sys.stderr)
+        print(result.report, file=file)
+
+
+def _to_files(args: Namespace) -> bool:
+    """Whether results of the run go to files."""
+    return args.out is not None or any(name not in (None, "-") for name in (args.json, args.trace, args.timeline))
 
 
 def _check_outputs(args: Namespace) -> None:
@@ -198,10 +219,7 @@ def _check_outputs(args: Namespace) -> None:
         name = getattr(args, option)
         if name is None or (name == "-" and option != "trace"):
             continue
-        if not Path(name).absolute().parent.is_dir():
-            raise ConfigError(f"--{option} {name}: there is no such folder")
-        if Path(name).is_dir():
-            raise ConfigError(f"--{option} {name}: this is a folder; name a file")
+        check_output(option, name)
     if args.json == args.timeline == "-":
         raise ConfigError("--json - and --timeline -: only one of them can have the standard output")
     if args.timeline not in (None, "-"):

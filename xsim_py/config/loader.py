@@ -77,7 +77,7 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
     spec = dataclasses.replace(spec, name=spec.name or name, places=places)
     for path, message, involved in contradictions(spec):
-        if not any(_touches(key, bad) for key in (path, *involved) for bad in wrong):
+        if not any(_touches(key, bad) for key in involved for bad in wrong):
             reading.problems.append(Problem(spec.place(path), path, message))
     raise_all(reading.problems)
     return spec

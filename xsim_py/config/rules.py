@@ -17,15 +17,10 @@ Contradiction = tuple[str, str, tuple[str, ...]]
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
-    yield from _foreign_keys(spec)
-    yield from _nodes(spec)
-    yield from _layers(spec)
-    yield from _twist(spec)
-    yield from _names(spec)
-    yield from _detector(spec)
-    yield from _ftco(spec)
-    yield from _trace(spec)
-    yield from _storage(spec)
+    yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
+    for rule in (_nodes, _layers, _twist, _names, _detector, _ftco, _trace, _storage):
+        for path, message, involved in rule(spec):
+            yield path, message, (path, *involved)
 
 
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:

@@ -43,13 +43,17 @@ def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
     list of list of int
         The shortest ways (Floyd and Warshall); on the diagonal, the shortest way out and back.
     """
+    import numpy as np  # not above: most runs have one shard, and start without it
+
     size = len(direct_ps)
-    ways = [[INFINITY_PS if i == j else direct_ps[i][j] for j in range(size)] for i in range(size)]
+    # In numbers of 64 bits, whose sums must be such numbers, too; latencies of weeks and more go as Python's own.
+    fits = size > 1 and max(map(max, direct_ps)) < 1 << 60
+    ways = np.array(direct_ps, dtype=np.int64 if fits else object)
+    np.fill_diagonal(ways, 1 << 61 if fits else INFINITY_PS)
     for via in range(size):
-        for row in ways:
-            for j in range(size):
-                row[j] = min(row[j], row[via] + ways[via][j])
-    return ways
+        np.minimum(ways, ways[:, via, None] + ways[via], out=ways)
+    found: list[list[int]] = ways.tolist()
+    return found
 
 
 def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) -> int:

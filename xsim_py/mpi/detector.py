@@ -128,7 +128,7 @@ class Detector:
 
     def _told(self, death: Death) -> None:
         """The notice of a death, the same event in every shard."""
-        if self.shard.put_off(self._told, death):
+        if self.shard.put_off_for_all(self._told, death):
             return
         if self.shard.number != 0:
             self.shard.kernel.events -= 1
@@ -178,7 +178,7 @@ class Detector:
         if (
             rank.exit_status is None
             and waiting.waits_for(number)
-            and not self.fabric.puts_off(rank, self._expiry[number], waiting)
+            and not self.fabric.put_off_for(rank, self._expiry[number], waiting)
         ):
             self.learn(rank, (number,), "timeout")
 
@@ -195,7 +195,7 @@ class Detector:
 
     def _suspect(self, death: Death) -> None:
         """The observer of a dead process notices; if it is dead itself, the next one does, once it has noticed that."""
-        if self.shard.put_off(self._suspect, death):
+        if self.shard.put_off_for_all(self._suspect, death):
             return
         death = Death(*death)
         observer = self.shard.rank(death.observer)
@@ -254,7 +254,7 @@ class Detector:
     def _returned(self, entry: tuple[int, int, int, Any]) -> None:
         number, to, tag, what = entry
         rank = self.shard.rank(number)
-        if type(rank.mpi) is not Grave and not self.fabric.puts_off(rank, self._returned, entry):
+        if type(rank.mpi) is not Grave and not self.fabric.put_off_for(rank, self._returned, entry):
             self.fabric.returned[tag](rank, to, what)
             if self.heartbeat:
                 self._hear(rank, to, "timeout", self.shard.kernel.now_ps)

@@ -261,7 +261,7 @@ class Fabric(HotFabric):
             if message.kind != NOTICE:
                 self._rendezvous_data(box, message)
                 return
-            if not self.puts_off(rank, self.notice, message):
+            if not self.put_off_for(rank, self.notice, message):
                 self.notice(message)
             return
         else:
@@ -282,12 +282,12 @@ class Fabric(HotFabric):
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
-    def puts_off(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Whether the library's work on a rank has to wait until that does not wait in a call; see `Meetings.disturbs`.
+    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Whether the library's work on a rank is put off until that waits in no call; see `Meetings.put_off_for`.
 
         An event handler asks before it does anything to a rank's interface, keys or operations.
         """
-        return self.meetings is not None and self.meetings.disturbs(rank, handler, argument)
+        return self.meetings is not None and self.meetings.put_off_for(rank, handler, argument)
 
     def notice(self, message: Message) -> None:
         """A notice has arrived: its kind's handler takes it, or its sender learns that nobody does."""

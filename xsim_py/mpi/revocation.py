@@ -144,7 +144,7 @@ class Revocation:
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
         """What a rank has in progress on a revoked communicator ends with an error."""
         rank, cid = entry
-        if rank.exit_status is None and not self.fabric.puts_off(rank, self._interrupt, entry):
+        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
             self.fabric.detector.fail(rank, failing, lambda operation: revoked_error(operation.comm))
             for session in list(recovery_of(rank.mpi).sessions.values()):
@@ -211,7 +211,7 @@ class Revocation:
         now_ps = fan.arrival_ps
         to: int = fan.members[place]
         rank = fabric.ranks[to - fabric.first]
-        if fabric.puts_off(rank, self._here, fan):
+        if fabric.put_off_for(rank, self._here, fan):
             return
         fabric.digest += hash((now_ps, to, fan.origin, _REVOKED, _SIZE_BYTES, 0))
         self._post_next(fan)
@@ -256,5 +256,5 @@ class Revocation:
     def _known(self, entry: tuple[int, News]) -> None:
         number, news = entry
         rank = self.shard.rank(number)
-        if rank.exit_status is None and not self.fabric.puts_off(rank, self._known, entry):
+        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._known, entry):
             self._accept(rank, news, self.shard.kernel.now_ps)

@@ -235,7 +235,7 @@ class Session:
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
-    if rank.exit_status is None and not rank.mpi.fabric.puts_off(rank, _learn, entry):
+    if rank.exit_status is None and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
         rank.mpi.fabric.detector.learn(rank, numbers, "agreement")
 
 

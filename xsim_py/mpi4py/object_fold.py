@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .op import INSTANCES, Op
-from .pickling import is_usual
+from .pickling import dump, is_usual
 
 __all__ = ["ObjectFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
 
@@ -102,12 +102,10 @@ class ObjectFold:
             fits = name in _EITHER
         return (array, obj.dtype.str, obj.shape) if fits else None
 
-    def packed(self, obj: Any) -> bytes:
-        """The pickle of an object."""
-        return dumps(obj, HIGHEST_PROTOCOL)
+    packed = staticmethod(dump)
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """What each rank sends up the tree, and rank 0 down, of what they have to combine."""
+        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._reduce_to`, for all ranks at once."""
         function = self._function
         size = len(pickles)
         objects = [loads(data) for data in pickles]
@@ -122,7 +120,7 @@ class ObjectFold:
         return sent
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """What ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
+        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._scan`, with one pickle for all that have the same."""
         function = self._function
         totals = [loads(data) for data in pickles]
         taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)

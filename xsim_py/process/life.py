@@ -203,7 +203,7 @@ def _bury(rank: Rank, *fibers: Fiber) -> None:
 def kill(entry: tuple[Rank, str]) -> None:
     """End a rank from outside, with a cause; an event handler, called when the rank's clock has come there."""
     rank, cause = entry
-    if rank.exit_status is None and not rank.shard.put_off(kill, entry):
+    if rank.exit_status is None and not rank.shard.put_off_for_all(kill, entry):
         _die(rank, rank.shard.kernel.now_ps, _KILLED, cause)
 
 

@@ -49,7 +49,7 @@ class Program:
         self.args = list(args)
         self.folder: Path | None = None
         self.file: str | None = None
-        self.start = os.getcwd() if start is None else start
+        self.start = _current_folder() if start is None else start
         self._search: list[str] = sys.__dict__["path"]  # not that of a rank
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
@@ -154,6 +154,13 @@ def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
             return importlib.util.find_spec(name)  # it may be frozen, zipped, or found in a way of its own
         places = spec.submodule_search_locations or []
     return PathFinder.find_spec(f"{name}.__main__", places) if places else spec
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder cannot be used; has it been removed? ({error.strerror})") from None
 
 
 def _compile(source: bytes | str, name: str) -> CodeType:

@@ -104,7 +104,7 @@ class Shard:
         Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
     before_end : callable
         Called when nothing is left to happen in any shard: brings up what was put off; set by a floor above.
-    put_off : callable
+    put_off_for_all : callable
         Called with a handler and its argument when the run is stopped: whether something was put off that comes first,
         and then that handler is called again; set by a floor above.
     horizon_ps : int
@@ -143,7 +143,7 @@ class Shard:
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.before_end: Callable[[], None] = _nothing_is_left
-        self.put_off: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
+        self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
         self.horizon_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
@@ -326,7 +326,7 @@ class Shard:
 
     def _stop(self, abort: tuple[int, int, int, str]) -> None:
         """The launcher's signal: end the run at this event. The same event does it in every shard."""
-        if not self.kernel.stopped and not self.put_off(self._stop, abort):
+        if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
             self.kernel.stop()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, tidy
+from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, save, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +94,7 @@ class Chart:
         elif len(keys) > 1:
             axes.legend(handles=keys, framealpha=0.85, edgecolor="none", fontsize=9)
         tidy(axes, grid="both")
-        figure.savefig(path)
+        save(figure, path)
 
     def _keys(self, axes: Axes) -> list[Any]:
         """What the legend explains: each line, and once what hollow points are."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, tidy, time_scale
+from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, save, tidy, time_scale
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -104,7 +104,7 @@ class Comparison:
         if panels == 2:
             self._draw_lines(axes[1])
         figure.suptitle(self.title, color=INK, fontsize=12, fontweight="bold")
-        figure.savefig(path)
+        save(figure, path)
 
     def _draw_bars(self, axes: Axes) -> None:
         """Draw the virtual times with the largest number of ranks, each figure beside its bar."""

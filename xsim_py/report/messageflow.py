@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.report.style import COLOURS, INK, new_figure
+from xsim_py.report.style import COLOURS, INK, new_figure, save
 from xsim_py.report.timeline import check_picture
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class MessageFlow:
         axes.legend(
             handles=self._keys(), loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=INK
         )
-        figure.savefig(target)
+        save(figure, target)
 
     def _draw_life(self, axes: Axes, node: int) -> None:
         """The line of a node: dotted before it begins, pale once it has nothing left to send, cut off by its death."""

@@ -16,6 +16,8 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.report.files import whole_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -69,7 +71,7 @@ def write_perfetto(
     horizon_ps = _horizon_ps(trace, most_events)
     export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
     if isinstance(target, str | Path):
-        with open(target, "w", encoding="utf-8") as file:
+        with whole_file(target) as file:
             _write(export, file, facts)
     else:
         _write(export, target, facts)

@@ -17,8 +17,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Line
+from xsim_py.report.files import whole_file
 from xsim_py.report.phases import PHASES, Phase, Phases
-from xsim_py.report.style import INK, new_figure
+from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -182,7 +183,8 @@ class RecoveryComparison:
         """Write everything as JSON to a path or an open text file."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
         if isinstance(target, str | Path):
-            Path(target).write_text(text, encoding="utf-8")
+            with whole_file(target) as file:
+                file.write(text)
         else:
             target.write(text)
 
@@ -319,7 +321,7 @@ class _Bars:
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         self._draw_scale(axes, at + 0.8)
         self._draw_legend(figure)
-        figure.savefig(target)
+        save(figure, target)
 
     def _draw_bar(self, axes: Axes, at: float, phases: Phases) -> None:
         left = 0.0

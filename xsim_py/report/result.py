@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import ConfigError, InternalError
+from xsim_py.report.files import whole_file
 from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
 from xsim_py.report.timeline import Timeline
@@ -203,7 +204,8 @@ class Result:
         """
         text = json.dumps(self.to_dict(tables=tables), indent=2, allow_nan=False) + "\n"
         if isinstance(target, str | Path):
-            Path(target).write_text(text, encoding="utf-8")
+            with whole_file(target) as file:
+                file.write(text)
         else:
             target.write(text)
 

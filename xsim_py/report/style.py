@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xsim_py.errors import ConfigError
+from xsim_py.report.files import whole_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "tidy", "time_scale"]
+__all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "save", "tidy", "time_scale"]
 
 # Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -31,6 +34,12 @@ def new_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
+def save(figure: Figure, target: str | Path) -> None:
+    """Write a picture, whole or not at all; the name's suffix says how."""
+    with whole_path(target) as path:
+        figure.savefig(path)
 
 
 def time_scale(time_s: float) -> tuple[float, str]:

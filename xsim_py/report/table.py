@@ -7,6 +7,7 @@ from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
 from xsim_py.errors import InternalError
+from xsim_py.report.files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +121,7 @@ class Table:
             writer.writerow(self.headings())
             writer.writerows(self.rows())
         else:
-            with open(target, "w", encoding="utf-8", newline="") as file:
+            with whole_file(target) as file:
                 self.to_csv(file)
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, new_figure, time_scale
+from xsim_py.report.style import COLOURS, INK, new_figure, save, time_scale
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Timeline:
         axes.tick_params(colors=INK)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.legend(handles=keys, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-        figure.savefig(target)
+        save(figure, target)
 
     def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
         """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""

@@ -27,6 +27,7 @@ from xsim_py.mpi.failures import detector_settings, ftco_shapes
 from xsim_py.mpi.ftco.paper import ALLREDUCE
 from xsim_py.mpi.ftco.shapes import Shapes
 from xsim_py.network import Network
+from xsim_py.report.files import whole_file
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.loader import bundled_apps
@@ -215,7 +216,8 @@ def compare_recovery(
     reports = before | dict(run(later, tasks))
     if out is not None:
         for case, report in reports.items():
-            (Path(out) / f"{case.name}.txt").write_text(report.facts["output"], encoding="utf-8")
+            with whole_file(Path(out) / f"{case.name}.txt") as file:
+                file.write(report.facts["output"])
     runs = [
         RecoveryRun(case, tuple(str(victim) for victim in victims), **_facts(reports, case))
         for case, victims in planned.items()

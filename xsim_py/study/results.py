@@ -13,6 +13,7 @@ from xsim_py import __version__
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Line
+from xsim_py.report.files import whole_file
 from xsim_py.report.style import time_scale
 from xsim_py.study.columns import (
     MEASURED,
@@ -243,7 +244,8 @@ class StudyResults:
         """Write ``runs.csv``, ``summary.csv`` and ``results.json``."""
         self.runs.to_csv(folder / "runs.csv")
         self.summary.to_csv(folder / "summary.csv")
-        (folder / "results.json").write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        with whole_file(folder / "results.json") as file:
+            file.write(json.dumps(self.to_dict(), indent=1) + "\n")
         self.written += [folder / "runs.csv", folder / "summary.csv", folder / "results.json"]
 
     def to_dict(self) -> dict[str, Any]:

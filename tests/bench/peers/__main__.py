@@ -68,7 +68,7 @@ QUICK = [
     Case("ring", 256, 100),
     Case("ring", 1024, 40),
     Case("ring", 4096, 10),
-    Case("allreduce", 256, 10),
+    Case("allreduce", 256, 40),
     Case("allreduce", 1024, 10),
     Case("allreduce", 4096, 10),
     Case("alltoall", 256, 1),

@@ -19,30 +19,16 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .timetable import Asked, Asking, Costs, Detail, Numbers, Times
+from .rounds import Rounds, RoundTimes
+from .timetable import Asked, Costs, Detail, Numbers
 
-if TYPE_CHECKING:
-    from .rounds import Rounds
-
-__all__ = ["AskingTimes", "keys_used"]
-
-_MOST_KEPT = 1 << 20
-_KEPT = 3
-
-
-def keys_used(rounds: Rounds, asking: Asking) -> Numbers:
-    """How many events each rank posts."""
-    used = np.full(rounds.size, rounds.rounds, np.int64)
-    for turn in range(rounds.rounds):
-        asks = asking.of_rounds(range(turn, turn + 1), rounds.size)[0]
-        used += 2 * asks + (asks if np.ndim(asks) == 0 else asks[rounds.source(turn)])
-    return used
+__all__ = ["AskingTimes"]
 
 
 class _Round(NamedTuple):
@@ -93,44 +79,25 @@ def _rounds(rounds: Rounds, costs: Costs, clock: Numbers, nic: Numbers, key: Num
         yield _Round(first, first_key, answer, answer_key, arrival, arrival_key, left, met, source, send_ps + taking)
 
 
-class AskingTimes(Times):
-    """The times of such an exchange, as `rounds.RoundTimes`.
+class AskingTimes(RoundTimes):
+    """The times of such an exchange."""
 
-    Parameters
-    ----------
-    rounds : Rounds
-        Who sends to whom.
-    costs : Costs
-        Of the messages.
-    clock_ps, nic_free_ps, keys : sequence of int
-        See `Timetable.run`.
-    """
+    _columns = 3
+    """When a message or its request arrives, when all of it is there, and when a receive has met it."""
 
-    def __init__(
-        self,
-        rounds: Rounds,
-        costs: Costs,
-        clock_ps: Sequence[int],
-        nic_free_ps: Sequence[int],
-        keys: Sequence[int],
-    ) -> None:
-        self._rounds = rounds
-        self._costs = costs
-        self._entered = [np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys)]
+    def _run(self) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
         clock, nic, key = (numbers.copy() for numbers in self._entered)
-        last, last_key = np.full(rounds.size, -1), np.full(rounds.size, -1)
-        few = _KEPT * rounds.rounds * rounds.size <= _MOST_KEPT
-        self.kept = np.empty((_KEPT, rounds.rounds, rounds.size), np.int64) if few else None
+        last, last_key = np.full(len(clock), -1), np.full(len(clock), -1)
         overheads: Any = 0
-        for turn, each in enumerate(_rounds(rounds, costs, clock, nic, key)):
+        for turn, each in enumerate(_rounds(self._rounds, self._costs, clock, nic, key)):
             overheads = overheads + each.overhead_ps
             came, came_key = each.arrival_ps[each.source], each.arrival_key[each.source]
             for when, its_key in ((came, came_key), (each.left_ps, each.arrival_key + 1)):
                 later = (when > last) | ((when == last) & (its_key > last_key))
                 last, last_key = np.where(later, when, last), np.where(later, its_key, last_key)
-            if self.kept is not None:
-                self._keep(self.kept, turn, each)
-        super().__init__(clock, nic, last, last_key, clock - self._entered[0] - overheads)
+            if self._kept is not None:
+                self._keep(self._kept, turn, each)
+        return clock, nic, last, last_key, clock - self._entered[0] - overheads
 
     def _keep(self, kept: Numbers, turn: int, each: _Round) -> None:
         kept[0, turn], kept[1, turn], kept[2, turn, each.source] = each.first_ps, each.arrival_ps, each.met_ps
@@ -138,24 +105,14 @@ class AskingTimes(Times):
     def _again(self) -> Iterator[_Round]:
         return _rounds(self._rounds, self._costs, *(numbers.copy() for numbers in self._entered))
 
-    def arrivals(self, look: Callable[[range, Numbers, Numbers], None]) -> None:
-        """Tell of some rounds at a time: when messages or their requests arrive, and when all of each is there."""
-        if self.kept is None:
-            for turn, each in enumerate(self._again()):
-                look(range(turn, turn + 1), each.first_ps, each.arrival_ps)
-            return
-        count, size = self._rounds.rounds, self._rounds.size
-        batch = max(1, (1 << 16) // size)
-        for start in range(0, count, batch):
-            turns = range(start, min(start + batch, count))
-            first_ps, arrival_ps = self.kept[:2, turns.start : turns.stop].reshape(2, -1)
-            look(turns, first_ps, arrival_ps)
+    def _each_arrival(self, look: Callable[..., None]) -> None:
+        for turn, each in enumerate(self._again()):
+            look(range(turn, turn + 1), each.first_ps, each.arrival_ps)
 
     @cached_property
     def _listed(self) -> tuple[Detail, Asked]:
-        rounds = self._rounds
         assert self._costs.asking is not None
-        table = np.empty((7, rounds.rounds, rounds.size), np.int64)
+        table = self._empty(7)
         for turn, each in enumerate(self._again()):
             self._keep(table, turn, each)
             table[3:, turn] = each.first_key, each.answer_ps, each.answer_key, each.arrival_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from xsim_py.mpi.op import foldable
 from xsim_py.mpi.tally import summed
 from xsim_py.network.link import Times as LinkTimes
 
-from .asking import AskingTimes, keys_used
+from .asking import AskingTimes
 from .building import Plan, built
 from .compiling import compiled
 from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .forms import Form
 
-__all__ = ["Bound", "answers", "bind", "table"]
+__all__ = ["Bound", "Pending", "answers", "bind", "table"]
 
 Numbers = NDArray[np.int64]
 _MOST_BYTES = 1 << 28
@@ -43,6 +43,16 @@ _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
 _RINGS = (allreduce.ring, allreduce.segmented_ring)
 _ONE_AT_A_TIME = (allreduce.recursive_doubling,)  # of those that are listed in advance
 _KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
+
+
+class Pending(Protocol):
+    """A call before all of its ranks have come, and what is known of it by then."""
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Whether what this rank puts in can be computed; asked where the form of the call varies."""
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
+        """The call, by what all ranks have given; None where it has to go message by message."""
 
 
 class Bound:
@@ -58,8 +68,6 @@ class Bound:
         Of each message: the sender's and the receiver's numbers in the communicator, and the size.
     local : array of bool or None
         Which of its ranks live in this shard; None: all.
-    arrivals : int
-        How many messages come to those.
     events : int
         How many events of messages happen at those.
     keys_used : array
@@ -72,24 +80,32 @@ class Bound:
 
     def __init__(self, plan: Plan, costs: Costs, ranks: Any, check: bool, local: Any = None) -> None:
         self._timetable, self._recipe, self._payloads = plan
-        self.costs = costs
-        self.check = check
-        self.local = local
         self._numbers = numbers = np.array(ranks, np.int64)
-        self.sent = self._timetable.sent
         self.source = self._timetable.source
         self.target = self._timetable.dest
         self.origin = numbers[self.source]
         self.dest = numbers[self.target]
         self.size_bytes = self._timetable.size_bytes
-        self.arrivals = self.events = len(self) if local is None else int(self._timetable.received[local].sum())
-        self.keys_used = self.sent
+        self._count(costs, check, local, self._timetable.sent, self._timetable.received)
+
+    def _count(self, costs: Costs, check: bool, local: Any, sent: Numbers, received: Numbers) -> None:
+        """Find out how many events there are, of how many messages each rank sends and gets."""
+        self.costs = costs
+        self.check = check
+        self.local = local
+        self.sent = sent
+        further = np.zeros_like(sent)  # events of messages that ask: the answer is one of who gets it
         if costs.asking is not None:
-            asks = np.broadcast_to(costs.asking.asks, len(self))
-            further = 2 * np.bincount(self.source[asks], minlength=len(numbers))
-            further += np.bincount(self.target[asks], minlength=len(numbers))
-            self.keys_used = self.sent + further
-            self.events += int((further if local is None else further[local]).sum())  # as many as these ranks post
+            for source, target, asks in self._parts(costs.asking):
+                further += 2 * np.bincount(source[asks], minlength=len(sent))
+                further += np.bincount(target[asks], minlength=len(sent))
+        self.keys_used = sent + further
+        events = received + further  # there are as many of the further ones as these ranks post
+        self.events = int((events if local is None else events[local]).sum())
+
+    def _parts(self, asking: Asking) -> Iterable[tuple[Numbers, Numbers, Any]]:
+        """Who sends the messages to whom, and which of them ask; some at a time."""
+        return [(self.source, self.target, np.broadcast_to(asking.asks, len(self)))]
 
     def __len__(self) -> int:
         return len(self.source)
@@ -100,11 +116,11 @@ class Bound:
         return self if self.local is None else Local(self)
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Whether what this rank puts in can be computed; see `unequal`."""
+        """See `Pending`: all is known of such a call in advance."""
         return True
 
     def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
-        """The call when all ranks have come, by what they have given; see `unequal`."""
+        """See `Pending`."""
         return self
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
@@ -128,15 +144,19 @@ class Bound:
         """What the arrival of all messages adds to the digest; see `Fabric._deliver`."""
         checks: Any = self._recipe.checks(memory)[self._payloads] if self.check else 0
         asked = times.asked
-        first = times.arrival_ps if asked is None else asked.request_ps
+        first, asks = (times.arrival_ps, None) if asked is None else (asked.request_ps, asked.asks)
         columns = [first, self.dest, self.source, tag, self.size_bytes, checks]
-        which = None if self.local is None else self.local[self.target]
-        total = hash_sum(_those(columns, which), self.arrivals)
-        if asked is not None:
-            which = asked.asks if which is None else which & asked.asks
-            columns = [times.arrival_ps, self.dest, 0, 0, self.size_bytes, 0]
+        return self._hash_sum(columns, self.target, asks, times.arrival_ps) & _WORD
+
+    def _hash_sum(self, columns: list[Any], target: Numbers, asks: Any, data_ps: Any) -> int:
+        """That of some messages: of these columns, and once more of the data of those that ask first; None: none."""
+        which = None if self.local is None else self.local[target]
+        total = hash_sum(_those(columns, which), len(target) if which is None else int(which.sum()))
+        if asks is not None:
+            which = asks if which is None else which & asks
+            columns = [data_ps, columns[1], 0, 0, columns[4], 0]
             total += hash_sum(_those(columns, which), int(which.sum()))
-        return total & _WORD
+        return total
 
     def payload(self, memory: Any, number: int) -> bytes:
         """What one message contains."""
@@ -148,15 +168,15 @@ class BoundRounds(Bound):
 
     def __init__(self, rounds: Rounds, costs: Costs, ranks: Any, check: bool, local: Any = None) -> None:
         self._rounds = rounds
-        self.costs = costs
-        self.check = check
-        self.local = local
         self._numbers = np.array(ranks, np.int64)
-        self.sent = self.keys_used = np.full(rounds.size, rounds.rounds, np.int64)
-        self.arrivals = self.events = len(self) if local is None else rounds.rounds * int(local.sum())
-        if costs.asking is not None:
-            self.keys_used = used = keys_used(rounds, costs.asking)
-            self.events = int((used if local is None else used[local]).sum())  # as many as these ranks post
+        each = np.full(rounds.size, rounds.rounds, np.int64)
+        self._count(costs, check, local, each, each)
+
+    def _parts(self, asking: Asking) -> Iterable[tuple[Numbers, Numbers, Any]]:
+        rounds = self._rounds
+        for turn in range(rounds.rounds):
+            asks = asking.of_rounds(range(turn, turn + 1), rounds.size)[0]
+            yield rounds.ranks, rounds.dest(turn), np.broadcast_to(asks, rounds.size)
 
     def __len__(self) -> int:
         return self._rounds.rounds * self._rounds.size
@@ -194,24 +214,21 @@ class BoundRounds(Bound):
         sent_bytes = sum(rounds.size_bytes(turn) for turn in range(rounds.rounds))
         return self._numbers, self.sent, np.broadcast_to(sent_bytes, rounds.size)
 
-    def times(
-        self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]
-    ) -> RoundTimes | AskingTimes:
+    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
         """See `Bound.times`."""
-        if self.costs.asking is not None:
-            return AskingTimes(self._rounds, self.costs, clock_ps, nic_free_ps, keys)
-        return self._rounds.run(self.costs, clock_ps, nic_free_ps, keys)
+        kind = RoundTimes if self.costs.asking is None else AskingTimes
+        return kind(self._rounds, self.costs, clock_ps, nic_free_ps, keys)
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
         """See `Bound.values`."""
         memory = self._rounds.memory(contributions, fold)
         return memory, self._rounds.results(memory)
 
-    def hashes(self, times: RoundTimes | AskingTimes, tag: int, memory: Any) -> int:  # type: ignore[override]
+    def hashes(self, times: RoundTimes, tag: int, memory: Any) -> int:  # type: ignore[override]
         """See `Bound.hashes`; some rounds at a time."""
-        rounds, total = self._rounds, 0
+        rounds, asking, total = self._rounds, self.costs.asking, 0
 
-        def add(turns: range, arrival: Numbers) -> None:
+        def add(turns: range, first: Numbers, data_ps: Numbers | None = None) -> None:
             nonlocal total
             if len(turns) == 1:  # of a million ranks, say: nothing is copied
                 target, source, sizes = rounds.dest(turns[0]), rounds.ranks, rounds.size_bytes(turns[0])
@@ -221,25 +238,13 @@ class BoundRounds(Bound):
             checks: Any = 0
             if self.check and np.any(sizes):
                 checks = np.concatenate([rounds.checks(memory, turn) for turn in turns])
-            columns = [arrival, self._numbers[target], source, tag, sizes, checks]
-            which = None if self.local is None else self.local[target]
-            total += hash_sum(_those(columns, which), len(arrival) if which is None else int(which.sum()))
+            asks = None
+            if asking is not None:
+                asks = np.broadcast_to(asking.of_rounds(turns, rounds.size)[0], target.shape)
+            columns = [first, self._numbers[target], source, tag, sizes, checks]
+            total += self._hash_sum(columns, target, asks, data_ps)
 
-        def add_asking(turns: range, first: Numbers, arrival: Numbers) -> None:
-            nonlocal total
-            add(turns, first)
-            assert self.costs.asking is not None
-            target = np.concatenate([rounds.dest(turn) for turn in turns])
-            which = np.broadcast_to(self.costs.asking.of_rounds(turns, rounds.size)[0], target.shape)
-            if self.local is not None:
-                which = which & self.local[target]
-            columns = [arrival, self._numbers[target], 0, 0, rounds.sizes(turns), 0]
-            total += hash_sum(_those(columns, which), int(which.sum()))
-
-        if isinstance(times, AskingTimes):
-            times.arrivals(add_asking)
-        else:
-            times.arrivals(add)
+        times.arrivals(add)
         return total & _WORD
 
     def payload(self, memory: Any, number: int) -> bytes:
@@ -307,7 +312,7 @@ def bind(
     often: bool,
     always: bool,
     local: Any,
-) -> Bound | None:
+) -> Pending | None:
     """How to compute a call on arrays; None where it has to go message by message, or where that is as fast.
 
     Parameters
@@ -324,16 +329,16 @@ def bind(
     if form in (PACKED, PACKED_PARTS):
         from .packed import packed
 
-        return packed(ch, form, often=often, always=always, local=local)  # type: ignore[return-value]
+        return packed(ch, form, often=often, always=always, local=local)
     if form is OBJECTS or form in OBJECTS_TO_SCAN.values():
         from .objects import objects
 
-        return None if form.key(args) is None else objects(ch, form, local)  # type: ignore[return-value]
+        return None if form.key(args) is None else objects(ch, form, local)
     if form.varies:
         if not undetermined(algorithm, ch.size):
             return None
         make = partial(BoundOnce, ranks=ranks, check=ch.check, local=local)
-        return Undetermined(fabric, algorithm, ranks, make)  # type: ignore[return-value]  # it becomes one
+        return Undetermined(fabric, algorithm, ranks, make)
     fold = form.fold(args)
     if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
         return None

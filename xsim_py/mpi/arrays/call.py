@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.fiber import Fiber
 
-    from .binding import Bound
+    from .binding import Bound, Pending
     from .elsewhere import Members
     from .timetable import Times
 
@@ -39,8 +39,8 @@ class Call:
         How many ranks of this shard have not begun yet, and how many have not come to wait; later: have not left.
     undone, computed : bool
         Whether it goes message by message; whether the last rank has come.
-    signature, bound, fold : tuple, Bound or None, object
-        What the first to wait here does, how it is computed, and the reduction operation, if there is one.
+    signature, pending, fold : tuple, Pending or None, object
+        What the first to wait here does, how it is to be computed, and the reduction operation, if there is one.
     clock_ps, nic_free_ps, keys : list of int
         Of each rank when it came: its clock, when its interface was free, and its last event key.
     came_ps, came_key : list of int
@@ -58,8 +58,8 @@ class Call:
         message by message.
     heard : list of (Note, token)
         What they have said.
-    times, memory, results
-        What was computed.
+    bound, times, memory, results
+        How it was computed, and what.
     exits : list of array
         What each rank takes with it: as the first three, and how long it has waited.
     latest_ps : int
@@ -91,6 +91,7 @@ class Call:
         "nic_free_ps",
         "note",
         "parts",
+        "pending",
         "results",
         "said",
         "signature",
@@ -99,6 +100,7 @@ class Call:
         "where",
     )
 
+    bound: Bound
     exits: list[Column]
     times: Times
     memory: Any
@@ -115,17 +117,17 @@ class Call:
         self.absent = 0 if members is None else len(members.elsewhere)
         self.undone = False
         self.signature: Any = None
-        self.bound: Bound | None = None
+        self.pending: Pending | None = None
         self.computed = False
         self.inline = -1
         self.said: list[Any] | None = None
         self.heard: list[Any] = []
 
-    def open(self, signature: Any, bound: Bound, fold: Any) -> None:
+    def open(self, signature: Any, pending: Pending, fold: Any) -> None:
         """The first rank comes to wait."""
         size = self.comm.context.size
         self.signature = signature
-        self.bound = bound
+        self.pending = pending
         self.fold = fold
         self.clock_ps, self.nic_free_ps, self.keys, self.came_ps, self.came_key = ([0] * size for _ in range(5))
         self.given: list[bytes] = [b""] * size

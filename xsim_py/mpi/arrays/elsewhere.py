@@ -70,7 +70,9 @@ class Elsewhere:
         self._meetings = meetings
         self._ends = [block.stop for block in shard.blocks]
         self._members: dict[int, Members | None] = {}
-        self._begun: dict[int, int] = {}  # of each context, the last call that all ranks of this shard have begun
+        # Of each context, the last call that all ranks of this shard have begun. It is kept when they have freed the
+        # communicator: freeing waits for nobody, and of ranks elsewhere that begin the call later nothing may be kept.
+        self._begun: dict[int, int] = {}
         self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that none of them has
         self._early: dict[tuple[int, int], list[Any]] = {}
         shard.handlers.update(meets=self._hear, enters=self._enter, retires=self._retire)
@@ -162,7 +164,7 @@ class Elsewhere:
         call = meetings.calls.get(where) or meetings.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):
             store.setdefault(where, []).append(fact)
-        return None if call is None or call.undone or call.bound is None else call
+        return None if call is None or call.undone or call.pending is None else call
 
     def _hear(self, fact: list[Any]) -> None:
         where, note, token = fact

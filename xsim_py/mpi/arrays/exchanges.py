@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .symbols import Recording
-from .timetable import Asked, Costs, Detail, Numbers, Times, Timetable
+from .timetable import Asked, Costs, Numbers, Times, Timetable
 
-__all__ = ["ExchangeTimes", "Exchanges", "exchanges"]
+__all__ = ["Exchanges", "exchanges"]
 
 
 class _Beginnings(NamedTuple):
@@ -96,7 +96,7 @@ class Exchanges:
         clock_ps: Sequence[int],
         nic_free_ps: Sequence[int],
         keys: Sequence[int],
-    ) -> ExchangeTimes:
+    ) -> Times:
         """The times of all ranks, as `Timetable.run`."""
         clock, nic = np.array(clock_ps, np.int64), np.array(nic_free_ps, np.int64)
         waited = -clock - timetable.overheads(costs)
@@ -129,7 +129,7 @@ class Exchanges:
             clock[ranks] = np.maximum(clock[ranks], answer + way_ps[messages] - latency_ps[messages])
         asked, own_keys = self._keys(asks, first, met + back_ps, np.array(keys, np.int64))
         last, last_key = self._last(asked, own_keys, arrival, arrival - latency_ps, len(clock))
-        return ExchangeTimes(clock, nic, last, last_key, waited + clock, (arrival, own_keys, met), asked)
+        return Times(clock, nic, last, last_key, waited + clock, (arrival, own_keys, met), asked)
 
     def _keys(self, asks: Any, first: Numbers, answer: Numbers, keys: Numbers) -> tuple[Asked, Numbers]:
         """What has become of messages that ask, and the key of each message or its request."""
@@ -159,28 +159,6 @@ class Exchanges:
         latest = when == last[ranks]
         np.maximum.at(last_key, ranks[latest], key[latest])
         return last, last_key
-
-
-class ExchangeTimes(Times):
-    """The times of such a schedule."""
-
-    def __init__(
-        self,
-        clock_ps: Numbers,
-        nic_free_ps: Numbers,
-        last_ps: Numbers,
-        last_key: Numbers,
-        waited_ps: Numbers,
-        detail: Detail,
-        asked: Asked,
-    ) -> None:
-        super().__init__(clock_ps, nic_free_ps, last_ps, last_key, waited_ps, lambda: detail)
-        self._asked = asked
-
-    @property
-    def asked(self) -> Asked:
-        """See `Times`."""
-        return self._asked
 
 
 def exchanges(recording: Recording, messages: int) -> Exchanges | None:

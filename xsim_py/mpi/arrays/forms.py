@@ -265,4 +265,7 @@ SOME_NEED_ALL = frozenset(
         scan.scan_recursive_doubling,
     )
 )
-"""The rooted operations and scans in which every rank needs all others, on some numbers of ranks and of bytes."""
+"""The rooted operations and scans in which every rank needs all others, on some numbers of ranks and of bytes.
+
+Each of these calls asks by itself: a function for all would be a frame more at each rank that waits, of 500 bytes.
+"""

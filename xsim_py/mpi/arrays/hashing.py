@@ -133,11 +133,11 @@ def run_checks(
     However long they are, it takes the same time: the check sum of a whole is that of its beginning, with as many
     zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
     """
-    return running[first + count] ^ _with_zeros(running[first], _zeros(count * block_bytes))
+    return running[first + count] ^ _apply(running[first], _zeros(count * block_bytes))
 
 
-def _with_zeros(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Check sums after so many zeros more: the sum of what these make of each of the four bytes."""
+def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """What becomes of check sums: the sum of what `tables` make of each of their four bytes."""
     found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
     for place in range(1, 4):
         found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
@@ -147,7 +147,7 @@ def _with_zeros(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArr
 def with_zeros(checks: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     """What check sums are after so many zeros more each."""
     for place in range(int(lengths.max()).bit_length()):
-        checks = np.where(lengths >> place & 1, _with_zeros(checks, _zeros(1 << place)), checks)
+        checks = np.where(lengths >> place & 1, _apply(checks, _zeros(1 << place)), checks)
     return checks
 
 
@@ -157,7 +157,7 @@ def _zeros(length: int) -> NDArray[np.uint32]:
     tables = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     if length > 1:
         half = _zeros(length // 2)
-        tables = _with_zeros(_with_zeros(tables, half), half)
+        tables = _apply(_apply(tables, half), half)
     if length % 2:
         tables = _tables()[0][tables & np.uint32(0xFF)] ^ tables >> np.uint32(8)
     return tables

@@ -38,7 +38,6 @@ class InTurn(Bound):
         self.local = first.local
         self.sent = first.sent + second.sent
         self.keys_used = first.keys_used + second.keys_used
-        self.arrivals = first.arrivals + second.arrivals
         self.events = first.events + second.events
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.p2p import Fabric
     from xsim_py.process.rank import Rank
 
-    from .binding import Bound
+    from .binding import Pending
     from .elsewhere import Elsewhere
     from .forms import Form
 
@@ -48,7 +48,7 @@ MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
 
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
-_MOST_BOUND = 256
+_MOST_KEPT = 256
 _MOST_MISSED = 3
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 _wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
@@ -91,7 +91,7 @@ class Meetings:
         self.resting = False
         self.deaths: dict[int, int] = {}
         self.counted: set[Communicator] = set()
-        self._bound: dict[Any, Bound | int | None] = {}
+        self._found: dict[Any, Pending | int | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
         self._undone: list[Call] = []  # after they were computed
         self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
@@ -103,7 +103,7 @@ class Meetings:
             self.elsewhere = Elsewhere(self, shard)
         shard.handlers["again"] = fabric.deliver
         shard.handlers["answered"] = self._answered
-        shard.put_off = self.retire
+        shard.put_off_for_all = self.put_off_for_all
         shard.before_end = self.settle
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call | None:
@@ -143,12 +143,12 @@ class Meetings:
         key, given = form.given(args)
         signature = algorithm, key, ch.check
         me = ch.rank
-        if call.bound is None and self._may_wait(ch.comm, fiber):
+        if call.pending is None and self._may_wait(ch.comm, fiber):
             self._open(call, ch, form, signature, args, given)
         if (
             call.signature != signature
             or not self._may_wait(ch.comm, fiber)
-            or (form.varies and not call.bound.fits(given, me))  # type: ignore[union-attr]
+            or (form.varies and not call.pending.fits(given, me))  # type: ignore[union-attr]
         ):
             self._undo_here(call)
             return None
@@ -181,14 +181,14 @@ class Meetings:
         self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
     ) -> None:
         """The first rank comes to wait, if the call can be computed on arrays."""
-        bound = self._find(call, ch, form, signature, args)
-        if bound is None or (form.varies and not bound.fits(given, ch.rank)):
+        pending = self._find(call, ch, form, signature, args)
+        if pending is None or (form.varies and not pending.fits(given, ch.rank)):
             return
         elsewhere = self.elsewhere
         if elsewhere is None or call.members is None:
-            call.open(signature, bound, form.fold(args))
+            call.open(signature, pending, form.fold(args))
         elif call.missing == len(call.members.here) - 1 and elsewhere.opens(call, signature):
-            call.open(signature, bound, form.fold(args))
+            call.open(signature, pending, form.fold(args))
             elsewhere.catch_up(call)
         else:
             return
@@ -215,7 +215,7 @@ class Meetings:
         dead = self.fabric.detector.dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
-            if len(self._sound) >= _MOST_BOUND:
+            if len(self._sound) >= _MOST_KEPT:
                 self._sound.clear()
                 seen = 0
             if seen < 0 or any(comm.holds(number) for number in islice(dead, seen, None)):
@@ -226,21 +226,21 @@ class Meetings:
 
     def _find(
         self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
-    ) -> Bound | None:
+    ) -> Pending | None:
         """How to compute a call on arrays; None where it is to go message by message."""
         key = ch.cid, signature
-        found = self._bound.get(key, 0)
+        found = self._found.get(key, 0)
         if isinstance(found, int):  # how often it has been done message by message
             from .binding import bind  # what few runs need is loaded when it is needed
 
-            if len(self._bound) >= _MOST_BOUND:
-                self._bound.clear()
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
                 self._missed.clear()
             often = self.always or found >= _OFTEN
             members = call.members
             local = None if members is None else members.local
-            bound = bind(ch, form, signature[0], args, often=often, always=self.always, local=local)
-            found = self._bound[key] = found + 1 if bound is None and not often else bound
+            pending = bind(ch, form, signature[0], args, often=often, always=self.always, local=local)
+            found = self._found[key] = found + 1 if pending is None and not often else pending
         return None if isinstance(found, int) else found
 
     def _complete(self, call: Call, me: int) -> bool:
@@ -269,14 +269,14 @@ class Meetings:
 
     def _compute(self, call: Call) -> bool:
         """Values and times for all; False where one of them dies before it leaves, or is not sent what it expects."""
-        assert call.bound is not None
+        assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
-        bound = call.bound.settled(contributions, call.fold)
+        bound = call.pending.settled(contributions, call.fold)
         if bound is None:
             key = call.where[0], call.signature
             self._missed[key] = missed = self._missed.get(key, 0) + 1
             if missed >= _MOST_MISSED:
-                self._bound[key] = None  # nor may the next ones be like this
+                self._found[key] = None  # nor may the next ones be like this
             return False
         call.bound = bound
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
@@ -338,7 +338,6 @@ class Meetings:
     def _finish(self, call: Call) -> None:
         """Now it has happened."""
         bound, fabric = call.bound, self.fabric
-        assert bound is not None
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         (fabric.tally.add_once if bound.once else fabric.tally.add)(bound.sends)
         if fabric.trace is not None:
@@ -357,12 +356,7 @@ class Meetings:
         self.undo([*self.waiting.values(), *self.leaving])
         self._forget()
 
-    def disturbs(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """The same as `retire` for something that the library does on one rank, which must not wait in a call then."""
-        call = rank.fiber.waiting
-        return type(call) is Call and not call.undone and self.retire(handler, argument)
-
-    def retire(self, handler: Callable[[Any], object], argument: Any) -> bool:
+    def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
         """Undo all calls, so that nobody waits in one; for an event handler.
 
         True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
@@ -381,6 +375,11 @@ class Meetings:
         self._put_back(self._go_on, (handler, argument))
         self.fabric.kernel.events -= 1
         return True
+
+    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """The same for something that the library does on one rank, which must not wait in a call then."""
+        call = rank.fiber.waiting
+        return type(call) is Call and not call.undone and self.put_off_for_all(handler, argument)
 
     def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
         """What was put off happens, and nobody here waits in a call."""
@@ -408,7 +407,7 @@ class Meetings:
         call.undone = True
         if self.elsewhere is not None:
             self.elsewhere.undone(call)
-        if call.bound is None and not call.heard:
+        if call.pending is None and not call.heard:
             return
         fiber = current.fiber
         assert fiber is not None
@@ -416,7 +415,7 @@ class Meetings:
         posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
         later = posted[:]
         posted.clear()
-        if call.bound is not None:
+        if call.pending is not None:
             self.undo([call])
         self._put_back(self._resume, (fiber, later))
         fiber.park(call)

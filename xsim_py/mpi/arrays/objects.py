@@ -103,7 +103,7 @@ class _BoundReduction(Bound):
 
 
 class Reduction:
-    """An allreduce of objects, before all ranks have come; see `unequal.Undetermined`."""
+    """An allreduce of objects, before all ranks have come; see `binding.Pending`."""
 
     def __init__(self, comm: Communicator, local: Any) -> None:
         self._comm = comm
@@ -171,7 +171,7 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Draft
 
 
 class Scan:
-    """A scan of objects on a power of two ranks, before all have come; see `unequal.Undetermined`."""
+    """A scan of objects on a power of two ranks, before all have come; see `binding.Pending`."""
 
     def __init__(self, comm: Communicator, exclusive: bool, local: Any) -> None:
         self._comm = comm

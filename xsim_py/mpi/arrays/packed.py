@@ -36,7 +36,7 @@ _MOST_MESSAGES = 1 << 24
 
 
 class _Packed:
-    """What is the same for all of them, before all ranks have come; see `unequal.Undetermined`.
+    """What is the same for all of them, before all ranks have come; see `binding.Pending`.
 
     Parameters
     ----------
@@ -176,6 +176,6 @@ def packed(ch: CollectiveChannel, form: Form, **options: Any) -> PackedGather | 
     if form is PACKED:
         heads = equal_sizes(_HEAD_BYTES, size)
         first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), (b"", heads), **options)
-        return None if first is None else PackedGather(ch, first)
+        return PackedGather(ch, first) if isinstance(first, Bound) else None
     first = bind(ch, PARTS, pick(comm, "alltoall", _HEAD_BYTES), (EqualBlocks(b"", _HEAD_BYTES, size),), **options)
-    return None if first is None else PackedExchange(ch, first)
+    return PackedExchange(ch, first) if isinstance(first, Bound) else None

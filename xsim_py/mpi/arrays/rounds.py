@@ -26,7 +26,7 @@ __all__ = ["Results", "RoundTimes", "Rounds", "in_rounds"]
 
 Bytes = NDArray[np.uint8]
 Look = Callable[[int, Numbers, Numbers, Numbers, Numbers], None]
-_MOST_KEPT = 1 << 20
+_MOST_KEPT = 1 << 21  # numbers
 _TOGETHER = 16
 
 
@@ -114,29 +114,6 @@ class Rounds:
         """What each rank has at the end."""
         return [None] * self.size
 
-    def run(self, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> RoundTimes:
-        """The times of all ranks, as `Timetable.run`; messages by rounds, and in a round by their sources."""
-        clock, nic, first = (np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys))
-        entered = clock.copy(), nic.copy()
-        few = self.rounds * self.size <= _MOST_KEPT
-        kept = np.empty((2, self.rounds, self.size), np.int64) if few else None
-        last, last_key = np.full(self.size, -1), np.full(self.size, -1)
-
-        def look(turn: int, source: Numbers, arrival: Numbers, came: Numbers, taken: Numbers) -> None:
-            nonlocal last, last_key
-            key = first[source] + (turn + 1)
-            if (came > last).all():
-                last, last_key = came, key
-            else:
-                later = (came > last) | ((came == last) & (key > last_key))
-                last, last_key = np.where(later, came, last), np.where(later, key, last_key)
-            if kept is not None:
-                kept[0, turn], kept[1, turn, source] = arrival, taken
-
-        overheads = self.go_through(costs, clock, nic, look)
-        waited = clock - entered[0] - overheads
-        return RoundTimes(clock, nic, last, last_key, waited, self, costs, entered, first, kept)
-
     def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
         """Let clocks and interfaces go through all rounds; what each rank's processor does is returned.
 
@@ -161,60 +138,87 @@ class Rounds:
 
 
 class RoundTimes(Times):
-    """The times of an exchange in rounds.
+    """The times of an exchange in rounds; messages by rounds, and in a round by their sources.
 
     Those of single messages are kept where these are few. Else they are computed again for those who ask: twenty
     million of them need more memory, and so more time, than everything else.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        Who sends to whom.
+    costs : Costs
+        Of the messages.
+    clock_ps, nic_free_ps, keys : sequence of int
+        See `Timetable.run`.
     """
 
+    _columns = 2
+    """How many numbers of each message are kept: when it arrives, here only one, and then when it is taken."""
+
     def __init__(
-        self,
-        clock_ps: Numbers,
-        nic_free_ps: Numbers,
-        last_ps: Numbers,
-        last_key: Numbers,
-        waited_ps: Numbers,
-        rounds: Rounds,
-        costs: Costs,
-        entered: tuple[Numbers, Numbers],
-        keys: Numbers,
-        kept: Numbers | None,
+        self, rounds: Rounds, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]
     ) -> None:
-        super().__init__(clock_ps, nic_free_ps, last_ps, last_key, waited_ps)
-        self.kept = kept
         self._rounds = rounds
         self._costs = costs
-        self._entered = entered
-        self._keys = keys
+        self._entered = [np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys)]
+        few = self._columns * rounds.rounds * rounds.size <= _MOST_KEPT
+        self._kept = self._empty(self._columns) if few else None
+        super().__init__(*self._run())
 
-    def again(self, look: Look) -> None:
-        """Go through all rounds again."""
-        clock, nic = self._entered
-        self._rounds.go_through(self._costs, clock.copy(), nic.copy(), look)
+    def _empty(self, columns: int) -> Numbers:
+        return np.empty((columns, self._rounds.rounds, self._rounds.size), np.int64)
 
-    def arrivals(self, look: Callable[[range, Numbers], None]) -> None:
+    def _run(self) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
+        """The parameters of `Times`; and what is kept."""
+        first, size, kept = self._entered[2], self._rounds.size, self._kept
+        last, last_key = np.full(size, -1), np.full(size, -1)
+
+        def look(turn: int, source: Numbers, arrival: Numbers, came: Numbers, taken: Numbers) -> None:
+            nonlocal last, last_key
+            key = first[source] + (turn + 1)
+            if (came > last).all():
+                last, last_key = came, key
+            else:
+                later = (came > last) | ((came == last) & (key > last_key))
+                last, last_key = np.where(later, came, last), np.where(later, key, last_key)
+            if kept is not None:
+                kept[0, turn], kept[1, turn, source] = arrival, taken
+
+        clock, nic, overheads = self._go_through(look)
+        return clock, nic, last, last_key, clock - self._entered[0] - overheads
+
+    def _go_through(self, look: Look) -> tuple[Numbers, Numbers, Any]:
+        clock, nic = (numbers.copy() for numbers in self._entered[:2])
+        return clock, nic, self._rounds.go_through(self._costs, clock, nic, look)
+
+    def arrivals(self, look: Callable[..., None]) -> None:
         """Tell of some rounds at a time when their messages arrive: of many where they are short."""
-        if self.kept is None:
-            self.again(lambda turn, _, arrival, *__: look(range(turn, turn + 1), arrival))
+        if self._kept is None:
+            self._each_arrival(look)
             return
         count, size = self._rounds.rounds, self._rounds.size
         batch = max(1, (1 << 16) // size)
         for start in range(0, count, batch):
             turns = range(start, min(start + batch, count))
-            look(turns, self.kept[0, turns.start : turns.stop].reshape(-1))
+            look(turns, *self._kept[:-1, turns.start : turns.stop].reshape(self._columns - 1, -1))
+
+    def _each_arrival(self, look: Callable[..., None]) -> None:
+        """The same of one round at a time, which is gone through again."""
+        self._go_through(lambda turn, _, arrival, *__: look(range(turn, turn + 1), arrival))
 
     @cached_property
     def detail(self) -> Detail:
         """See `Times`."""
-        kept = self.kept
+        kept = self._kept
         if kept is None:
-            kept = np.empty((2, self._rounds.rounds, self._rounds.size), np.int64)
+            kept = self._empty(2)
 
             def keep(turn: int, source: Numbers, arrival: Numbers, _: Numbers, taken: Numbers) -> None:
                 kept[0, turn], kept[1, turn, source] = arrival, taken
 
-            self.again(keep)
-        sent = (self._keys + np.arange(1, self._rounds.rounds + 1)[:, None]).reshape(-1)
+            self._go_through(keep)
+        sent = (self._entered[2] + np.arange(1, self._rounds.rounds + 1)[:, None]).reshape(-1)
         return kept[0].reshape(-1), sent, kept[1].reshape(-1)
 
 

@@ -14,8 +14,7 @@ soon as the last rank has entered. What the interface of a receiver does is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -151,8 +150,8 @@ class Times:
         The latest of its messages to arrive: its time and key.
     waited_ps : array
         How long it has waited.
-    find : callable, optional
-        Gives `detail`; None in a class that has its own.
+    detail, asked : optional
+        See the properties; None in a class that has its own.
     """
 
     def __init__(
@@ -162,30 +161,32 @@ class Times:
         last_ps: Numbers,
         last_key: Numbers,
         waited_ps: Numbers,
-        find: Callable[[], Detail] | None = None,
+        detail: Detail | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self.clock_ps = clock_ps
         self.nic_free_ps = nic_free_ps
         self.last_ps = last_ps
         self.last_key = last_key
         self.waited_ps = waited_ps
-        self._find = find
+        self._detail = detail
+        self._asked = asked
 
     @property
     def asked(self) -> Asked | None:
         """What there is to know of messages that ask first; None: all are eager."""
-        return None
+        return self._asked
 
     def none_asked(self) -> Asked:
         """The same of messages none of which asks."""
         none = np.zeros(len(self.keys), np.int64)
         return Asked(none > 0, none, none, none, none)
 
-    @cached_property
+    @property
     def detail(self) -> Detail:
         """For each message its arrival, its key (that of its request, if it asks), and when a receive has met it."""
-        assert self._find is not None
-        return self._find()
+        assert self._detail is not None
+        return self._detail
 
     @property
     def arrival_ps(self) -> Numbers:
@@ -273,7 +274,7 @@ class Timetable:
         last = np.maximum.reduceat(mine, self.starts)
         last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
         waited = clock - entered - self.overheads(costs)
-        return Times(clock, nic, last, last_key, waited, lambda: (arrival, sent_keys, taken))
+        return Times(clock, nic, last, last_key, waited, (arrival, sent_keys, taken))
 
     def all_need_all(self) -> bool:
         """Whether each rank has heard of all others, by its messages and those before them, when its last one has come.

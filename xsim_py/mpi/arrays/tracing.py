@@ -24,7 +24,6 @@ __all__ = ["carried", "departs", "taken_by"]
 def carried(fabric: Fabric, call: Call) -> None:
     """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""
     bound, times, local = call.bound, call.times, None if call.members is None else call.members.local
-    assert bound is not None
     trace = fabric.trace
     assert trace is not None
     sent_ps = _sent_ps(call)
@@ -52,7 +51,6 @@ def departs(fabric: Any, call: Call, number: int, message: Message) -> None:
 
 def _sent_ps(call: Call) -> Numbers:
     """When each message leaves, or its request."""
-    assert call.bound is not None
     times, costs = call.times, call.bound.costs
     eager: Numbers = times.arrival_ps - costs.way_ps
     if times.asked is None or costs.asking is None:
@@ -82,7 +80,6 @@ def _departs(
 def taken_by(call: Call) -> Callable[[Message], int]:
     """Says, of a message that has come again to a rank that has left, when that rank had taken it."""
     bound = call.bound
-    assert bound is not None
     taken: dict[tuple[int, int], deque[int]] = {}
     order = np.argsort(call.times.keys, kind="stable")
     columns = (column[order].tolist() for column in (bound.origin, bound.dest, call.times.taken_ps))

@@ -40,7 +40,6 @@ class Sender:
 
     def __init__(self, fabric: Fabric, call: Call) -> None:
         bound = call.bound
-        assert bound is not None
         self._fabric = fabric
         self._call = call
         self._asked = asked = call.times.asked
@@ -81,7 +80,6 @@ class Sender:
     def _message(self, number: int) -> Message:
         """One of them."""
         call, bound = self._call, self._call.bound
-        assert bound is not None
         cid, tag = call.where
         origin, to, arrival_ps, _ = (int(column[number]) for column in self._columns)
         data = bound.payload(call.memory, number)

@@ -192,7 +192,7 @@ class Distances:
 
 
 class Undetermined:
-    """A call whose messages are not known before all ranks have come; see `binding.Bound` for the parameters.
+    """A call whose messages are not known before all ranks have come; see `binding.Pending`.
 
     Parameters
     ----------

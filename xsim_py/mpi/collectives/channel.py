@@ -82,8 +82,25 @@ class Fold(Protocol):
         """Combine element by element; `left` comes from the lower ranks."""
 
 
-class EqualBlocks(Sequence[bytes]):
-    """Blocks of one size, as one run of bytes: most often nobody looks at them one by one.
+class _Blocks(Sequence[bytes]):
+    """Blocks as one run of bytes: most often nobody looks at them one by one."""
+
+    __slots__ = ("whole",)
+    whole: bytes
+
+    def listed(self) -> list[bytes]:
+        """Each by itself."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.listed()[index]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.listed())
+
+
+class EqualBlocks(_Blocks):
+    """Those of one size.
 
     Parameters
     ----------
@@ -93,7 +110,7 @@ class EqualBlocks(Sequence[bytes]):
         The size of each, and how many there are.
     """
 
-    __slots__ = ("block_bytes", "blocks", "whole")
+    __slots__ = ("block_bytes", "blocks")
 
     def __init__(self, whole: bytes, block_bytes: int, blocks: int) -> None:
         self.whole = whole
@@ -103,20 +120,14 @@ class EqualBlocks(Sequence[bytes]):
     def __len__(self) -> int:
         return self.blocks
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.listed()[index]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.listed())
-
     def listed(self) -> list[bytes]:
         """Each by itself."""
         whole, n = self.whole, self.block_bytes
         return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
 
 
-class VariedBlocks(Sequence[bytes]):
-    """Blocks of any sizes, as one run of bytes.
+class VariedBlocks(_Blocks):
+    """Those of any sizes.
 
     Parameters
     ----------
@@ -126,7 +137,7 @@ class VariedBlocks(Sequence[bytes]):
         The size of each in bytes.
     """
 
-    __slots__ = ("sizes", "whole")
+    __slots__ = ("sizes",)
 
     def __init__(self, whole: bytes, sizes: list[int]) -> None:
         self.whole = whole
@@ -134,12 +145,6 @@ class VariedBlocks(Sequence[bytes]):
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.listed()[index]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.listed())
 
     def listed(self) -> list[bytes]:
         """Each by itself."""

@@ -445,7 +445,7 @@ class Session:
         contact = self.node.contacts.get(other)
         if contact is None or contact.until != until or type(rank.mpi) is Grave:
             return
-        if rank.mpi.fabric.puts_off(rank, self._expired, entry):
+        if rank.mpi.fabric.put_off_for(rank, self._expired, entry):
             return
         rank.mpi.fabric.detector.learn(rank, (self._rank_of(other),), "ftco")
 
@@ -461,7 +461,7 @@ class Session:
         rank = self.rank
         if at_ps != self._due_ps or type(rank.mpi) is Grave or self._revoked:
             return
-        if rank.mpi.fabric.puts_off(rank, self._act, at_ps):
+        if rank.mpi.fabric.put_off_for(rank, self._act, at_ps):
             return
         self._due_ps = -1
         node = self.node
@@ -523,7 +523,7 @@ class Session:
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
-    if type(rank.mpi) is not Grave and not rank.mpi.fabric.puts_off(rank, _learn, entry):
+    if type(rank.mpi) is not Grave and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
         rank.mpi.fabric.detector.learn(rank, numbers, "ftco")
 
 

@@ -1,0 +1,52 @@
+"""Output that nobody takes: a disk that is full, a reader that has seen enough."""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FULL", "CannotWrite", "Patient"]
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What is wrong with the place that we write to, and neither with the input nor with us."""
+
+
+class CannotWrite(Exception):
+    """What came of a run has nowhere to go; the text says what and why."""
+
+
+class Patient:
+    """A text file that takes everything, also when the one behind it takes no more: `error` says then why.
+
+    For a run whose results go to files. They are worth going on for, to the same end and digest as ever.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write the text if that is still possible."""
+        self._attempt(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """See `write`."""
+        self._attempt(self._stream.flush)
+
+    @property
+    def buffer(self) -> Any:
+        """The same for bytes, where the file has that."""
+        return SimpleNamespace(write=partial(self._attempt, self._stream.buffer.write))
+
+    def _attempt(self, call: Callable[..., Any], *data: Any) -> None:
+        if self.error is None:
+            try:
+                call(*data)
+            except OSError as error:
+                self.error = error
