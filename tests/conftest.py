@@ -1,11 +1,12 @@
-"""How many random cases the property tests try (few and the same, or with HYPOTHESIS_PROFILE=campaign many), and how a
-worker came to its end, which pytest-xdist does not tell."""
+"""How many random cases the property tests try (few and the same, or with HYPOTHESIS_PROFILE=campaign many), in which
+order tests run, and how a worker came to its end, which pytest-xdist does not tell."""
 
 import faulthandler
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,20 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow tests first, shared out among the workers, each of which begins with a part of the list of its own."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    rest = [item for item in items if not item.get_closest_marker("slow")]
+    starts = [worker * len(rest) // workers for worker in range(workers + 1)]
+    items[:] = [
+        item
+        for worker, (start, end) in enumerate(pairwise(starts))
+        for item in (*slow[worker::workers], *rest[start:end])
+    ]
+
 
 _ends: list[str] = []
 

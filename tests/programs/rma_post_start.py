@@ -21,8 +21,8 @@ for number in range(3):
     win.Wait()
     print(f"rank {rank}: round {number} {memory.tolist()}")
 
-# MPICH 5.0 counts the posts that have come, whoever sent them: it would take rank 0's next one, which is for all, for that
-# of a neighbour that has not yet opened its window for the third round, and write into it too early.
+# MPICH 5.0 counts the posts that have come, whoever sent them: it would take rank 0's next one, which is for all, for
+# that of a neighbour that has not yet opened its window for the third round, and write into it too early.
 comm.Barrier()
 others = group.Excl([0])
 first = group.Incl([0])
