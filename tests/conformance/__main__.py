@@ -40,10 +40,12 @@ def simulation() -> list[str]:
     return [sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"]
 
 
-def run(command: Sequence[str], chosen: Iterable[str], ranks: int, seconds: float) -> tuple[Outcomes, str]:
+def run(
+    command: Sequence[str], chosen: Iterable[str], ranks: int, seconds: float, options: Sequence[str] = ()
+) -> tuple[Outcomes, str]:
     """Run modules of the suite; what of them ended within so many seconds, and all that was said."""
     words = [word.format(ranks=ranks) for word in command]
-    words += [str(suite() / "conformance_runner.py"), "-q"]
+    words += [str(suite() / "conformance_runner.py"), "-q", *options]
     words += ["-i", f"^({'|'.join(map(re.escape, chosen))})[.]py$"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(ROOT)

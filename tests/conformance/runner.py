@@ -6,6 +6,7 @@ mix.
 
 # ruff: noqa: N802  the names are unittest's
 
+import importlib
 import sys
 import unittest
 
@@ -59,6 +60,16 @@ for method, outcome in SAID.items():
     setattr(Result, method, telling(method, outcome))
 
 
+def with_numpy_s_arrays(options, setup=main.setup_modules):
+    """Half the kinds of arrays, and no test less."""
+    setup(options)
+    kinds = importlib.import_module("arrayimpl")
+    kinds.ArrayBackends[:] = [kind for kind in kinds.ArrayBackends if not issubclass(kind, kinds.ArrayArray)]
+
+
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
+    if "--numpy-arrays" in sys.argv:  # an option of ours
+        sys.argv.remove("--numpy-arrays")
+        main.setup_modules = with_numpy_s_arrays
     main.main(module=None, testRunner=unittest.TextTestRunner(resultclass=Result))

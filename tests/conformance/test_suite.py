@@ -37,7 +37,8 @@ def part(ranks: int, place: int) -> list[str]:
 @pytest.mark.parametrize(("ranks", "place"), [(ranks, place) for ranks, n in PARTS.items() for place in range(n)])
 def test_what_passes_under_a_real_mpi_passes_here(ranks, place):
     chosen = part(ranks, place)
-    ours, said = run(simulation(), chosen, ranks, seconds=1200)
+    # How an object's buffer is found does not depend on the number of ranks.
+    ours, said = run(simulation(), chosen, ranks, seconds=1200, options=[] if ranks == 1 else ["--numpy-arrays"])
     real = [
         {test: outcome for test, outcome in outcomes.items() if test.partition(".")[0] in chosen}
         for outcomes in recorded(ranks)
