@@ -244,6 +244,22 @@ def test_the_caller_s_logging_and_warnings_are_left_alone(tmp_path: Path, caplog
     assert not caplog.records
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_warning_of_what_is_done_for_a_rank_is_one_of_its_own_line(tmp_path: Path, shards: int):
+    text = """
+        import numpy
+        for _ in range(2):
+            comm.allreduce(numpy.float32(3e38))
+            comm.scan(numpy.float32(3e38), numpy.add)
+        comm.recv(bytearray(9), 0) if rank else [comm.send(1, dest) for dest in range(1, 4)]
+        """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        launch(tmp_path, text, ranks=4, shards=shards, failures=["rank=1@1s"])  # calls are watched
+    shown = sorted((warning.filename, warning.lineno) for warning in caught)
+    assert shown == [(f"{tmp_path}/prog.py", line) for line in (7, 7, 8, 8, 8, 8, 9, 9, 9)]
+
+
 def test_a_warning_is_shown_once_in_each_rank(tmp_path: Path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
