@@ -260,6 +260,14 @@ def test_a_warning_of_what_is_done_for_a_rank_is_one_of_its_own_line(tmp_path: P
     assert shown == [(f"{tmp_path}/prog.py", line) for line in (7, 7, 8, 8, 8, 8, 9, 9, 9)]
 
 
+def test_there_are_no_warnings_of_what_no_rank_does(tmp_path: Path):
+    machine = {"network": {"latency": "1us"}, "mpi": {"collectives": "ftco"}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        launch(tmp_path, "import numpy; comm.allreduce(numpy.float32(3e38))", ranks=4, machine=machine)
+    assert not caught
+
+
 def test_a_warning_is_shown_once_in_each_rank(tmp_path: Path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
