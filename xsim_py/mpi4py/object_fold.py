@@ -88,7 +88,7 @@ class ObjectFold:
     def _of_numpy(self, obj: Any, ranks: int) -> Any:
         """The same for what numpy combines, which may warn where a number becomes too large, or is none."""
         form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
-        if form not in "biufc":
+        if form not in "biufc" or not obj.size:  # the strides of nothing are others when it is unpickled
             return None
         if name == "SUM":
             fits = (array and form in "biu") or _sums_fit(obj, ranks)
@@ -140,7 +140,7 @@ class ObjectFold:
 def _sums_fit(obj: Any, ranks: int) -> bool:
     """Whether no sum of so many of these is too large for its type."""
     form, parts = obj.dtype, (obj.real, obj.imag) if obj.dtype.kind == "c" else (obj,)
-    if form.kind == "b" or obj.size == 0:
+    if form.kind == "b":
         return True
     most = int(np.iinfo(form).max) if form.kind in "iu" else float(np.finfo(form).max)
     return all(max(abs(part.max().item()), abs(part.min().item())) < most / (2 * ranks) for part in parts)

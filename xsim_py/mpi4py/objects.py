@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from xsim_py.mpi.arrays import forms
 from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, served
 from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
@@ -260,7 +262,11 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
 
     def body() -> Any:
         taken = perform(ch, form, algorithm, obj, op, fold, ch.size)
-        return load(taken[0]) if type(taken) is SharedBlocks else taken
+        if type(taken) is not SharedBlocks:
+            return taken
+        result = load(taken[0])
+        is_combined = ch.rank & (ch.rank - 1) if exclusive else ch.rank
+        return result.copy("K") if is_combined and type(result) is np.ndarray else result  # it has memory of its own
 
     return 0, body
 

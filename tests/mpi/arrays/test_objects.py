@@ -87,6 +87,21 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, name: str, which: str
     )
 
 
+def test_arrays_are_as_if_a_rank_had_combined_them_itself() -> None:
+    def program() -> Any:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        given = [np.arange(3), np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2), np.zeros((0, 3)), np.array(1.5)]
+        calls = comm.allreduce, comm.scan, comm.exscan
+        got = [call(each) for call in calls for each in given]
+        return [(each.strides, each.flags["OWNDATA"]) if type(each) is np.ndarray else repr(each) for each in got]
+
+    ways = [simulate(program, ranks=8, collectives=way) for way in ("arrays", "messages")]
+    assert ways[0].values == ways[1].values
+    assert ways[0].values[3][4] == ((8,), True)  # it can be resized
+
+
 def test_objects_of_ranks_that_pickle_in_their_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
     def program() -> Any:
         import json
