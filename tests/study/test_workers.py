@@ -113,10 +113,12 @@ def test_a_worker_of_an_executor_that_fails_is_an_outcome():
     assert (number, outcome["ended"], outcome["said"]) == (0, "crashed", "ZeroDivisionError: division by zero")
 
 
-def test_futures_without_an_mpiexec_take_nobody_away(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("ranks", ["", "1"])
+def test_futures_without_other_ranks_take_nobody_away(ranks: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mpi4py.futures", ModuleType("mpi4py.futures"))
     for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_RANK"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PMI_SIZE", ranks)
     with mpi_executor(None) as executor:
         assert executor is None  # worker processes, one a core
 

@@ -44,9 +44,9 @@ def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
     """The other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
 
     That has imported the module before us; nothing of ours does. A program may have imported it, too, and without
-    ``mpiexec`` it would get one worker only.
+    other ranks it would get one worker only: a thread of this process, which has one current folder.
     """
-    futures: Any = sys.modules.get("mpi4py.futures") if launched_by_mpiexec() else None
+    futures: Any = sys.modules.get("mpi4py.futures") if launched_by_mpiexec() > 1 else None
     return futures.MPIPoolExecutor(jobs) if futures else nullcontext()
 
 
