@@ -302,6 +302,28 @@ def test_simpy_processes_share_the_clock(tmp_path: Path, shards: int):
     assert done.result.virtual_time_s == plain.result.virtual_time_s
 
 
+def test_simpy_processes_end_with_the_last_event_of_the_ranks():
+    def run(collectives: str) -> tuple[list[int], int]:
+        seen: list[int] = []
+
+        def ticker(env: simpy.Environment) -> Iterator[Any]:
+            while True:
+                yield env.timeout(10**6)
+                seen.append(int(env.now))
+
+        result = simulate(meet, ranks=8, background=[ticker], collectives=collectives)
+        assert seen == list(range(10**6, round(result.virtual_time_s * 10**12), 10**6))
+        return seen, result.events
+
+    def meet() -> None:
+        from mpi4py import MPI
+
+        for _ in range(3):
+            MPI.COMM_WORLD.Barrier()
+
+    assert run("arrays") == run("messages")
+
+
 def test_a_simpy_process_that_fails_fails_simulate():
     def broken(env: simpy.Environment) -> Iterator[Any]:
         yield env.timeout(1)

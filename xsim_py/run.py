@@ -72,7 +72,6 @@ _PAIRS_UP_TO_RANKS = 1024
 _SHARDS_OF_FEW_RANKS = 64
 _MOST_SHARDS = 1024
 _UNBOUNDED_PS = 1 << 90
-_WITH_BACKGROUND_PS = 10**9
 _KINDS = (None, "script", "module", "code", "callable")
 
 
@@ -300,16 +299,15 @@ class _Run:
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network, self.machine)
 
-    def lookahead(self, *, background: bool) -> Lookahead:
+    def lookahead(self) -> Lookahead:
         """How soon each shard can reach each other one; without a limit where there is one shard only.
 
-        Background processes may go on for ever: only between windows does anybody see that the ranks have ended. What
-        shards do in common (`Shard.share`) comes back to the one that began it as soon as to the others, and they are
-        all told of a failure at the same time.
+        What shards do in common (`Shard.share`) comes back to the one that began it as soon as to the others, and they
+        are all told of a failure at the same time.
         """
         shards = self.transport.size
         if shards == 1:
-            return ((_WITH_BACKGROUND_PS if background else _UNBOUNDED_PS,),)
+            return ((_UNBOUNDED_PS,),)
         if self.ranks == 1:
             return [[1] * shards] * shards
         nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be started on any node
@@ -354,7 +352,7 @@ class _Run:
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
         """Run to the end, whatever that is."""
-        lookahead = self.lookahead(background=bool(background))
+        lookahead = self.lookahead()
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Collection
 from heapq import heappop, heappush
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
 
@@ -71,10 +72,15 @@ class Kernel(simpy.Environment):
         The origin under which events of native SimPy processes are ordered: above every rank's number.
     start_ps : int
         Where its clock begins.
+
+    Attributes
+    ----------
+    alone : bool
+        Whether all ranks are in this shard. Then native processes end with the last event of the ranks, at once.
     """
 
     # Hot path: found in half the time of other attributes.
-    __slots__ = ("_batch", "_belated", "_later", "_times", "due", "key")
+    __slots__ = ("_batch", "_belated", "_later", "_times", "alone", "due", "key")
 
     def __init__(self, *, native_origin: int, start_ps: int = 0) -> None:
         super().__init__(start_ps)
@@ -88,6 +94,7 @@ class Kernel(simpy.Environment):
         self._native_pending = 0
         self.events = 0
         self.stopped = False
+        self.alone = False
 
     @property
     def now_ps(self) -> int:
@@ -110,6 +117,12 @@ class Kernel(simpy.Environment):
         if self._native_pending and self._native_pending >= sum(map(len, self.due.values())):
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
+
+    def _ranks_are_over(self) -> bool:
+        """Whether only events of native processes are left."""
+        return all(
+            entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
+        )
 
     def run_window(self, end_ps: int) -> None:
         """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""
@@ -226,15 +239,19 @@ def _descending(entry: Entry) -> int:
 
 def _fire(event: Event) -> None:
     """What `simpy.Environment.step` does with an event."""
-    kernel = event.env
-    kernel._native_pending -= 1  # type: ignore[attr-defined]
+    kernel: Any = event.env
+    if kernel.alone and kernel._ranks_are_over():  # unless a call is undone now, which goes on before this event
+        kernel.events -= 1
+        kernel.post(kernel.now_ps, kernel.key, _fire, event)
+        raise Halted
+    kernel._native_pending -= 1
     callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
     try:
         for callback in callbacks:
             callback(event)
     except StopSimulation:
         event.callbacks = callbacks[callbacks.index(callback) + 1 :]
-        kernel.schedule(event, -1)  # type: ignore[arg-type]
+        kernel.schedule(event, -1)
         raise
     if not event._ok and not hasattr(event, "_defused"):
         raise event._value

@@ -153,7 +153,7 @@ class Shard:
         self.finished = 0
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
-        self.alone = len(blocks) == 1
+        self.alone = self.kernel.alone = len(blocks) == 1
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._homes: list[int] = []  # of the ranks that were started later
