@@ -47,6 +47,12 @@ def run_real(cases: Sequence[Case]) -> dict[Case, Outcome]:
     return outcomes
 
 
+def differing(cases: Sequence[Case]) -> dict[Case, tuple[Outcome, Outcome | None]]:
+    """Of the cases that are not as recorded, what the real MPI makes of them and the record, if there is one."""
+    records = {case: Outcome.recorded(case) if case.record.exists() else None for case in cases}
+    return {case: (found, records[case]) for case, found in run_real(cases).items() if found != records[case]}
+
+
 def _launch(batch: list[Case]) -> dict[Case, Outcome]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -87,10 +93,11 @@ def main() -> None:
     if arguments.write and not arguments.names:
         for old in EXPECTED.glob("*.txt"):
             old.unlink()
-    for case, outcome in run_real(cases).items():
-        if arguments.write:
+    if arguments.write:
+        for case, outcome in run_real(cases).items():
             case.record.write_text(outcome.as_text(), encoding="utf-8")
-        elif not case.record.exists() or Outcome.recorded(case) != outcome:
+    else:
+        for case in differing(cases):
             print(f"{case} differs from its record")
 
 

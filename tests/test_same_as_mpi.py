@@ -2,12 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Sequence
 
 import pytest
 
 from tests.cases import EXPECTED, Case, Outcome, all_cases, largest_cases
-from tests.real_mpi import MPIEXEC, run_real
+from tests.real_mpi import MPIEXEC, differing
 from tests.simulated import run_simulated
 
 CASES = all_cases()
@@ -30,9 +29,6 @@ def test_there_are_as_many_programs_as_promised():
 
 
 if MPIEXEC.exists():  # without a real MPI the records must do
-
-    def differing(cases: Sequence[Case]) -> dict[Case, Outcome]:
-        return {case: found for case, found in run_real(cases).items() if found != Outcome.recorded(case)}
 
     def test_the_real_mpi_still_gives_what_is_recorded():
         # MPICH is not always the same: it aborts when a process has ended before another got to the memory they share

@@ -114,12 +114,12 @@ class Kernel(simpy.Environment):
 
     def next_ps(self) -> int:
         """The time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
-        if self._native_pending and self._native_pending >= sum(map(len, self.due.values())):
+        if self._native_pending and self._ranks_are_over():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Whether only events of native processes are left."""
+        """Whether only events of native processes are left; the first one of a rank is an answer."""
         return all(
             entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
         )
