@@ -22,6 +22,7 @@ __all__ = ["Attempt", "assemble"]
 
 _MOST_LISTED = 8
 _KILLED = 137
+_NOT_WRITTEN = 74
 
 
 class Attempt(NamedTuple):
@@ -55,7 +56,13 @@ class Attempt(NamedTuple):
 
 
 def assemble(
-    attempts: Sequence[Attempt], facts: dict[str, Any], *, left: str, compute: str, missed: Iterable[str] = ()
+    attempts: Sequence[Attempt],
+    facts: dict[str, Any],
+    *,
+    left: str,
+    compute: str,
+    missed: Iterable[str] = (),
+    unwritten: Sequence[str] = (),
 ) -> Result:
     """Join the parts of all shards.
 
@@ -71,6 +78,8 @@ def assemble(
         The compute mode.
     missed : iterable of str
         The causes of injected failures that did not come, such as those at a call that was not made.
+    unwritten : sequence of str
+        What of the program's files could not be brought to this computer, which is no matter of the digest.
     """
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]
@@ -86,7 +95,7 @@ def assemble(
         "events": sum(part.events for part in every),
         "messages": sum(sum(part.messages) for part in every),
         "bytes": sum(sum(part.sent_bytes) for part in every),
-        "exit_status": status,
+        "exit_status": _NOT_WRITTEN if unwritten else status,
         "ended": ended,
         "aborted": ended == "aborted",
         "restarts": len(attempts) - 1,
@@ -107,7 +116,7 @@ def assemble(
             *_profile_table(parts),
         ],
         report=report,
-        warnings=[*_warnings(parts, ended, compute), *_never_came(missed, ended)],
+        warnings=[*_warnings(parts, ended, compute), *_never_came(missed, ended), *unwritten],
         machine=facts["machine"],
         program=facts["program"],
     )

@@ -445,9 +445,8 @@ class _Run:
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
             missed = [cause for who, cause in self.scheduled if (who, cause) not in died and cause not in came]
-            result = assemble(self.attempts, facts, left=left, compute=self.compute, missed=missed)
-            if self.files is not None:
-                result.warnings += self.files.write_out()
+            unwritten = [] if self.files is None else self.files.write_out()
+            result = assemble(self.attempts, facts, left=left, compute=self.compute, missed=missed, unwritten=unwritten)
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
         return complete

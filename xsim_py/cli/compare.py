@@ -57,7 +57,7 @@ def compare(args: Namespace) -> int:
     from xsim_py.report import Comparison
 
     folder = None if args.out is None else output_folder(args.out)
-    from xsim_py.report.files import whole_file
+    from xsim_py.whole import whole_file
 
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)

@@ -127,7 +127,7 @@ def _write(target: str, told: dict[str, Any]) -> None:
     if target == "-":
         sys.stdout.write(text)
         return
-    from xsim_py.report.files import whole_file
+    from xsim_py.whole import whole_file
 
     try:
         with whole_file(target) as file:

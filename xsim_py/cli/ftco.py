@@ -265,7 +265,7 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write(option: str, target: str, text: str) -> None:
-    from xsim_py.report.files import whole_file
+    from xsim_py.whole import whole_file
 
     try:
         with whole_file(target) as file:

@@ -39,6 +39,7 @@ __all__ = [
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}
+_NOT_WRITTEN = 74
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
 
 
@@ -219,12 +220,12 @@ def first_line(provenance: dict[str, Any]) -> str:
 
 def exit_status(ended: str, program_status: int) -> int:
     """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
-    return _STATUS.get(ended, program_status)
+    return program_status if program_status == _NOT_WRITTEN else _STATUS.get(ended, program_status)
 
 
 def check_output(option: str, name: str) -> None:
     """Find out that a file cannot be written: now, and not after an hour's run."""
-    from xsim_py.report.files import check_file
+    from xsim_py.whole import check_file
 
     try:
         if not Path(name).parent.is_dir():
@@ -238,7 +239,7 @@ def check_output(option: str, name: str) -> None:
 
 def output_folder(out: str) -> Path:
     """Make the folder for the results, and see that it takes some: now, and not after an hour's run."""
-    from xsim_py.report.files import check_file
+    from xsim_py.whole import check_file
 
     try:
         Path(out).mkdir(parents=True, exist_ok=True)

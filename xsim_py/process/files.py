@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -24,8 +23,9 @@ from .clock import EPOCH_S
 from .fiber import Fiber, Parked
 from .host import Host
 from .modules import is_installed
-from .overlay import Folder, Gone, Inode, Link, Overlay
+from .overlay import Entry, Gone, Inode, Overlay
 from .storage import Answer, Request, Server
+from .writeback import write_back
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -244,34 +244,17 @@ class VirtualFiles:
         Where nodes have files of their own under one name, the lowest node's gets the name, and the others' get the
         node's number behind it; what only a node has removed is not removed here. Only where shard 0 lives.
         """
-        problems: list[str] = []
-        written: dict[str, bytes] = {}
+        return write_back(list(self._to_write()))
+
+    def _to_write(self) -> Iterator[tuple[str, Entry]]:
+        """What is to be where on this computer."""
+        written: dict[str, Inode] = {}
         for number, overlay in self._replicas[0].trees():
             for place, entry in overlay.changes():
-                if isinstance(entry, Inode):
-                    data = bytes(entry.data or b"")
-                    if written.setdefault(place, data) != data:
-                        place = f"{place}.node{number}"
-                if self._spec.layout == "node" and isinstance(entry, Gone):
-                    continue
-                try:
-                    self._write(place, entry)
-                except OSError as error:
-                    problems.append(f"{place} could not be written at the end of the run: {error.strerror}")
-        return problems
-
-    def _write(self, place: str, entry: Inode | Folder | Link | Gone) -> None:
-        host = self._host
-        known = host.stat(place)
-        is_folder = known is not None and stat.S_ISDIR(known.st_mode)
-        if known is not None and (isinstance(entry, Gone) or is_folder != isinstance(entry, Folder)):
-            host.remove(place, folder=is_folder)
-        if isinstance(entry, Inode):
-            host.write(place, entry.data or b"", entry.mode)
-        elif isinstance(entry, Folder):
-            host.make_folder(place, entry.mode)
-        elif isinstance(entry, Link):
-            host.make_link(place, entry.target)
+                if isinstance(entry, Inode) and written.setdefault(place, entry).data != entry.data:
+                    place = f"{place}.node{number}"
+                if self._spec.layout != "node" or not isinstance(entry, Gone):
+                    yield place, entry
 
 
 def _folder(path: str) -> str:

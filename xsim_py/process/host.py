@@ -1,4 +1,4 @@
-"""The files of this computer, as the simulated storage finds them: it reads them during a run and writes after it."""
+"""The files of this computer, as the simulated storage finds them during a run; `writeback` changes them after it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ __all__ = ["Host"]
 
 # The real functions: those of `os` are replaced while a run lasts.
 _open = io.open
-_access, _chmod, _listdir, _lstat, _mkdir = os.access, os.chmod, os.listdir, os.lstat, os.mkdir
-_readlink, _remove, _rmdir, _symlink = os.readlink, os.remove, os.rmdir, os.symlink
+_access, _listdir, _lstat, _readlink = os.access, os.listdir, os.lstat, os.readlink
 
 
 class Host:
@@ -51,35 +50,3 @@ class Host:
         with _open(path, "rb") as file:
             file.seek(start)
             return file.read(-1 if size is None else size)
-
-    # ------------------------------------------------------------------------------------- after the run
-
-    def write(self, path: str, data: bytes | bytearray, mode: int | None) -> None:
-        """Write a whole file, in place of a link that stands there."""
-        if self._is_link(path):
-            _remove(path)
-        with _open(path, "wb") as file:
-            file.write(data)
-        if mode is not None:
-            _chmod(path, mode)
-
-    def make_folder(self, path: str, mode: int | None) -> None:
-        """Make a folder, if there is none."""
-        if self.stat(path) is None:
-            _mkdir(path)
-        if mode is not None:
-            _chmod(path, mode)
-
-    def make_link(self, path: str, target: str) -> None:
-        """Make a symbolic link, in place of what is there."""
-        if self.stat(path) is not None:
-            _remove(path)
-        _symlink(target, path)
-
-    def remove(self, path: str, *, folder: bool) -> None:
-        """Remove a file or an empty folder."""
-        (_rmdir if folder else _remove)(path)
-
-    def _is_link(self, path: str) -> bool:
-        self._links.pop(path, None)
-        return self.link(path) is not None

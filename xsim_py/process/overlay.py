@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Base", "Folder", "Gone", "Inode", "Link", "Overlay"]
+__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Link", "Overlay"]
 
 Integers: TypeAlias = NDArray[np.int64]
 

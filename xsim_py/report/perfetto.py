@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.report.files import whole_file
+from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,11 +17,11 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Line
-from xsim_py.report.files import whole_file
 from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
+from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import ConfigError, InternalError
-from xsim_py.report.files import whole_file
 from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
 from xsim_py.report.timeline import Timeline
 from xsim_py.units import PS_PER_S, format_size, format_time
+from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,7 +79,8 @@ class Result:
     peak_rss_bytes : int
         How much memory the simulator held at most.
     exit_status : int
-        The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt.
+        The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt; and 74 where the program's files
+        could not all be written back from a simulated storage, of which `warnings` tells.
     ended : str
         One of `ENDINGS`.
     aborted : bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.files import whole_path
+from xsim_py.whole import whole_path
 
 if TYPE_CHECKING:
     from pathlib import Path

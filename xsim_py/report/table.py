@@ -7,7 +7,7 @@ from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
 from xsim_py.errors import InternalError
-from xsim_py.report.files import whole_file
+from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -27,12 +27,12 @@ from xsim_py.mpi.failures import detector_settings, ftco_shapes
 from xsim_py.mpi.ftco.paper import ALLREDUCE
 from xsim_py.mpi.ftco.shapes import Shapes
 from xsim_py.network import Network
-from xsim_py.report.files import whole_file
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time
+from xsim_py.whole import whole_file
 from xsim_py.workers import Crash, cores, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]

@@ -13,7 +13,6 @@ from xsim_py import __version__
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Line
-from xsim_py.report.files import whole_file
 from xsim_py.report.style import time_scale
 from xsim_py.study.columns import (
     MEASURED,
@@ -30,6 +29,7 @@ from xsim_py.study.plan import Run
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
 from xsim_py.study.template import Scalar, text_of
+from xsim_py.whole import whole_file
 
 __all__ = ["StudyResults"]
 

@@ -1,0 +1,151 @@
+"""What a program has made of the files of a simulated storage comes to this computer's disk, after the run.
+
+A complete file that is there, perhaps the only checkpoint, must outlive whatever ends us meanwhile. So at first all
+that is new is written beside the places where it belongs; when everything is on the disk, it takes these places; and
+what the program has removed is removed last. If something cannot be written, nothing that was there changes: the
+checkpoint of a job is many files, which are of use together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from xsim_py.whole import Unfinished, dress, is_regular, undisturbed
+
+from .overlay import Entry, Folder, Gone, Inode, Link
+
+__all__ = ["write_back"]
+
+_MOST_LISTED = 20
+
+
+def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
+    """Bring this computer's files up to date.
+
+    Parameters
+    ----------
+    changes : sequence of str and Entry
+        What is to be at each absolute path, none of whose folders is a symbolic link.
+
+    Returns
+    -------
+    list of str
+        What could not be done, and what is as it was for that reason: a sentence each.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C, and everything is as it was.
+    """
+    changes = sorted(changes, key=lambda change: change[0])
+    gone = [place for place, entry in changes if isinstance(entry, Gone)]
+    made = {place: entry for place, entry in changes if not isinstance(entry, Gone)}
+    if not changes:
+        return []
+    try:
+        with Unfinished() as unfinished:
+            ready, problems = _written(unfinished, made)
+            kept: list[str] = []
+            if problems:
+                kept = [place for place in (*ready, *gone) if os.path.lexists(place) and not _is_folder(place)]
+                made = {place: made[place] for place in ready if not os.path.lexists(place)}
+                gone = []
+            with undisturbed():
+                problems += _placed(unfinished, made, ready, gone)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("while the program's files were written: those that were there are whole") from None
+    return [
+        *_listed(problems, "could not be written at the end of the run"),
+        *_listed(
+            [f"{place} is as it was before the run, since not everything could be written" for place in kept],
+            "are as they were",
+        ),
+    ]
+
+
+def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> tuple[dict[str, str], list[str]]:
+    """Write what is new beside where it belongs: under what name it is there, and what could not be done."""
+    ready, problems = {}, []
+    for place, entry in made.items():
+        try:
+            ready[place] = "" if isinstance(entry, Folder) else _new(unfinished, place, entry)
+        except OSError as error:
+            problems.append(_said(place, "written", error))
+    return ready, problems
+
+
+def _new(unfinished: Unfinished, place: str, entry: Inode | Link) -> str:
+    folder = os.path.dirname(place)
+    while not _is_folder(folder):  # it is yet to be made, too
+        folder = os.path.dirname(folder)
+    path = unfinished.name(place, folder=folder)
+    if isinstance(entry, Link):
+        os.symlink(entry.target, path)
+        return path
+    with open(path, "xb") as file:
+        file.write(entry.data or b"")
+        file.flush()
+        os.fsync(file.fileno())
+    if is_regular(place):
+        dress(path, like=place)
+    if entry.mode is not None:
+        os.chmod(path, entry.mode)
+    return path
+
+
+def _placed(
+    unfinished: Unfinished, made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone: Sequence[str]
+) -> list[str]:
+    """Give everything its place, then remove what is gone; what could not be done."""
+    problems = []
+    for place, entry in made.items():
+        try:
+            _clear(place, gone, for_folder=isinstance(entry, Folder))
+            if not isinstance(entry, Folder):
+                unfinished.put(ready[place], place)
+            elif not _is_folder(place):
+                os.mkdir(place)
+        except OSError as error:
+            problems.append(_said(place, "written", error))
+    for place in reversed(gone if not problems else ()):
+        try:
+            _remove(place)
+        except OSError as error:
+            problems.append(_said(place, "removed", error))
+    for place, entry in made.items():
+        if isinstance(entry, Folder) and entry.mode is not None:  # only now: it may forbid to put something there
+            with suppress(OSError):
+                os.chmod(place, entry.mode)
+    return problems
+
+
+def _clear(place: str, gone: Sequence[str], *, for_folder: bool) -> None:
+    """Remove what is in the way: a file where a folder is to be, or the other way round."""
+    if not os.path.lexists(place) or _is_folder(place) == for_folder:
+        return
+    for inside in reversed(gone):
+        if inside.startswith(f"{place}/"):
+            _remove(inside)
+    _remove(place)
+
+
+def _remove(place: str) -> None:
+    """Remove a file or an empty folder, if it is there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        (os.rmdir if _is_folder(place) else os.remove)(place)
+
+
+def _is_folder(place: str) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
+
+
+def _said(place: str, what: str, error: OSError) -> str:
+    return f"{place} could not be {what} at the end of the run: {error.strerror}"
+
+
+def _listed(said: list[str], rest: str) -> list[str]:
+    """A few sentences, and how many there are beside these."""
+    more = len(said) - _MOST_LISTED
+    return said if more <= 0 else [*said[:_MOST_LISTED], f"and {more:,} more files {rest}"]

@@ -1,0 +1,343 @@
+"""Files that are there whole or not at all, and folders that do not outlive who uses them.
+
+Half a file under the right name looks like a result, or a checkpoint, until somebody reads it. So a file is written in
+a hidden folder beside its place, brought to the disk, and put there when it is complete, which is one step for the file
+system: who looks finds the old file or the new one, whatever ends us in the middle (Ctrl-C, a full disk, a kill).
+
+A kill leaves the hidden folder. Its owner has a lock on it that ends with the process, so the next one who makes such a
+folder beside it knows that nobody needs it any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Self, TextIO
+
+__all__ = [
+    "Unfinished",
+    "check_file",
+    "dress",
+    "in_use",
+    "is_regular",
+    "remove_abandoned",
+    "scratch_folder",
+    "undisturbed",
+    "whole_file",
+    "whole_path",
+]
+
+_PREFIX = ".xsim-unfinished-"
+_MOST_LINKS = 40
+_LONGEST_SUFFIX = 40
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+_in_use: set[str] = set()
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+@contextmanager
+def whole_file(target: str | Path, *, follow: bool = True) -> Iterator[TextIO]:
+    """Open a text file to write into, which takes its place when that has come to its end.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; it names `target`.
+    """
+    number = _descriptor(str(target)) if follow else None
+    if number is not None:  # as whoever printed there before us: opened by its name, it would be written over
+        with open(os.dup(number), "w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    with whole_path(target, follow=follow) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+@contextmanager
+def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
+    """Give the name of a file to write, with the same suffix, which takes its place when that has come to its end.
+
+    What is no regular file (a device, a pipe) is given as it is.
+
+    Parameters
+    ----------
+    target : path
+        Where the file belongs. One that is there is replaced; its permissions and its owner stay.
+    follow : bool, optional
+        Whether a link at the end of `target` stands for the file it leads to; else the link is replaced.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be written; it names `target`.
+    """
+    path = _meant(str(target), follow=follow)
+    try:
+        if _is_special(str(target), follow=follow):
+            yield Path(target)
+            return
+        with Unfinished() as unfinished:
+            written = unfinished.make(path)
+            yield Path(written)
+            _sync(written, os.O_WRONLY)
+            unfinished.put(written, path)
+    except OSError as error:
+        if error.errno and (error.filename in (None, path, str(target)) or _PREFIX in str(error.filename)):
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise
+
+
+def check_file(target: str | Path, *, follow: bool = True) -> None:
+    """Find out whether `whole_file` could write this, and leave everything as it is.
+
+    Permissions do not say it: a file system may be mounted for reading only, or take no files at all.
+
+    Raises
+    ------
+    OSError
+        It could not.
+    """
+    path = _meant(str(target), follow=follow)
+    try:
+        if not _is_special(str(target), follow=follow):
+            with Unfinished() as unfinished:
+                unfinished.make(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
+
+
+class Unfinished:
+    """Files that are being written beside their places; what is not put there goes when the context ends."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._folders: dict[str, str] = {}
+        self._changed: set[str] = set()
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(_tidy_when_terminated())
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        for folder in self._changed:
+            with suppress(OSError):  # the files are whole; where a folder cannot be synced, this is all there is
+                _sync(folder, os.O_RDONLY)
+        self._stack.close()
+
+    def name(self, target: str, *, folder: str | None = None) -> str:
+        """Return the name that what belongs at `target` may have until then, in another folder if one is given."""
+        folder = os.path.dirname(target) if folder is None else folder
+        if folder not in self._folders:
+            self._folders[folder] = self._stack.enter_context(scratch_folder(folder))
+        self._count += 1
+        suffix = os.path.splitext(target)[1][-_LONGEST_SUFFIX:]
+        return os.path.join(self._folders[folder], f"{self._count}{suffix}")
+
+    def make(self, target: str) -> str:
+        """Make an empty file for `target` and return its name; it is like what is there, which must be writable."""
+        path = self.name(target)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        if is_regular(target):
+            os.close(os.open(target, os.O_WRONLY))
+            dress(path, like=target)
+        return path
+
+    def put(self, path: str, target: str) -> None:
+        """Give a file that is complete, and on the disk, its place."""
+        os.replace(path, target)
+        self._changed.add(os.path.dirname(target))
+
+
+def dress(path: str, like: str) -> None:
+    """Give a file the permissions and the owner of another one.
+
+    Raises
+    ------
+    OSError
+        They cannot be had.
+    """
+    known = os.stat(like)
+    if known.st_dev != os.stat(path).st_dev:  # a mount of its own, whose place nothing can take
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), like)
+    try:
+        os.chown(path, known.st_uid, known.st_gid)
+    except PermissionError:
+        if known.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "it belongs to another user, and would not do so if replaced", like) from None
+    shutil.copystat(like, path)
+    os.utime(path)
+
+
+def _sync(path: str, flags: int) -> None:
+    """Bring what a file or folder holds to the disk."""
+    number = os.open(path, flags)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+# ------------------------------------------------------------------------------------------------ what a name means
+
+
+def _meant(target: str, *, follow: bool) -> str:
+    """The path of the file itself; what is the matter with it, is found when it is used."""
+    if follow:
+        return os.path.realpath(target)
+    folder, name = os.path.split(target)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _is_special(target: str, *, follow: bool) -> bool:
+    """Whether something is there whose place no file can take, or is meant to take."""
+    if follow and _descriptor(target) is not None:
+        return True
+    try:
+        kind = os.stat(target, follow_symlinks=follow).st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(kind) or (follow and not stat.S_ISREG(kind))
+
+
+def is_regular(path: str) -> bool:
+    """Whether a file is there, and no link, device or folder."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _descriptor(path: str) -> int | None:
+    """The open file of ours that a name such as ``/dev/stdout`` stands for."""
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(os.path.abspath(path))
+        folder = os.path.realpath(folder)
+        if name.isdecimal() and folder in (f"/proc/{os.getpid()}/fd", "/dev/fd"):
+            return int(name)
+        try:
+            path = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except OSError:
+            return None
+    return None
+
+
+# --------------------------------------------------------------------------------------------------------- folders
+
+
+@contextmanager
+def scratch_folder(parent: str) -> Iterator[str]:
+    """Have an empty folder in another one, until the context ends or this process does."""
+    remove_abandoned(parent)
+    path, lock = _locked_folder(parent)
+    _in_use.add(path)
+    try:
+        yield path
+    finally:
+        _remove(path)
+        _in_use.discard(path)
+        os.close(lock)
+
+
+def in_use() -> list[str]:
+    """The folders of `scratch_folder` that this process has now."""
+    return list(_in_use)
+
+
+def remove_abandoned(parent: str) -> None:
+    """Remove such folders whose processes have been killed."""
+    found = []
+    with suppress(OSError), os.scandir(parent or ".") as entries:
+        found = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in found:
+        with suppress(OSError):
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path)
+            finally:
+                os.close(lock)
+
+
+def _locked_folder(parent: str) -> tuple[str, int]:
+    """Make a folder that is locked as long as an open file is open, whose number is returned, too."""
+    while True:
+        path = os.path.join(parent, f"{_PREFIX}{token_hex(8)}")
+        os.mkdir(path, 0o700)
+        with suppress(FileNotFoundError):  # somebody took it for abandoned, in the moment before it was locked
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            if _lock(lock) and os.path.isdir(path):
+                return path, lock
+            os.close(lock)
+
+
+def _lock(number: int) -> bool:
+    """Lock an open folder; whether nobody else has it locked."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some file systems know no locks: there, nothing is taken for abandoned
+        return True
+    return True
+
+
+def _remove(path: str) -> None:
+    """Remove a folder with all that is in it, also where a program has forbidden that."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.isdir(path):
+        for folder, names, _ in os.walk(path):
+            for name in names:
+                if not os.path.islink(inside := os.path.join(folder, name)):
+                    os.chmod(inside, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _tidy_when_terminated() -> Iterator[None]:
+    """Remove our folders also when a signal ends this process, unless the caller has plans of its own for that."""
+
+    def end(number: int, _: Any) -> None:
+        for path in in_use():
+            _remove(path)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    here = threading.current_thread() is threading.main_thread()
+    taken = [number for number in _SIGNALS if here and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let signals that would end this process wait for a moment."""
+    came: list[int] = []
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *_SIGNALS) if here}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for signalled in came:
+            os.kill(os.getpid(), signalled)
