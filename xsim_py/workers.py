@@ -6,7 +6,7 @@ worker had is the one to blame, its last words are kept, and another worker take
 the caller's main module, as those of `multiprocessing` do, so they may be started from any script and notebook.
 
 Workers are in a session of their own: Ctrl-C reaches the caller only, which ends them. Should the caller itself be
-killed, they see the end of a pipe that only it holds open.
+killed, they see the end of a pipe that only it holds open. Their temporary folders go in either case.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import XsimError
+from xsim_py.whole import in_use, remove_abandoned
 
 __all__ = ["Crash", "cores", "do_in_workers", "serve"]
 
@@ -36,6 +37,7 @@ _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[4:]; from xsim_py.workers import serve; "
     "serve(sys.argv[1].split(), int(sys.argv[2]), int(sys.argv[3]))"
 )
+_CLEAN: Final = "import shutil, sys; [shutil.rmtree(path, ignore_errors=True) for path in sys.argv[1:]]"
 
 
 class Crash(NamedTuple):
@@ -93,6 +95,7 @@ def do_in_workers(
     finally:
         for worker in workers:
             worker.end()
+        remove_abandoned(tempfile.gettempdir())
 
 
 class _Worker:
@@ -231,10 +234,13 @@ def _is_stale() -> bool:
 
 def _die_with(lifeline: int) -> None:
     """End this process when the one that started it is gone, also in the middle of a run."""
-    leave, read = os._exit, os.read
+    leave, read, become = os._exit, os.read, os.execv
+    clean = [sys.executable, "-ISc", _CLEAN]
 
     def watch() -> None:
         read(lifeline, 1)
+        if folders := in_use():  # in our place comes a program without threads that would go on to write into them
+            become(clean[0], [*clean, *folders])
         leave(1)
 
     threading.Thread(target=watch, daemon=True).start()

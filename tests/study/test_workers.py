@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -64,28 +65,38 @@ def test_a_worker_that_keeps_much_memory_does_no_other_run():
     assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
 
 
-def test_closing_ends_workers_whatever_they_do():
+def test_closing_ends_workers_whatever_they_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     before = children()
     with closing(do_in_workers([task(TELL), task("while True: pass")], 2)) as outcomes:
         assert next(outcomes)[0] == 0
         assert children() != before
     assert children() <= before  # an earlier test may have left one behind that has ended since
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_without_tasks_there_are_no_workers():
     assert not list(do_in_workers([], 2))
 
 
-def test_workers_go_when_the_process_that_started_them_is_killed():
+def test_workers_and_their_folders_go_when_the_process_that_started_them_is_killed(tmp_path: Path):
+    (temporary := tmp_path / "temporary").mkdir()
+    os.mkfifo(began := tmp_path / "began")
+    program = f"open('left', 'w').close(); open({str(began)!r}, 'w').close()\nwhile True: pass"
     code = (
         "from tests.study.test_workers import children, do_in_workers, task\n"
-        "work = do_in_workers([task('pass'), task('while True: pass')], 2)\n"
+        f"work = do_in_workers([task('pass'), task({program!r})], 2)\n"
         "next(work); print(*children(), flush=True); next(work)\n"
     )
-    caller = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    line = [sys.executable, "-c", code]
+    caller = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     assert caller.stdout is not None
     workers = caller.stdout.readline().split()
     assert len(workers) == 2
+    assert began.read_text() == ""
+    assert [*temporary.glob("*/left")] != []
     handles = [os.pidfd_open(int(pid)) for pid in workers]
     caller.kill()
     caller.wait()
@@ -95,6 +106,7 @@ def test_workers_go_when_the_process_that_started_them_is_killed():
         poll.register(handle)
         assert poll.poll(20_000)
         os.close(handle)
+    assert [*temporary.iterdir()] == []
 
 
 def test_any_executor_can_do_the_work():

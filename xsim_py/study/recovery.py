@@ -32,7 +32,7 @@ from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time
-from xsim_py.whole import whole_file
+from xsim_py.whole import scratch_folder, whole_file
 from xsim_py.workers import Crash, cores, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
@@ -375,7 +375,7 @@ def do(task: Task) -> Report:
     from xsim_py.run import simulate
 
     output = io.StringIO()
-    with tempfile.TemporaryDirectory(prefix="xsim-") as folder, chdir(folder):
+    with scratch_folder(tempfile.gettempdir()) as folder, chdir(folder):
         try:
             result = simulate(**task.arguments, trace=True, stdout=output, stderr=output)
         except ConfigError as error:

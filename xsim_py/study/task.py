@@ -12,10 +12,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import chdir, contextmanager, suppress
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple, TextIO, cast
 
 from xsim_py.errors import ConfigError, XsimError
+from xsim_py.whole import scratch_folder
 
 __all__ = ["Outcome", "Task", "do"]
 
@@ -119,7 +120,7 @@ def _forget_peak() -> None:
 @contextmanager
 def _standing(folder: str | None) -> Iterator[None]:
     """Be in a folder: runs at the same time must not write into each other's files."""
-    with tempfile.TemporaryDirectory(prefix="xsim-") as scratch, chdir(folder or scratch):
+    with nullcontext(folder) if folder else scratch_folder(tempfile.gettempdir()) as place, chdir(place):
         yield
 
 
