@@ -29,6 +29,7 @@ __all__ = [
     "dress",
     "in_use",
     "is_regular",
+    "is_special",
     "remove_abandoned",
     "scratch_folder",
     "undisturbed",
@@ -85,7 +86,7 @@ def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
     """
     path = _meant(str(target), follow=follow)
     try:
-        if _is_special(str(target), follow=follow):
+        if is_special(str(target), follow=follow):
             yield Path(target)
             return
         with Unfinished() as unfinished:
@@ -111,7 +112,7 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
     """
     path = _meant(str(target), follow=follow)
     try:
-        if not _is_special(str(target), follow=follow):
+        if not is_special(str(target), follow=follow):
             with Unfinished() as unfinished:
                 unfinished.make(path)
     except OSError as error:
@@ -201,8 +202,8 @@ def _meant(target: str, *, follow: bool) -> str:
     return os.path.join(os.path.realpath(folder), name)
 
 
-def _is_special(target: str, *, follow: bool) -> bool:
-    """Whether something is there whose place no file can take, or is meant to take."""
+def is_special(target: str, *, follow: bool) -> bool:
+    """Whether something is there whose place no file can take, or is meant to take: a folder, a device, a pipe."""
     if follow and _descriptor(target) is not None:
         return True
     try:

@@ -74,7 +74,7 @@ def test_json_may_take_the_place_of_the_table(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"f\.json: No such file or directory"):
+    with pytest.raises(ConfigError, match=r"f\.json: there is no such folder"):
         run("-n", "2", "--json", str(tmp_path / "no" / "f.json"))
 
 

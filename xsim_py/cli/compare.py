@@ -14,10 +14,11 @@ from xsim_py.cli.options import (
     exit_status,
     machine_labels,
     names,
-    output_folder,
     simulation_arguments,
     sizes,
 )
+from xsim_py.cli.output import writing
+from xsim_py.cli.outputs import check_outputs, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.run import print_findings
 from xsim_py.errors import ConfigError
@@ -56,23 +57,24 @@ def compare(args: Namespace) -> int:
     """Run everything, print the table, and return the first exit status that is not zero."""
     from xsim_py.report import Comparison
 
-    folder = None if args.out is None else output_folder(args.out)
-    from xsim_py.whole import whole_file
-
+    labels = machine_labels(args.machines)
+    folder = None if args.out is None else Path(args.out)
+    runs = [f"{label}-{ranks}" for label in labels for ranks in args.ranks]
+    holds = ["comparison.csv", "comparison.png", *(f"{run}{end}" for run in runs for end in (".json", ".txt"))]
+    check_outputs({}, folder=args.out, holds=holds, inputs=lambda: simulation_inputs(args, args.machines))
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     for ranks in args.ranks:
-        for label, machine in machine_labels(args.machines).items():
+        for label, machine in labels.items():
             result, output = _run(args, label, machine, ranks)
             results[label, ranks] = result
             if folder is not None:
-                result.to_json(folder / f"{label}-{ranks}.json")
-                with whole_file(folder / f"{label}-{ranks}.txt") as file:
-                    file.write(output)
+                _keep(result, output, folder / f"{label}-{ranks}")
     comparison = Comparison(results, title=" ".join([args.program.name, *args.program.args]))
     print(comparison)
     if folder is not None:
-        _write(comparison, folder)
+        with writing():
+            _write(comparison, folder)
     statuses = (exit_status(result.ended, result.exit_status) for result in results.values())
     return next((status for status in statuses if status), 0)
 
@@ -102,12 +104,27 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
     return result, output.getvalue()
 
 
+def _keep(result: Result, output: str, name: Path) -> None:
+    """Write what came of a run, and what the program has printed."""
+    from xsim_py.whole import whole_file
+
+    with writing():
+        with whole_file(f"{name}.json", follow=False) as file:
+            result.to_json(file)
+        with whole_file(f"{name}.txt", follow=False) as file:
+            file.write(output)
+
+
 def _write(comparison: Comparison, folder: Path) -> None:
     """Write the table and the picture, and say where they are."""
+    from xsim_py.whole import whole_file, whole_path
+
     paths = [folder / "comparison.csv", folder / "comparison.png"]
-    comparison.table().to_csv(paths[0])
+    with whole_file(paths[0], follow=False) as file:
+        comparison.table().to_csv(file)
     try:
-        comparison.to_png(paths[1])
+        with whole_path(paths[1], follow=False) as path:
+            comparison.to_png(path)
     except ConfigError as error:
         print(f"xsim: no picture: {error}", file=sys.stderr)
         del paths[1]

@@ -11,15 +11,15 @@ from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_description_options,
-    check_output,
     machine_labels,
     names,
-    output_folder,
     positive,
     seconds,
     sizes,
     time_ps,
 )
+from xsim_py.cli.output import writing
+from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
@@ -146,19 +146,24 @@ def compare_recovery(args: Namespace) -> int:
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     experiment = _experiment(args)
-    plan_recovery(experiment)
-    if args.json not in (None, "-"):
-        check_output("json", args.json)
-    folder = None if args.out is None else output_folder(args.out)
+    planned = plan_recovery(experiment)
+    check_outputs(
+        not_dash(args, "json"),
+        folder=args.out,
+        holds=["recovery.csv", "recovery.json", *(f"{case.name}.txt" for case in planned)],
+        inputs=lambda: simulation_inputs(args, args.machines),
+    )
+    folder = None if args.out is None else Path(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
     line = ProgressLine(sys.stderr)
     try:
-        comparison = compare_recovery(
-            experiment,
-            jobs=args.jobs,
-            out=folder,
-            progress=lambda done, total: line.show(f"{done:,} of {total:,} runs"),
-        )
+        with writing(folder or Path()):
+            comparison = compare_recovery(
+                experiment,
+                jobs=args.jobs,
+                out=folder,
+                progress=lambda done, total: line.show(f"{done:,} of {total:,} runs"),
+            )
     finally:
         line.clear()
     if args.json == "-":
@@ -166,14 +171,16 @@ def compare_recovery(args: Namespace) -> int:
     else:
         print(comparison)
     if args.json not in (None, "-"):
-        comparison.to_json(args.json)
+        with writing():
+            comparison.to_json(args.json)
     for run in comparison.runs:
         if not run.is_good:
             print(f"xsim: not good: {run.case}: {run.ended}, exit status {run.exit_status}", file=sys.stderr)
         for text in run.said.splitlines():
             print(f"    {text}", file=sys.stderr)
     if folder is not None:
-        _write(comparison, folder)
+        with writing():
+            _write(comparison, folder)
     return 0 if all(run.is_good for run in comparison.runs) else 1
 
 
@@ -202,8 +209,12 @@ def _experiment(args: Namespace) -> Experiment:
 
 def _write(comparison: RecoveryComparison, folder: Path) -> None:
     """Write the table and the pictures, and say where they are."""
-    comparison.table().to_csv(folder / "recovery.csv")
-    comparison.to_json(folder / "recovery.json")
+    from xsim_py.whole import whole_file
+
+    with whole_file(folder / "recovery.csv", follow=False) as file:
+        comparison.table().to_csv(file)
+    with whole_file(folder / "recovery.json", follow=False) as file:
+        comparison.to_json(file)
     written = [folder / "recovery.csv", folder / "recovery.json"]
     try:
         written += comparison.draw(folder)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
-from xsim_py.errors import ConfigError
+from xsim_py.cli.output import writing
+from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def show_failures(args: Namespace) -> int:
     from xsim_py.mpi4py.watch import known_calls
     from xsim_py.network import Network
 
+    check_outputs(not_dash(args, "json"), inputs=lambda: simulation_inputs(args, [args.machine]))
     spec = load_machine(args.machine, overrides=dict(args.overrides))
     machine = Machine(spec, ranks=args.ranks)
     model = FailureModel(
@@ -129,11 +131,8 @@ def _write(target: str, told: dict[str, Any]) -> None:
         return
     from xsim_py.whole import whole_file
 
-    try:
-        with whole_file(target) as file:
-            file.write(text)
-    except OSError as error:
-        raise ConfigError(f"--json {target}: {error.strerror}") from error
+    with writing(), whole_file(target) as file:
+        file.write(text)
 
 
 def _ranks(count: int) -> str:

@@ -10,7 +10,9 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import check_output, positive, time_ps
+from xsim_py.cli.options import positive, time_ps
+from xsim_py.cli.output import writing
+from xsim_py.cli.outputs import check_outputs, not_dash
 from xsim_py.cli.progress import ProgressLine, clock
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
@@ -232,7 +234,7 @@ def _write_json(target: str, told: list[dict[str, Any]]) -> None:
     if target == "-":
         sys.stdout.write(text)
         return
-    _write("json", target, text)
+    _write(target, text)
 
 
 def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
@@ -248,7 +250,7 @@ def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
     if target == "-":
         sys.stdout.write(text.getvalue())
     else:
-        _write("csv", target, text.getvalue())
+        _write(target, text.getvalue())
 
 
 def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -264,23 +266,16 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return cells
 
 
-def _write(option: str, target: str, text: str) -> None:
+def _write(target: str, text: str) -> None:
     from xsim_py.whole import whole_file
 
-    try:
-        with whole_file(target) as file:
-            file.write(text)
-    except OSError as error:
-        raise ConfigError(f"--{option} {target}: {error.strerror}") from error
+    with writing(), whole_file(target) as file:
+        file.write(text)
 
 
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's runs, that the results have nowhere to go."""
-    for option in ("json", "csv", "trace"):
-        name = getattr(args, option)
-        if name is None or name == "-":
-            continue
-        check_output(option, name)
+    check_outputs(not_dash(args, "json", "csv", "trace"))
     if args.json == args.csv == "-":
         raise ConfigError("--json - and --csv -: only one of them can have the standard output")
 
@@ -297,7 +292,8 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
     if args.trace == "-":
         print(flow.text(width=get_terminal_size((100, 24)).columns))
     else:
-        flow.draw(args.trace)
+        with writing():
+            flow.draw(args.trace)
     if not args.quiet:
         ended = "it never ends" if outcome.hung else f"latency {outcome.latency_steps:,} steps"
         kinds = f"DATA {outcome.data:,}, KEEPALIVE {outcome.keepalives:,}, ACK {outcome.acks:,}"

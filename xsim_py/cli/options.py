@@ -22,12 +22,10 @@ __all__ = [
     "add_set_option",
     "add_simulation_options",
     "assignment",
-    "check_output",
     "exit_status",
     "first_line",
     "machine_labels",
     "names",
-    "output_folder",
     "positive",
     "seconds",
     "simulation_arguments",
@@ -221,32 +219,6 @@ def first_line(provenance: dict[str, Any]) -> str:
 def exit_status(ended: str, program_status: int) -> int:
     """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
     return program_status if program_status == _NOT_WRITTEN else _STATUS.get(ended, program_status)
-
-
-def check_output(option: str, name: str) -> None:
-    """Find out that a file cannot be written: now, and not after an hour's run."""
-    from xsim_py.whole import check_file
-
-    try:
-        if not Path(name).parent.is_dir():
-            raise ConfigError(f"--{option} {name}: there is no such folder")
-        if Path(name).is_dir():
-            raise ConfigError(f"--{option} {name}: this is a folder; name a file")
-        check_file(name)
-    except OSError as error:
-        raise ConfigError(f"--{option} {name}: {error.strerror}") from error
-
-
-def output_folder(out: str) -> Path:
-    """Make the folder for the results, and see that it takes some: now, and not after an hour's run."""
-    from xsim_py.whole import check_file
-
-    try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        check_file(Path(out) / "result.json")
-    except OSError as error:
-        raise ConfigError(f"--out {out}: {error.strerror}") from error
-    return Path(out)
 
 
 def positive(text: str) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["FULL", "CannotWrite", "Patient"]
+__all__ = ["FULL", "CannotWrite", "Patient", "writing"]
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What is wrong with the place that we write to, and neither with the input nor with us."""
@@ -18,6 +20,20 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 class CannotWrite(Exception):
     """What came of a run has nowhere to go; the text says what and why."""
+
+
+@contextmanager
+def writing(folder: Path | None = None) -> Iterator[None]:
+    """Write results (and if a folder is given, do other things beside), and say so where they find no place."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = error.filename or "standard output"
+        if folder is not None and not Path(name).is_relative_to(folder):
+            raise
+        raise CannotWrite(f"cannot write the results: {name}: {error.strerror}") from error
 
 
 class Patient:

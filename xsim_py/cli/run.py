@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_simulation_options,
-    check_output,
     exit_status,
     first_line,
-    output_folder,
     positive,
     simulation_arguments,
 )
-from xsim_py.cli.output import CannotWrite, Patient
+from xsim_py.cli.output import Patient, writing
+from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, format_time
@@ -149,21 +148,20 @@ class _Reporter:
             print_profile(result, self._stderr)
         self._stderr.flush()
         try:
-            self._write(result)
+            with writing():
+                self._write(result)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            name = error.filename or "standard output"
-            raise CannotWrite(f"cannot write the results: {name}: {error.strerror}") from error
 
     def _write(self, result: Result) -> None:
+        from xsim_py.whole import whole_file
+
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
             result.to_csv(self._args.out)
-            result.to_json(Path(self._args.out) / "result.json")
+            with whole_file(Path(self._args.out) / "result.json", follow=False) as file:
+                result.to_json(file)
         if self._args.trace is not None:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
@@ -215,16 +213,18 @@ def _to_files(args: Namespace) -> bool:
 
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
-    for option in ("json", "trace", "timeline"):
-        name = getattr(args, option)
-        if name is None or (name == "-" and option != "trace"):
-            continue
-        check_output(option, name)
     if args.json == args.timeline == "-":
         raise ConfigError("--json - and --timeline -: only one of them can have the standard output")
     if args.timeline not in (None, "-"):
         from xsim_py.report.timeline import check_picture
 
         check_picture(args.timeline)
-    if args.out is not None:
-        output_folder(args.out)
+    if _to_files(args):
+        from xsim_py.report.result import TABLES
+
+        check_outputs(
+            {"trace": args.trace, **not_dash(args, "json", "timeline")},
+            folder=args.out,
+            holds=["result.json", *(f"{table}.csv" for table in TABLES)],
+            inputs=lambda: simulation_inputs(args, [args.machine]),
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_set_option, positive
+from xsim_py.cli.output import writing
 from xsim_py.cli.progress import ProgressLine, clock
 
 if TYPE_CHECKING:
@@ -111,15 +112,16 @@ def _run(spec: StudySpec, args: Namespace) -> int:
     folder = results_folder(spec, args.out)
     bar = _Bar(line, None if args.quiet else spec.name, folder)
     try:
-        results = run_study(
-            spec,
-            out=folder,
-            jobs=args.jobs,
-            only=args.only,
-            overrides=dict(args.overrides),
-            fresh=args.fresh,
-            progress=bar.update,
-        )
+        with writing(folder):
+            results = run_study(
+                spec,
+                out=folder,
+                jobs=args.jobs,
+                only=args.only,
+                overrides=dict(args.overrides),
+                fresh=args.fresh,
+                progress=bar.update,
+            )
     except StudyInterrupted as interrupt:
         line.clear()
         planned, missing = len(interrupt.results.planned), interrupt.results.missing

@@ -21,7 +21,7 @@ from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
-from xsim_py.whole import whole_file
+from xsim_py.whole import whole_file, whole_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -208,12 +208,14 @@ class RecoveryComparison:
             runs = [run for run in self.runs if run.case[:2] == (machine, ranks) and run.phases is not None]
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
-                _Bars(runs).draw(written[-1], title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
+                with whole_path(written[-1], follow=False) as path:
+                    _Bars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
                 written.append(Path(folder) / f"{Case('recovery', 0, code, '').name.split('-')[2]}-over-ranks.png")
-                chart.draw(written[-1])
+                with whole_path(written[-1], follow=False) as path:
+                    chart.draw(path)
         return written
 
     def chart(self, failures: str) -> Chart:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from xsim_py.trace import Trace
 
-__all__ = ["ENDINGS", "SUMMARY", "Result"]
+__all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result"]
 
 SUMMARY = (
     "virtual_time_s",
@@ -41,6 +41,19 @@ SUMMARY = (
     "restarts",
     "failures",
 )
+
+TABLES = (
+    "ranks",
+    "pairs",
+    "collectives",
+    "failures",
+    "learned",
+    "starts",
+    "worlds",
+    "storage",
+    "profile",
+)
+"""The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
 
@@ -215,7 +228,8 @@ class Result:
         Path(folder).mkdir(parents=True, exist_ok=True)
         paths = [Path(folder) / f"{name}.csv" for name in self.tables]
         for path, table in zip(paths, self.tables.values(), strict=True):
-            table.to_csv(path)
+            with whole_file(path, follow=False) as file:
+                table.to_csv(file)
         return paths
 
     def to_perfetto(self, target: str | Path | IO[str]) -> int:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
+from xsim_py.clashes import Input, Output, failure_files, machine_files, program_files, refuse_clashes
 from xsim_py.errors import ConfigError
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
 from xsim_py.study.plan import Run, plan_runs
-from xsim_py.study.results import StudyResults
-from xsim_py.study.store import Store
+from xsim_py.study.results import FILES, StudyResults
+from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, Task
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 from xsim_py.workers import cores
@@ -74,6 +75,9 @@ def run_study(
         raise ConfigError(f"jobs: {jobs} is less than 1")
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
+    names = [NAME, *FILES, *(plot.file for plot in spec.plots)]
+    outputs = [Output(str(folder / name), folder / name, follow=False) for name in names]
+    refuse_clashes(outputs, lambda: _inputs(spec, planned))
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
         tasks = [_task(spec, run) for run in todo]
@@ -91,6 +95,19 @@ def run_study(
         raise StudyInterrupted(results)
     results.draw(folder)
     return results
+
+
+def _inputs(spec: StudySpec, planned: Sequence[Run]) -> Iterator[Input]:
+    """Every file that a study reads, as far as it is known."""
+    yield Input("the study", spec.places[""].name)
+    if spec.published is not None:
+        yield Input("what was published", spec.folder / spec.published.file)
+    told = [run.arguments for run in planned] if spec.command is None else []
+    for program, kind in {(each["program"], each["kind"]) for each in told}:
+        yield from program_files(program, kind)
+    for machine, overrides in {each["machine"]: each["overrides"] for each in told}.items():
+        yield from machine_files(machine, overrides)
+    yield from failure_files({text for each in told for text in each["failures"]})
 
 
 class StudyInterrupted(KeyboardInterrupt):

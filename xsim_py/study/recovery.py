@@ -216,7 +216,7 @@ def compare_recovery(
     reports = before | dict(run(later, tasks))
     if out is not None:
         for case, report in reports.items():
-            with whole_file(Path(out) / f"{case.name}.txt") as file:
+            with whole_file(Path(out) / f"{case.name}.txt", follow=False) as file:
                 file.write(report.facts["output"])
     runs = [
         RecoveryRun(case, tuple(str(victim) for victim in victims), **_facts(reports, case))

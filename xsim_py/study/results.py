@@ -29,9 +29,11 @@ from xsim_py.study.plan import Run
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
 from xsim_py.study.template import Scalar, text_of
-from xsim_py.whole import whole_file
+from xsim_py.whole import whole_file, whole_path
 
-__all__ = ["StudyResults"]
+__all__ = ["FILES", "StudyResults"]
+
+FILES: Final = ("runs.csv", "summary.csv", "results.json")
 
 Row = dict[str, Any]
 
@@ -242,11 +244,12 @@ class StudyResults:
 
     def write(self, folder: Path) -> None:
         """Write ``runs.csv``, ``summary.csv`` and ``results.json``."""
-        self.runs.to_csv(folder / "runs.csv")
-        self.summary.to_csv(folder / "summary.csv")
-        with whole_file(folder / "results.json") as file:
+        for table in (self.runs, self.summary):
+            with whole_file(folder / f"{table.name}.csv", follow=False) as file:
+                table.to_csv(file)
+        with whole_file(folder / "results.json", follow=False) as file:
             file.write(json.dumps(self.to_dict(), indent=1) + "\n")
-        self.written += [folder / "runs.csv", folder / "summary.csv", folder / "results.json"]
+        self.written += [folder / name for name in FILES]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -274,7 +277,8 @@ class StudyResults:
             chart = self.chart(plot)
             try:
                 if chart.lines:
-                    chart.draw(folder / plot.file)
+                    with whole_path(folder / plot.file, follow=False) as path:
+                        chart.draw(path)
                     self.written.append(folder / plot.file)
             except ConfigError as error:
                 self.not_drawn = str(error)

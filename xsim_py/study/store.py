@@ -6,12 +6,14 @@ crash has torn is recognised and left out. The last line of a key counts.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Self, cast
 
 from xsim_py.errors import ConfigError
 
@@ -20,6 +22,7 @@ __all__ = ["NAME", "Store", "read_outcomes"]
 NAME: Final = "runs.jsonl"
 
 _START: Final = b'{"key": "'
+_ITSELF: Final = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Store:
@@ -48,9 +51,9 @@ class Store:
         self.outcomes: dict[str, dict[str, Any]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "a+b")  # noqa: SIM115
+            self._file = _open(self.path, "a+b")
         except OSError as error:
-            raise ConfigError(f"{error.filename or folder}: {error.strerror}") from error
+            raise ConfigError(f"{error.filename or folder}: {_why(error)}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if fresh:
@@ -80,9 +83,12 @@ class Store:
         """Add what came of a run, on disk before this returns."""
         record = {"key": key, "columns": columns, "settings": settings, "outcome": outcome}
         self.outcomes[key] = outcome
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(json.dumps(record).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
 
 def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
@@ -94,11 +100,26 @@ def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
         It cannot be read, or holds another file of that name.
     """
     try:
-        return _outcomes(folder / NAME, (folder / NAME).read_bytes())
+        with _open(folder / NAME, "rb") as file:
+            return _outcomes(folder / NAME, file.read())
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigError(f"{folder / NAME}: {error.strerror}") from error
+        raise ConfigError(f"{folder / NAME}: {_why(error)}") from error
+
+
+def _why(error: OSError) -> str | None:
+    return "a symbolic link; use another folder" if error.errno == errno.ELOOP else error.strerror
+
+
+def _open(path: Path, mode: str) -> BinaryIO:
+    """Open the file of results, which is a file in its folder and not elsewhere: a folder may be from somebody else."""
+    opened = open(path, mode, opener=lambda name, flags: os.open(name, flags | _ITSELF, 0o666))  # noqa: SIM115
+    file = cast("BinaryIO", opened)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ConfigError(f"{path}: not a regular file; use another folder")
+    return file
 
 
 def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,109 @@
+"""Results go neither where the input comes from, nor to where other results go; that is found before anything runs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from xsim_py.config import load_machine
+from xsim_py.config.entries import Place
+from xsim_py.errors import ConfigError
+from xsim_py.failure.statements import FromTrace, parse_statement
+from xsim_py.process.program import Program
+from xsim_py.whole import is_special
+
+__all__ = ["Input", "Output", "failure_files", "machine_files", "program_files", "refuse_clashes"]
+
+_NOWHERE = Place(True, 0, 0, "")
+
+
+class Output(NamedTuple):
+    """A file that is going to be written; `follow` as for `whole.whole_file`."""
+
+    said: str
+    path: str | Path
+    follow: bool = True
+
+
+class Input(NamedTuple):
+    """A file that is read."""
+
+    what: str
+    path: str | Path
+
+
+def refuse_clashes(outputs: Sequence[Output], inputs: Callable[[], Iterable[Input]]) -> None:
+    """Find out whether files are written that are read, or twice.
+
+    Parameters
+    ----------
+    outputs : sequence of Output
+        What will be written. Devices and pipes do not count.
+    inputs : callable
+        What is read. Not called where no output is a file that is there.
+
+    Raises
+    ------
+    ConfigError
+        It is so.
+    """
+    taken: dict[object, str] = {}
+    for number, name in ((1, "standard output"), (2, "standard error")):
+        taken |= dict.fromkeys(_inode_of(number), f"{name} goes there, too")
+    if any(os.path.lexists(path) and not is_special(str(path), follow=follow) for _, path, follow in outputs):
+        for what, path in inputs():
+            both = _known_by(path, follow=True) | _known_by(path, follow=False)
+            taken |= dict.fromkeys(both, f"this is {what}, which would be overwritten")
+    for said, path, follow in outputs:
+        known = _known_by(path, follow=follow)
+        if why := next((taken[key] for key in known if key in taken), None):
+            raise ConfigError(f"{said}: {why}; name another file")
+        taken |= dict.fromkeys(known, f"{said} is the same file")
+
+
+def _known_by(path: str | Path, *, follow: bool) -> set[object]:
+    """What tells a file from others: its path, and its inode, which may have more names."""
+    if follow and is_special(str(path), follow=True):
+        return set()
+    folder, name = os.path.split(path)
+    place = os.path.realpath(path) if follow else os.path.join(os.path.realpath(folder), name)
+    return {place, *_inode_of(path, follow=follow)}
+
+
+def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
+    """The device and number of a regular file, if it is one."""
+    try:
+        found = os.fstat(file) if isinstance(file, int) else os.stat(file, follow_symlinks=follow)
+    except OSError:
+        return set()
+    return {(found.st_dev, found.st_ino)} if stat.S_ISREG(found.st_mode) else set()
+
+
+# ----------------------------------------------------------------------------------------------------- what is read
+
+
+def program_files(program: str, kind: str) -> Iterator[Input]:
+    """The file of a program that has one."""
+    if kind in ("script", "module") and (file := Program(program, kind=kind, args=()).file) is not None:
+        yield Input("the program", file)
+
+
+def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[Input]:
+    """The file of a machine that has one, and those that it names."""
+    if Path(machine).suffix in (".yaml", ".yml") or len(Path(machine).parts) > 1:
+        yield Input("the machine", machine)
+    spec = load_machine(machine, overrides=overrides)
+    if spec.topology.file is not None:
+        yield Input("the machine's graph", spec.topology.file)
+    if spec.failures.trace is not None:
+        yield Input("the machine's failures", spec.failures.trace)
+
+
+def failure_files(texts: Iterable[str]) -> Iterator[Input]:
+    """The files that injected failures stand in."""
+    for text in texts:
+        if isinstance(what := parse_statement(text, _NOWHERE), FromTrace):
+            yield Input("what fails", what.file)

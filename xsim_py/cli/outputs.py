@@ -1,0 +1,103 @@
+"""The files that a command is to write: looked at now, and not after an hour's run."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xsim_py.cli.output import CannotWrite
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from xsim_py.clashes import Input
+
+__all__ = ["check_outputs", "not_dash", "simulation_inputs"]
+
+_WRONG_NAME = {errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
+
+
+def check_outputs(
+    files: Mapping[str, str | None],
+    *,
+    folder: str | None = None,
+    holds: Sequence[str] = (),
+    inputs: Callable[[], Iterable[Input]] = tuple,
+) -> None:
+    """See that files can be written where they belong, and that none of them is an input or another one.
+
+    Parameters
+    ----------
+    files : mapping of str to str
+        Names, by the options that they were given for; None for those that were not.
+    folder : str, optional
+        The folder of ``--out``, which is made if need be.
+    holds : sequence of str, optional
+        The names of the files that it will hold.
+    inputs : callable, optional
+        What the command reads.
+
+    Raises
+    ------
+    ConfigError
+        A name is wrong.
+    CannotWrite
+        It is right, but no file can be written there.
+    """
+    named = {option: name for option, name in files.items() if name is not None}
+    if not named and folder is None:
+        return
+    from xsim_py.clashes import Output, refuse_clashes
+
+    outputs = [Output(f"--{option} {name}", name) for option, name in named.items()]
+    if folder is not None:
+        outputs += [Output(f"--out {folder} ({name})", Path(folder) / name, follow=False) for name in holds]
+    refuse_clashes(outputs, inputs)
+    for option, name in named.items():
+        _check_file(f"--{option} {name}", Path(name), follow=True)
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            _refuse(f"--out {folder}", error)
+        _check_file(f"--out {folder}", Path(folder) / holds[0], follow=False)
+
+
+def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
+    """Options with what was given for them, where that is not ``-``, which is standard output."""
+    given = {option: getattr(args, option) for option in options}
+    return {option: name for option, name in given.items() if name != "-"}
+
+
+def _check_file(said: str, path: Path, *, follow: bool) -> None:
+    from xsim_py.whole import check_file
+
+    try:
+        if not path.parent.is_dir():
+            raise ConfigError(f"{said}: there is no such folder")
+        if path.is_dir() and follow:
+            raise ConfigError(f"{said}: this is a folder; name a file")
+        check_file(path, follow=follow)
+    except (OSError, ValueError) as error:
+        _refuse(said, error, there=path.exists())
+
+
+def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
+    """A name that means nothing is bad input; a place that takes no file is as a disk that is full."""
+    if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
+        raise ConfigError(f"{said}: {getattr(error, 'strerror', error)}") from error
+    raise CannotWrite(f"{said}: {error.strerror}") from error
+
+
+def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[Input]:
+    """What a command reads that runs a program on machines."""
+    from xsim_py.clashes import failure_files, machine_files, program_files
+
+    if getattr(args, "program", None) is not None:
+        yield from program_files(args.program.target, args.program.kind)
+    for machine in machines:
+        yield from machine_files(machine, dict(args.overrides))
+    yield from failure_files(getattr(args, "failures", ()))
