@@ -1,3 +1,4 @@
+import errno
 import io
 import json
 import sys
@@ -7,6 +8,7 @@ import pytest
 
 from xsim_py.cli import main
 from xsim_py.study.loader import presets
+from xsim_py.study.store import Store
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -98,6 +100,16 @@ def test_what_is_wrong_in_the_file_has_its_place(capsys):
     Path("s.yaml").write_text(STUDY.replace("sweep:", "swep:"))
     assert main(["study", "s.yaml"]) == 2
     assert capsys.readouterr().err.splitlines()[0].startswith("xsim: s.yaml:5:18: args[1]: no variable rounds")
+
+
+def test_results_that_find_no_place_are_status_74(capsys, monkeypatch):
+    def full(self: Store, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+
+    monkeypatch.setattr(Store, "add", full)
+    assert main(["study", "s.yaml", "-j", "1", "--quiet"]) == 74
+    said = "xsim: cannot write the results: small-results/runs.jsonl: No space left on device\n"
+    assert capsys.readouterr().err.endswith(said)
 
 
 def test_a_terminal_has_a_bar_that_goes(monkeypatch):

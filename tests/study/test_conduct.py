@@ -48,6 +48,41 @@ def test_a_study_runs_and_writes_and_draws():
     ]
 
 
+def test_results_replace_links_in_their_folder_and_do_not_follow_them():
+    Path("precious").write_text("of the user")
+    Path("small-results").mkdir()
+    names = ("a.png", "results.json", "runs.csv", "summary.csv")
+    for name in names:
+        Path("small-results", name).symlink_to("../precious")
+    run(sweep={"ranks": [2], "rounds": [1]})
+    assert Path("precious").read_text() == "of the user"
+    assert not any(Path("small-results", name).is_symlink() for name in names)
+
+
+def test_results_do_not_take_the_place_of_what_the_study_reads():
+    Path("summary.csv").write_text("ranks,rounds,time_us\n2,1,28\n")
+    Path("a.png").write_text("network: {latency: 1us, bandwidth: 1GB/s}\n")
+    Path("results.json").write_text("print()")
+    Path("runs.csv").write_text("time,rank\n1ms,0\n")
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("summary.csv: this is what was published", {"published": {"file": "summary.csv"}}),
+        ("a.png: this is the machine", {"machine": "./a.png"}),
+        ("results.json: this is the program", {"program": "results.json"}),
+        ("runs.csv: this is what fails", {"fail": ["trace=runs.csv"]}),
+    ]
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    for said, changes in refused:
+        with pytest.raises(ConfigError, match=f"{said}, which would be overwritten"):
+            run(out=".", **changes)
+    Path("study.yaml").write_text(json.dumps({**STUDY, "plots": []}))
+    Path("summary.csv").unlink()
+    Path("summary.csv").hardlink_to("study.yaml")
+    with pytest.raises(ConfigError, match=r"summary\.csv: this is the study"):
+        run_study("study.yaml", out=".")
+    del before[Path("summary.csv")]
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_a_second_time_nothing_is_run_and_the_results_are_the_same():
     first, _ = run()
     again, told = run()

@@ -42,6 +42,8 @@ def test_a_good_study_is_good(tmp_path):
     ("old", "new", "complaint"),
     [
         ("name: good", "nam: good", "1:1: nam: unknown key; did you mean name?"),
+        ("name: good", "name: ../good", "1:7: name: '../good' cannot be part of the name of a folder"),
+        ("name: good", "name: /good", "1:7: name: '/good' cannot be part of the name of a folder"),
         ("  size: [1", "  sise: [1", "3:17: args[1]: no variable size; did you mean sise?"),
         ("  size: [1", "  depth: [1, 2]\n  size: [1", "7:10: sweep.depth: this is neither an option of a run nor used"),
         ("  size: [1", "  network.latncy: [1us]\n  size: [1", "7:19: sweep.network.latncy: no entry of a machine; did"),

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_another_file_of_that_name_is_not_touched(tmp_path):
     with pytest.raises(ConfigError, match=r"runs\.jsonl:1: not a result of a study; use another folder"):
         Store(tmp_path)
     assert (tmp_path / NAME).read_text() == "something else\n"
+
+
+def test_a_link_or_a_pipe_of_that_name_is_not_used(tmp_path):
+    fill(tmp_path / "other", "a")
+    (tmp_path / NAME).symlink_to(tmp_path / "other" / NAME)
+    wrong = r"runs\.jsonl: a link or a pipe, which results do not follow; use another folder"
+    for use in (Store, read_outcomes):
+        with pytest.raises(ConfigError, match=wrong):
+            use(tmp_path)
+    (tmp_path / NAME).unlink()
+    os.mkfifo(tmp_path / NAME)
+    for use in (Store, read_outcomes):
+        with pytest.raises(ConfigError, match=wrong):
+            use(tmp_path)
 
 
 def test_two_studies_do_not_write_into_one_folder_at_a_time(tmp_path):

@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Self, cast
+from typing import Any, Final, Self
 
 from xsim_py.errors import ConfigError
 
@@ -22,7 +22,6 @@ __all__ = ["NAME", "Store", "read_outcomes"]
 NAME: Final = "runs.jsonl"
 
 _START: Final = b'{"key": "'
-_ITSELF: Final = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Store:
@@ -51,9 +50,9 @@ class Store:
         self.outcomes: dict[str, dict[str, Any]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = _open(self.path, "a+b")
+            self._file = open(self.path, "a+b", opener=_itself)  # noqa: SIM115
         except OSError as error:
-            raise ConfigError(f"{error.filename or folder}: {_why(error)}") from error
+            raise ConfigError(f"{error.filename or folder}: {error.strerror}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if fresh:
@@ -100,26 +99,27 @@ def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
         It cannot be read, or holds another file of that name.
     """
     try:
-        with _open(folder / NAME, "rb") as file:
+        with open(folder / NAME, "rb", opener=_itself) as file:
             return _outcomes(folder / NAME, file.read())
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigError(f"{folder / NAME}: {_why(error)}") from error
+        raise ConfigError(f"{folder / NAME}: {error.strerror}") from error
 
 
-def _why(error: OSError) -> str | None:
-    return "a symbolic link; use another folder" if error.errno == errno.ELOOP else error.strerror
-
-
-def _open(path: Path, mode: str) -> BinaryIO:
-    """Open the file of results, which is a file in its folder and not elsewhere: a folder may be from somebody else."""
-    opened = open(path, mode, opener=lambda name, flags: os.open(name, flags | _ITSELF, 0o666))  # noqa: SIM115
-    file = cast("BinaryIO", opened)
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise ConfigError(f"{path}: not a regular file; use another folder")
-    return file
+def _itself(path: str, flags: int) -> int:
+    """Open a regular file that is in its folder, and not elsewhere: a folder may come from somebody else."""
+    wrong = "a link or a pipe, which results do not follow; use another folder"
+    try:
+        number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, wrong, path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, wrong, path)
+    return number
 
 
 def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
