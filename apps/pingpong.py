@@ -1,7 +1,8 @@
 """Ping-pong: measure how long one message takes between two ranks.
 
 Rank 0 sends a message to the last rank, which sends it straight back.  Half of the time for the round trip
-is the one-way time; the other ranks only wait.  Everything but the times is the same on every machine.
+is the one-way time; the other ranks do nothing.  The first round trip of each size is not counted.
+Everything but the times is the same on every machine.
 
     mpiexec -n 2 python pingpong.py --sizes 0 1024 1048576 --repetitions 10
 """
@@ -26,22 +27,27 @@ def parse_arguments() -> argparse.Namespace:
 
 def one_way_seconds(comm: MPI.Comm, size_bytes: int, repetitions: int) -> float:
     """Return the mean one-way time of a message of `size_bytes` (only meaningful on rank 0)."""
-    first, last = 0, comm.size - 1
     message = np.arange(size_bytes, dtype=np.uint8)
     echo = np.zeros_like(message)
-    comm.Barrier()
+    round_trip(comm, message, echo)  # warms up, and the two ranks are in step after it
     start = MPI.Wtime()
     for _ in range(repetitions):
-        if comm.rank == first:
-            comm.Send(message, dest=last)
-            comm.Recv(echo, source=last)
-        elif comm.rank == last:
-            comm.Recv(echo, source=first)
-            comm.Send(echo, dest=first)
+        round_trip(comm, message, echo)
     elapsed = MPI.Wtime() - start
-    if comm.rank in (first, last) and not np.array_equal(echo, message):
+    if comm.rank in (0, comm.size - 1) and not np.array_equal(echo, message):
         raise SystemExit(f"pingpong: the message of {size_bytes} bytes came back changed")
     return elapsed / (2 * repetitions)
+
+
+def round_trip(comm: MPI.Comm, message: np.ndarray, echo: np.ndarray) -> None:
+    """Send a message from rank 0 to the last rank and back."""
+    first, last = 0, comm.size - 1
+    if comm.rank == first:
+        comm.Send(message, dest=last)
+        comm.Recv(echo, source=last)
+    elif comm.rank == last:
+        comm.Recv(echo, source=first)
+        comm.Send(echo, dest=first)
 
 
 def main() -> None:
@@ -59,7 +65,7 @@ def main() -> None:
         seconds = one_way_seconds(comm, size_bytes, arguments.repetitions)
         if comm.rank == 0:
             rate = size_bytes / seconds / 1e6 if seconds > 0 else 0.0
-            print(f"{size_bytes:>10} {seconds * 1e6:>14.3f} {rate:>10.2f}")
+            print(f"{size_bytes:>10} {seconds * 1e6:>14.4f} {rate:>10.2f}")
 
 
 if __name__ == "__main__":

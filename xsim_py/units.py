@@ -17,11 +17,13 @@ from typing import Final
 
 __all__ = [
     "BANDWIDTH_PATTERN",
+    "BARE",
     "NO_BANDWIDTH_PATTERN",
     "PS_PER_S",
     "SIZE_PATTERN",
     "TIME_PATTERN",
     "TIME_PER_BYTE_PATTERN",
+    "UNITS",
     "format_bandwidth",
     "format_number",
     "format_size",
@@ -31,6 +33,7 @@ __all__ = [
     "parse_time_per_byte",
     "parse_time_ps",
     "round_half_up",
+    "split_quantity",
 ]
 
 PS_PER_S: Final = 10**12
@@ -57,6 +60,11 @@ _BITS_PER_S: Final = {
 }
 _PER_BYTE_PS: Final = {f"{unit}/B": factor for unit, factor in _TIME_PS.items()}
 
+UNITS: Final = {"time": _TIME_PS, "size": _SIZE_BYTES, "bandwidth": _BITS_PER_S, "time per byte": _PER_BYTE_PS}
+"""The units of each kind of quantity, with their factors; no unit is of two kinds."""
+BARE: Final = {"time": PS_PER_S, "size": 1, "bandwidth": 1, "time per byte": PS_PER_S}
+"""The factor of a number without a unit."""
+
 # An exponent has three digits at most: a longer one would make a number that fills the memory.
 _NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
@@ -81,6 +89,12 @@ NO_BANDWIDTH_PATTERN: Final = r"^(?![\s\S]*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)
 def round_half_up(numerator: int, denominator: int) -> int:
     """The whole number nearest to a non-negative ratio, the larger of two equally near ones."""
     return (2 * numerator + denominator) // (2 * denominator)
+
+
+def split_quantity(text: str) -> tuple[Fraction, str] | None:
+    """Number and unit of a text such as ``"0.5us"``, or of a number alone; None when it is neither."""
+    match = _SPLIT.fullmatch(text)
+    return (Fraction(match[1]), match[2]) if match else None
 
 
 def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, examples: str) -> Fraction:

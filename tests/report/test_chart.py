@@ -1,13 +1,17 @@
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib import image
+from matplotlib.figure import Figure
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Line
+from xsim_py.report.ruler import Ruler
 
 
-def chart(*lines: Line, **changes: str) -> Chart:
+def chart(*lines: Line, **changes: Any) -> Chart:
     return Chart(title="title", x_label="ranks", y_label="time [s]", lines=lines, **changes)
 
 
@@ -23,12 +27,82 @@ def line(x: list, y: list, number: int = 0, errors: list | None = None) -> Line:
         ([line([0, 8], [0.0, 2.0])], {"x_scale": "log2", "y_scale": "log"}),
         ([line(["small", "large"], [1.0, 2.0]), line(["large", 5], [2.0, 1.0], 1)], {"x_scale": "log"}),
         ([line([1], [1.0])], {"x_scale": "log", "y_scale": "log2"}),
-        ([line([1, 2], [1.0, float(number)], number) for number in range(12)], {}),
     ],
 )
-def test_any_lines_make_a_picture(tmp_path, picture: list[Line], changes: dict[str, str]):
-    chart(*picture, **changes).draw(tmp_path / "c.png")
-    assert image.imread(tmp_path / "c.png").shape[:2] == (690, 1080)
+def test_any_lines_make_a_picture(tmp_path, picture: list[Line], changes: dict[str, Any]):
+    height, width = drawn(tmp_path, chart(*picture, **changes))
+    assert height == 690
+    assert (width == 1080) == (len(picture) == 1)
+
+
+def drawn(folder: Path, picture: Chart) -> tuple[int, ...]:
+    picture.draw(folder / "c.png")
+    return image.imread(folder / "c.png").shape[:2]
+
+
+def figure_of(picture: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """Return what a chart would write."""
+    kept = []
+    monkeypatch.setattr("xsim_py.report.chart.save", lambda figure, _: kept.append(figure))
+    picture.draw(tmp_path / "c.png")
+    kept[0].draw_without_rendering()
+    return kept[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "beside"), [(2, 1, True), (12, 1, True), (12, 9, False), (40, 1, False), (3, 40, False)]
+)
+def test_a_legend_stands_outside_and_leaves_the_axes_their_room(tmp_path, monkeypatch, lines, words, beside: bool):
+    named = [Line(f"line {number} " * words, [1, 2], [1.0, 2.0], [0.0, 0.0], number, 0) for number in range(lines)]
+    figure = figure_of(chart(*named, legend="width,\nheight"), tmp_path, monkeypatch)
+    axes, legend = figure.axes[0].get_window_extent(), figure.legends[0].get_window_extent()
+    assert not axes.overlaps(legend)
+    assert (axes.width > 0.8 * 1080, axes.height > 0.7 * 690) == (True, True)
+    assert (legend.x0 > axes.x1) == beside
+    assert figure.legends[0].get_title().get_text() == "width,\nheight"
+
+
+@pytest.mark.parametrize("kinds", [(12, 1), (1, 12), (3, 4), (2, 6)])
+def test_a_dozen_lines_are_told_apart_without_their_colours_where_one_thing_differs(tmp_path, monkeypatch, kinds):
+    colours, dashes = kinds
+    lines = [Line("", [1, 2], [1.0, 2.0], [0, 0], c, d) for c in range(colours) for d in range(dashes)]
+    axes = figure_of(chart(*lines), tmp_path, monkeypatch).axes[0]
+    strokes = [(line.get_marker(), line._dash_pattern) for line in axes.lines if line.get_linestyle() != "None"]
+    looks = [(line.get_color(), *stroke) for line, stroke in zip(axes.lines, strokes, strict=True)]
+    assert len(set(map(str, looks))) == 12
+    assert len({str(marker) for marker, _ in strokes}) == (dashes if dashes > 1 else 12)
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "ticks"),
+    [
+        (["0.5us", "1us", "2us", "5us"], "log", ["0.5 us", "1 us", "2 us", "5 us"]),
+        (["0.5us", "1us", "2us", "5us"], "linear", ["0", "1 us", "2 us", "3 us", "4 us", "5 us", "6 us"]),
+        (["64B", "1KiB", "64KiB", "1MiB"], "log2", ["64 B", "1 KiB", "64 KiB", "1 MiB"]),
+        ([1, 10, 1000], "log", ["1", "10", "1,000"]),
+    ],
+)
+def test_values_with_units_stand_at_their_places_with_ticks_in_these_units(tmp_path, monkeypatch, values, scale, ticks):
+    ruler = Ruler.of(values)
+    assert ruler is not None
+    x = [ruler.place(value) for value in values]
+    axes = figure_of(chart(line(x, [1.0] * len(x)), x_scale=scale, ruler=ruler), tmp_path, monkeypatch).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ticks
+    assert axes.get_xscale() == ("linear" if scale == "linear" else "log")
+
+
+def test_ticks_of_a_logarithmic_axis_leave_room_for_each_other(tmp_path, monkeypatch):
+    axes = figure_of(chart(line([64, 65, 66, 128, 512], [1.0] * 5), x_scale="log2"), tmp_path, monkeypatch).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["64", "128", "512"]
+
+
+def test_zero_has_no_place_on_a_logarithmic_axis_and_is_counted(tmp_path, monkeypatch):
+    lost = chart(line([0, 1, 2], [1.0, 0.0, 2.0]), x_scale="log", y_scale="log")
+    assert lost.without_place() == 2
+    axes = figure_of(lost, tmp_path, monkeypatch).axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [list(drawn.get_xdata()) for drawn in axes.lines] == [[2]]
+    assert chart(line(["a"], [0.0]), x_scale="log").without_place() == 0
 
 
 def test_says_how_to_get_matplotlib(tmp_path, monkeypatch):

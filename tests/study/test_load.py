@@ -95,6 +95,25 @@ def test_each_mistake_is_said_with_its_place(tmp_path, old: str, new: str, compl
     assert any(complaint in line for line in said), said
 
 
+@pytest.mark.parametrize(
+    ("sizes", "only", "complaint"),
+    [
+        ("{few: 1, many: 9}", "", "10:49: plots[0].x_scale: the values of size (few, many) are not numbers with units"),
+        ("[1us, 1KiB]", "", "the values of size (1us, 1KiB) are not numbers with units of one kind"),
+        ("[0, 1]", "", "10:49: plots[0].x_scale: 0 of size has no place on a logarithmic axis"),
+        ("[0, 1, 2]", ", only: [size!=0]", ""),
+        ("[1KiB, 1MiB]", "", ""),
+    ],
+)
+def test_a_logarithmic_axis_needs_numbers_above_zero(tmp_path, sizes: str, only: str, complaint: str):
+    text = GOOD.replace("[1, 1024]", sizes).replace("x: ranks, y: time_us", f"x: size, y: time_us, x_scale: log{only}")
+    if complaint:
+        assert any(complaint in line for line in complaints(tmp_path, text))
+    else:
+        (tmp_path / "s.yaml").write_text(text)
+        assert plan_runs(load_study(tmp_path / "s.yaml"))
+
+
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     text = GOOD.replace("name:", "nam:").replace("size:", "sise:").replace("x: ranks", "x: rank")
     assert [line.split(":")[0] for line in complaints(tmp_path, text)] == ["1", "3", "7", "10"]

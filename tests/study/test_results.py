@@ -126,9 +126,10 @@ def test_a_line_for_each_value_of_what_is_not_on_the_x_axis():
     done = results(TIMES_S, plots=[PLOT])
     chart = done.chart(done.spec.plots[0])
     assert [(line.label, line.x, line.y) for line in chart.lines] == [
-        ("size = 1", [2, 4], [pytest.approx(2.0), 4.0]),
-        ("size = 8", [2, 4], [5.0, 8.0]),
+        ("1", [2, 4], [pytest.approx(2.0), 4.0]),
+        ("8", [2, 4], [5.0, 8.0]),
     ]
+    assert chart.legend == "size"
     assert chart.lines[0].errors == [pytest.approx(1 / math.sqrt(3)), 0.0]
     assert (chart.title, chart.x_label, chart.y_label) == ("test", "ranks", "virtual time [ms]")
 
@@ -138,11 +139,12 @@ def test_the_first_series_is_the_colour_and_the_second_the_dashes():
     done = results([1.0] * 8, plots=[PLOT], **keys)
     chart = done.chart(done.spec.plots[0])
     assert [(line.label, line.colour, line.dashes) for line in chart.lines] == [
-        ("gige, size = 1", 0, 0),
-        ("gige, size = 8", 0, 1),
-        ("shmem, size = 1", 1, 0),
-        ("shmem, size = 8", 1, 1),
+        ("gige, 1", 0, 0),
+        ("gige, 8", 0, 1),
+        ("shmem, 1", 1, 0),
+        ("shmem, 8", 1, 1),
     ]
+    assert chart.legend == "machine,\nsize"
 
 
 def test_a_column_that_goes_with_the_x_axis_tells_no_lines_apart():
@@ -155,11 +157,40 @@ def test_a_column_that_goes_with_the_x_axis_tells_no_lines_apart():
     ]
 
 
-def test_figures_have_their_names_in_the_legend_and_words_stand_alone():
-    sweep = {"ranks": [2], "size": {"1us": 1, "3D torus": 2, "4": 3, "-1.5": 4, "none": 5}}
-    done = results([1.0] * 5, plots=[PLOT], repetitions=1, sweep=sweep)
-    labels = [line.label for line in done.chart(done.spec.plots[0]).lines]
-    assert labels == ["size = 1us", "3D torus", "size = 4", "size = -1.5", "none"]
+@pytest.mark.parametrize(
+    ("sizes", "legend"), [(["1us", "3D torus"], "size"), (["4", "none"], "size"), (["3D torus", "none"], "")]
+)
+def test_a_legend_with_figures_says_of_what_and_words_stand_alone(sizes: list[str], legend: str):
+    sweep = {"ranks": [2], "size": {size: number for number, size in enumerate(sizes)}}
+    done = results([1.0] * len(sizes), plots=[PLOT], repetitions=1, sweep=sweep)
+    chart = done.chart(done.spec.plots[0])
+    assert [line.label for line in chart.lines] == sizes
+    assert chart.legend == legend
+
+
+@pytest.mark.parametrize(
+    ("values", "x", "ticks"),
+    [
+        (["2us", "0.5us", "1e-6"], [0.5, 1, 2], ["0.5 us", "1 us", "2 us"]),
+        ([5e-7, 1e-6, 2e-6], [0.5, 1, 2], ["500 ns", "1 us", "2 us"]),
+        ({"fast": "1us", "slow": "2us", "1ms": "3us"}, ["fast", "slow", "1ms"], []),
+        ({1: "1us", 2: "2us", 3: "3us"}, [1, 2, 3], ["1", "2", "3"]),
+    ],
+)
+def test_values_with_units_have_a_true_axis(values: Any, x: list[Any], ticks: list[str]):
+    plot = {"file": "a.png", "x": "network.latency", "y": "virtual_time_s"}
+    done = results([1.0] * 3, plots=[plot], repetitions=1, args=[], ranks=2, sweep={"network.latency": values})
+    chart = done.chart(done.spec.plots[0])
+    assert list(chart.lines[0].x) == x
+    assert [chart.ruler.label(place) for place in x if ticks] == ticks
+
+
+def test_what_a_logarithmic_axis_leaves_out_is_said(tmp_path):
+    done = results([0.0] * 3 + TIMES_S[3:], plots=[{**PLOT, "y_scale": "log"}])
+    done.draw(tmp_path)
+    assert done.remarks == [
+        "a.png: without a point that is not above zero: a logarithmic axis has no place for it; draw that axis linear"
+    ]
 
 
 def test_several_columns_share_an_axis_and_its_unit():
@@ -176,7 +207,7 @@ def test_several_columns_share_an_axis_and_its_unit():
 def test_a_point_without_a_good_run_is_left_out_and_so_is_a_line_without_points():
     bad = outcome(1.0, ended="stalled")
     done = results([bad] * 3 + [bad] * 3 + TIMES_S[6:9] + [bad] * 3, plots=[PLOT])
-    assert [(line.label, line.x) for line in done.chart(done.spec.plots[0]).lines] == [("size = 1", [4])]
+    assert [(line.label, line.x) for line in done.chart(done.spec.plots[0]).lines] == [("1", [4])]
 
 
 def test_pictures_are_drawn_and_listed(tmp_path):

@@ -143,6 +143,8 @@ def _say_where(results: StudyResults, folder: Path) -> None:
     print(f"xsim: wrote {', '.join(names[:-1])} and {names[-1]} in {folder}", file=sys.stderr)
     if results.not_drawn:
         print(f"xsim: no picture: {results.not_drawn}", file=sys.stderr)
+    for remark in results.remarks:
+        print(f"xsim: {remark}", file=sys.stderr)
 
 
 class _Bar:

@@ -17,7 +17,7 @@ from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, option
 from xsim_py.config.rules import contradictions
 from xsim_py.errors import ConfigError
 
-__all__ = ["config_hash", "load_machine", "preset_path", "presets"]
+__all__ = ["config_hash", "every_path", "kind_of", "load_machine", "preset_path", "presets"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -100,18 +100,23 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 @cache
 def every_path() -> tuple[str, ...]:
     """The dotted path of every key that a description may have, in order."""
-    return tuple(_paths(MachineSpec, ""))
+    return tuple(path for path, _ in _paths(MachineSpec, ""))
 
 
-def _paths(cls: type[Any], prefix: str) -> Iterator[str]:
+def kind_of(path: str) -> Any:
+    """The kind of value that stands at a dotted path; None where there is no such key."""
+    return dict(_paths(MachineSpec, "")).get(path)
+
+
+def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for field in options(cls):
         path = prefix + field.metadata["key"]
         kind = field.metadata["kind"]
-        yield path
+        yield path, kind
         if isinstance(kind, Section):
             yield from _paths(kind.type, f"{path}.")
         elif isinstance(kind, OneOf) and isinstance(kind.other, MapOf):
-            yield from (f"{path}.{key}" for key in kind.other.kinds)
+            yield from ((f"{path}.{key}", each) for key, each in kind.other.kinds.items())
 
 
 def config_hash(spec: MachineSpec) -> str:

@@ -1,8 +1,7 @@
 """Lines with error bars: the one kind of picture that studies draw.
 
-The first thing that tells lines apart is their colour, the second their dashes and whether their markers are filled; so
-that with and without a failure, say, are two strokes of one colour. Colours are those that the colour-blind tell apart,
-and each has a marker of its own.
+The first thing that tells lines apart is their colour, the second their dashes and their markers; so that with and
+without a failure, say, are two strokes of one colour. Where colour is all that differs, each has a marker of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, save, tidy
+from xsim_py.report.ruler import PLAIN
+from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, add_legend, new_figure, save, spaced, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+    from xsim_py.report.ruler import Ruler
+
 __all__ = ["Chart", "Line"]
 
-_DASHES = ("-", "--", ":", "-.")
-_MOST_TICKS = 9
+_MOST_MARKED = 18  # values of an axis that have ticks of their own
 _HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.2}
-_MOST_INSIDE = 6  # entries of a legend that do not hide what it explains
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,11 @@ class Chart:
     lines : sequence of Line
         What it shows. Where an x is no number, all are names, in the order in which they come.
     x_scale, y_scale : str
-        ``linear``, ``log`` or ``log2``.
+        ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one.
+    ruler : Ruler, optional
+        What the ticks of the x axis say, if it has a unit.
+    legend : str, optional
+        Stands over the names of the lines.
     """
 
     title: str
@@ -64,6 +68,8 @@ class Chart:
     lines: Sequence[Line]
     x_scale: str = "linear"
     y_scale: str = "linear"
+    ruler: Ruler = PLAIN
+    legend: str = ""
 
     def draw(self, path: str | Path) -> None:
         """Write the picture; the ending of the name says in which format.
@@ -78,23 +84,28 @@ class Chart:
         for line in self.lines:
             self._draw_line(axes, line)
         places = self._places()
-        for axis, scale, values in (
-            (axes.xaxis, self.x_scale, places),
-            (axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y]),
-        ):
-            _set_scale(axes, axis, scale, values)
         if self._named():
             axes.set_xticks(range(len(places)), [str(place) for place in places])
+        else:
+            _set_scale(axes, axes.xaxis, self.x_scale, places, self.ruler)
+        _set_scale(axes, axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y], PLAIN)
         axes.set_xlabel(self.x_label, color=INK)
         axes.set_ylabel(self.y_label, color=INK)
         axes.set_title(self.title, color=INK, fontsize=12, fontweight="bold")
-        keys = self._keys(axes)
-        if len(keys) > _MOST_INSIDE:
-            figure.legend(handles=keys, frameon=False, fontsize=9, loc="outside right upper")
-        elif len(keys) > 1:
-            axes.legend(handles=keys, framealpha=0.85, edgecolor="none", fontsize=9)
         tidy(axes, grid="both")
+        add_legend(figure, self._keys(axes), title=self.legend)
         save(figure, path)
+
+    def without_place(self) -> int:
+        """Return how many points are left out, because a logarithmic axis begins above them."""
+        return sum(len(line.x) - len(self._points(line)) for line in self.lines)
+
+    def _points(self, line: Line) -> list[int]:
+        """The numbers of those points of a line that have a place."""
+        x_above = self.x_scale != "linear" and not self._named()
+        y_above = self.y_scale != "linear"
+        pairs = enumerate(zip(line.x, line.y, strict=True))
+        return [index for index, (x, y) in pairs if (not x_above or x > 0) and (not y_above or y > 0)]
 
     def _keys(self, axes: Axes) -> list[Any]:
         """What the legend explains: each line, and once what hollow points are."""
@@ -106,23 +117,26 @@ class Chart:
         return [*lines, *(Line2D([], [], label=name, **look) for name in names)]
 
     def _draw_line(self, axes: Axes, line: Line) -> None:
-        marker = MARKERS[line.colour % len(MARKERS)]
-        colour = COLOURS[line.colour % len(COLOURS)]
-        places = self._places()
-        x = [places.index(x) for x in line.x] if self._named() else line.x
+        stroke = line.dashes if any(other.dashes for other in self.lines) else line.colour
+        marker = MARKERS[stroke % len(MARKERS)]
+        colour = LINE_COLOURS[line.colour % len(LINE_COLOURS)]
+        dashes = line.dashes + line.colour // len(LINE_COLOURS)
+        shown, places = self._points(line), self._places()
+        x = [places.index(line.x[index]) if self._named() else line.x[index] for index in shown]
+        y = [line.y[index] for index in shown]
         if line.points:
-            axes.plot(x, line.y, color=colour, marker=marker, linestyle="none", **_HOLLOW)
+            axes.plot(x, y, color=colour, marker=marker, linestyle="none", **_HOLLOW)
             return
         axes.errorbar(
             x,
-            line.y,
-            yerr=line.errors if any(line.errors) else None,
+            y,
+            yerr=[line.errors[index] for index in shown] if any(line.errors) else None,
             label=line.label,
             color=colour,
             marker=marker,
             markersize=5.5,
             markerfacecolor=colour if line.dashes == 0 else "white",
-            linestyle=_DASHES[line.dashes % len(_DASHES)],
+            linestyle=DASHES[dashes % len(DASHES)],
             linewidth=1.6,
             capsize=3,
         )
@@ -136,22 +150,22 @@ class Chart:
         return found if self._named() else sorted(found)
 
 
-def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[Any]) -> None:
-    """Give an axis its scale, and ticks that are figures and not powers; a zero has no place on a logarithmic one."""
+def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[float], ruler: Ruler) -> None:
+    """Give an axis its scale, and ticks that are figures and not powers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-    if scale == "linear" or any(isinstance(value, str | bool) or value <= 0 for value in values):
+    shown = FuncFormatter(lambda value, _: ruler.label(value))
+    marked = sorted({value for value in values if value > 0})
+    if scale == "linear" or not marked:
+        if ruler.kind:
+            axis.set_major_formatter(shown)
         return
     base = 2 if scale == "log2" else 10
     getattr(axes, f"set_{axis.axis_name}scale")("log", base=base)  # type: ignore[attr-defined]
-    if scale == "log2" and len(set(values)) <= 2 * _MOST_TICKS and axis is axes.xaxis:
-        ticks = sorted(set(values))
-        axis.set_major_locator(FixedLocator(ticks[:: -(-len(ticks) // _MOST_TICKS)]))
-    elif scale == "log" and max(values) / min(values) < 300:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _figure(value)))
+    axis.set_major_formatter(shown)
     axis.set_minor_locator(NullLocator())
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 and value == int(value) and value < 1e7 else f"{value:.6g}"
+    swept = axis is axes.xaxis and (ruler.kind or all(value == int(value) for value in marked))
+    if swept and len(marked) <= _MOST_MARKED:
+        axis.set_major_locator(FixedLocator(spaced(marked)))
+    elif scale == "log" and marked[-1] / marked[0] < 300:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, MARKERS, new_figure, save, tidy, time_scale
+from xsim_py.report.style import INK, LINE_COLOURS, MARKERS, add_legend, new_figure, save, spaced, tidy, time_scale
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -103,6 +103,7 @@ class Comparison:
         self._draw_bars(axes[0])
         if panels == 2:
             self._draw_lines(axes[1])
+            add_legend(figure, axes[1].get_legend_handles_labels()[0])
         figure.suptitle(self.title, color=INK, fontsize=12, fontweight="bold")
         save(figure, path)
 
@@ -131,7 +132,8 @@ class Comparison:
             marker = MARKERS[self.machines.index(machine) % len(MARKERS)]
             axes.plot(sizes, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=machine)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(self.sizes, [f"{ranks:,}" for ranks in self.sizes])
+        axes.set_xticks(spaced(self.sizes), [f"{ranks:,}" for ranks in spaced(self.sizes)])
+        axes.xaxis.set_minor_locator(NullLocator())
         if all(result.virtual_time_s > 0 for result in self.results.values()):
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -140,11 +142,10 @@ class Comparison:
         axes.set_xlabel("ranks", color=INK)
         axes.set_ylabel(f"virtual time [{unit}]", color=INK)
         axes.set_title("over the number of ranks", color=INK, fontsize=11)
-        axes.legend(frameon=False, fontsize=9)
         tidy(axes, grid="both")
 
     def _colours(self, machines: Sequence[str]) -> list[str]:
-        return [COLOURS[self.machines.index(machine) % len(COLOURS)] for machine in machines]
+        return [LINE_COLOURS[self.machines.index(machine) % len(LINE_COLOURS)] for machine in machines]
 
 
 def _label(time_s: float, fastest_s: float) -> str:

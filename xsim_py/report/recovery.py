@@ -354,7 +354,8 @@ class _Bars:
             said = "no failure"
         else:
             said = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
-        axes.text(0, at, said, ha="left", va="bottom", fontsize=9, color=INK, fontweight="bold")
+        look: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": 9, "color": INK, "fontweight": "bold"}
+        axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", **look)  # right of the axis
 
     def _draw_scale(self, axes: Axes, at: float) -> None:
         """A stretch of the scale, with its length."""

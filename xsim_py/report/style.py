@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
 from xsim_py.whole import whole_path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "save", "tidy", "time_scale"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "INK",
+    "LINE_COLOURS",
+    "MARKERS",
+    "add_legend",
+    "new_figure",
+    "rank_step",
+    "save",
+    "spaced",
+    "tidy",
+    "time_scale",
+]
 
 # Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-MARKERS = "osD^vPX"
+# Lines go on with colours that are nearer to those; their markers and dashes tell them apart, too.
+LINE_COLOURS = (*COLOURS, "#882255", "#332288", "#999933", "#8C564B", "#888888")
+MARKERS = "osD^vPX<>p*d"
+DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    ":",
+    "-.",
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (1, 3)),
+    (0, (8, 2, 2, 2)),
+    (0, (3, 3)),
+    (0, (5, 1, 1, 1, 1, 1, 1, 1)),
+    (0, (12, 3)),
+    (0, (2, 1)),
+)
 INK = "#333333"
+
+_MOST_TICKS = 9
+_MOST_STEPS = 12  # between ticks at every so many ranks
+_MOST_ROWS = 20  # of a legend beside a picture of the usual height
+_BESIDE = 0.4  # of the picture's width, for a legend that stands beside it
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -46,6 +82,46 @@ def time_scale(time_s: float) -> tuple[float, str]:
     """Return the factor from seconds, and its unit, that makes a time at least 1."""
     steps = ((1.0, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
     return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
+
+
+def add_legend(figure: Figure, handles: Sequence[Artist], *, title: str = "") -> None:
+    """Explain the lines beside them, or below where that takes much room; one line needs no explanation.
+
+    The picture grows by the legend, and its axes keep their size.
+    """
+    if len(handles) < 2:
+        return
+    width, height = figure.get_size_inches()
+    look: dict[str, Any] = {"handles": handles, "title": title or None, "frameon": False, "fontsize": 9}
+    look |= {"title_fontsize": 9, "alignment": "left", "handlelength": 3}
+    legend = figure.legend(loc="outside right upper", **look)
+    wide = legend.get_window_extent().width / figure.dpi
+    if wide <= _BESIDE * width and len(handles) <= _MOST_ROWS:
+        figure.set_size_inches(width + wide, height)
+        return
+    legend.remove()
+    legend = figure.legend(loc="outside lower center", ncols=max(1, int(width / wide)), **look)
+    figure.set_size_inches(max(width, wide), height + legend.get_window_extent().height / figure.dpi)
+
+
+def spaced(values: Sequence[float]) -> list[float]:
+    """Of ascending values for a logarithmic axis, return those that have room for a figure."""
+    least = (values[-1] / values[0]) ** (1 / (_MOST_TICKS - 1)) * (1 - 1e-9)
+    kept = [values[0]]
+    for value in values[1:]:
+        if value >= kept[-1] * least:
+            kept.append(value)
+    return kept
+
+
+def rank_step(ranks: int) -> int:
+    """Return how far apart the ticks of an axis of ranks are: a power of two if their number is one, else tens."""
+    if ranks & (ranks - 1) == 0:
+        return max(ranks // (_MOST_TICKS - 1), 1)
+    step = 1
+    while step * _MOST_STEPS < ranks:
+        step = 5 * step // 2 if str(step)[0] == "2" else 2 * step
+    return step
 
 
 def tidy(axes: Axes, *, grid: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, new_figure, save, time_scale
+from xsim_py.report.style import COLOURS, INK, new_figure, rank_step, save, time_scale
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Timeline:
         """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""
         from matplotlib.colors import ListedColormap
         from matplotlib.patches import Patch
-        from matplotlib.ticker import MaxNLocator
+        from matplotlib.ticker import MultipleLocator
 
         shares = self._shares(each, rows, _BINS_DRAWN)
         chosen = shares.argmax(axis=0)
@@ -173,7 +173,7 @@ class Timeline:
         if each == 1 and len(self._ranks) <= _MOST_APART:
             low, high = self._ranks - 0.375, self._ranks + 0.375
             axes.vlines(self._starts * factor, low, high, colors="white", linewidth=0.6)
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
+        axes.yaxis.set_major_locator(MultipleLocator(rank_step(self._size)))
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 
     def _colours(self) -> list[str]:

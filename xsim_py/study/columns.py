@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from xsim_py.config import kinds
+from xsim_py.config.loader import kind_of
+from xsim_py.report.ruler import Ruler
 from xsim_py.study.commands import COMMANDS
-from xsim_py.study.description import StudySpec
+from xsim_py.study.description import OPTIONS, StudySpec, option_kind
 
 __all__ = [
     "MEASURED",
@@ -14,6 +18,7 @@ __all__ = [
     "column_names",
     "key_columns",
     "metric_names",
+    "ruler_of",
     "shown_names",
     "unit_of",
 ]
@@ -39,6 +44,13 @@ _FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
 _ALWAYS: Final = ("ranks", "machine")
 _COSTS: Final = ("cpu_s", "wall_s", "peak_rss_bytes")
 _SUFFIXES: Final = {**dict.fromkeys(("ps", "ns", "us", "ms", "s", "min", "h")), "bytes": "B"}
+_QUANTITIES: Final = (
+    (kinds.TIME.parse, "time"),
+    (kinds.SIZE.parse, "size"),
+    (kinds.SIZE_OR_UNLIMITED.parse, "size"),
+    (kinds.BANDWIDTH.parse, "bandwidth"),
+    (kinds.TIME_PER_BYTE.parse, "time per byte"),
+)
 
 RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
 """Names that no variable and no captured value may have."""
@@ -84,3 +96,17 @@ def unit_of(spec: StudySpec, column: str) -> str:
     if spec.command is not None and column in COMMANDS[spec.command].metrics:
         return COMMANDS[spec.command].metrics[column]
     return MEASURED.get(column, "")
+
+
+def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | None:
+    """The scale on which values of a column stand; None where they are names."""
+    return Ruler.of(values, _quantity(spec, column))
+
+
+def _quantity(spec: StudySpec, column: str) -> str:
+    """What a number without a unit means in a column, unless it is but the label of a value."""
+    if any(swept.label != swept.given.entry.value for swept in spec.sweep.get(column, ())):
+        return ""
+    kind = option_kind(column) if column in OPTIONS else kind_of(column)
+    parse = getattr(getattr(kind, "kind", kind), "parse", None)
+    return next((name for each, name in _QUANTITIES if each is parse), "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xsim_py.study.columns import key_columns
+from xsim_py.study.columns import key_columns, ruler_of
 from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.template import text_of
 
-__all__ = ["grouped", "hidden_by", "series_of"]
+__all__ = ["grouped", "hidden_by", "scale_problem", "series_of"]
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
@@ -43,3 +43,17 @@ def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]
     shown = [plot.x, *series_of(spec, plot, drawn)]
     return [name for name in key_columns(spec) if len(grouped(drawn, [*shown, name])) > len(grouped(drawn, shown))]
+
+
+def scale_problem(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with a logarithmic x axis for these rows; nothing where it can be drawn, or nobody knows yet."""
+    if plot.x_scale == "linear" or plot.x not in key_columns(spec):
+        return ""
+    drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]
+    values = list(dict.fromkeys(row[plot.x] for row in drawn if row[plot.x] is not None))
+    ruler = ruler_of(spec, plot.x, values)
+    if ruler is None:
+        shown = ", ".join(map(text_of, values[:3])) + ("" if len(values) <= 3 else ", ...")
+        return f"the values of {plot.x} ({shown}) are not numbers with units of one kind: leave x_scale out"
+    low = next((text_of(value) for value in values if ruler.place(value) <= 0), "")
+    return low and f"{low} of {plot.x} has no place on a logarithmic axis: leave x_scale out, or that value with only"

@@ -29,7 +29,7 @@ from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
-from xsim_py.study.grouping import hidden_by
+from xsim_py.study.grouping import hidden_by, scale_problem
 from xsim_py.study.kinds import ANY, PLAIN, Given, Swept
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.template import Scalar, Value, text_of
@@ -175,8 +175,11 @@ class _Planner:
     def runs(self) -> list[Run]:
         """All of them; ConfigError with every problem when one cannot be made."""
         runs = [run for run in self._each() if run is not None]
+        rows = [run.columns for run in runs]
         for index, plot in enumerate(self.spec.plots):
-            hidden = hidden_by(self.spec, plot, [run.columns for run in runs])
+            if scaled := scale_problem(self.spec, plot, rows):
+                self.reading.problems.append(self.spec.problem(f"plots[{index}].x_scale", scaled))
+            hidden = hidden_by(self.spec, plot, rows)
             if hidden:
                 names = " and ".join(hidden)
                 message = f"points with different {names} would lie on top of each other; add it to series, or use only"

@@ -13,6 +13,7 @@ from xsim_py import __version__
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Line
+from xsim_py.report.ruler import PLAIN
 from xsim_py.report.style import time_scale
 from xsim_py.study.columns import (
     MEASURED,
@@ -20,6 +21,7 @@ from xsim_py.study.columns import (
     column_names,
     key_columns,
     metric_names,
+    ruler_of,
     shown_names,
     unit_of,
 )
@@ -28,7 +30,7 @@ from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import Run
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
-from xsim_py.study.template import Scalar, text_of
+from xsim_py.study.template import text_of
 from xsim_py.whole import whole_file, whole_path
 
 __all__ = ["FILES", "StudyResults"]
@@ -65,6 +67,8 @@ class StudyResults:
         The files that hold all this.
     not_drawn : str
         Why there are no pictures, if there should be.
+    remarks : list of str
+        What a picture leaves out.
     """
 
     def __init__(self, spec: StudySpec, planned: Sequence[Run], outcomes: Mapping[str, Outcome]) -> None:
@@ -78,6 +82,7 @@ class StudyResults:
         self._published = Published((), (), ()) if spec.published is None else read_published(spec)
         self.written: list[Path] = []
         self.not_drawn = ""
+        self.remarks: list[str] = []
 
     @property
     def missing(self) -> int:
@@ -190,22 +195,27 @@ class StudyResults:
         means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
         scales = self._scales(plot.y, means)
         names = series_of(self.spec, plot, means)
+        means = [row for row in means if row[plot.x] is not None]
+        ruler = ruler_of(self.spec, plot.x, [row[plot.x] for row in means])
+        place = ruler.place if ruler else _unchanged
         lines, numbers = [], _Numbers()
         for y in plot.y:
             for rows in grouped(means, names):
-                points = _in_order([row for row in rows if _is_number(row[y]) and row[plot.x] is not None], plot.x)
-                words = [_worded(name, rows[0][name]) for name in names]
+                points = [row for row in rows if _is_number(row[y])]
+                if ruler:
+                    points.sort(key=lambda row: place(row[plot.x]))
+                words = [text_of(rows[0][name]) for name in names]
                 words += [self._bare(y)] if len(plot.y) > 1 else []
                 line = Line(
                     label=", ".join(words),
-                    x=[row[plot.x] for row in points],
+                    x=[place(row[plot.x]) for row in points],
                     y=[row[y] * scales[y][0] for row in points],
                     errors=[(row[f"{y}_stderr"] or 0.0) * scales[y][0] for row in points],
                     colour=numbers.of("colour", words[0] if words else ""),
                     dashes=numbers.of("dashes", ", ".join(words[1:])),
                 )
                 lines += [line] if points else []
-                lines += self._beside(line, points, plot.x, y, scales[y][0])
+                lines += self._beside(line, points, y, scales[y][0])
         return Chart(
             title=plot.title or self.spec.name,
             x_label=self._axis(plot.x_label, [plot.x], [unit_of(self.spec, plot.x)]),
@@ -213,13 +223,16 @@ class StudyResults:
             lines=lines,
             x_scale=plot.x_scale,
             y_scale=plot.y_scale,
+            ruler=ruler or PLAIN,
+            legend=_heading(names, means),
         )
 
-    def _beside(self, line: Line, rows: Sequence[Row], x: str, y: str, scale: float) -> Iterator[Line]:
+    def _beside(self, line: Line, rows: Sequence[Row], y: str, scale: float) -> Iterator[Line]:
         """The published points that belong to a line."""
         if self.spec.published is None or y not in self._published.metrics:
             return
-        found = [(row[x], value * scale) for row in rows if (value := self._published.of(row, y)) is not None]
+        values = zip(line.x, (self._published.of(row, y) for row in rows), strict=True)
+        found = [(x, value * scale) for x, value in values if value is not None]
         if found:
             xs, ys = zip(*found, strict=True)
             yield Line(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
@@ -280,6 +293,7 @@ class StudyResults:
                     with whole_path(folder / plot.file, follow=False) as path:
                         chart.draw(path)
                     self.written.append(folder / plot.file)
+                    self.remarks += _remarks(plot.file, chart.without_place())
             except ConfigError as error:
                 self.not_drawn = str(error)
 
@@ -314,18 +328,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _in_order(rows: list[Row], name: str) -> list[Row]:
-    return sorted(rows, key=lambda row: row[name]) if all(_is_number(row[name]) for row in rows) else rows
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _rounded(value: float | None, scale: float) -> float | None:
     return None if value is None else float(f"{value * scale:.6g}")
 
 
-def _worded(name: str, value: Scalar) -> str:
-    """A value in a legend: words speak for themselves, and a figure needs its name."""
-    text = text_of(value)
-    return f"{name} = {text}" if isinstance(value, bool) or _FIGURE.fullmatch(text) else text
+def _heading(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """What stands over a legend: words speak for themselves, and figures need the names of their columns."""
+    values = [row[name] for row in rows for name in names]
+    figures = any(isinstance(value, bool) or _FIGURE.fullmatch(text_of(value)) for value in values)
+    return ",\n".join(names) if figures else ""
+
+
+def _remarks(file: str, points: int) -> list[str]:
+    """What has to be said about a picture that leaves out points."""
+    if not points:
+        return []
+    said = "a point that is" if points == 1 else f"{points:,} points that are"
+    return [f"{file}: without {said} not above zero: a logarithmic axis has no place for it; draw that axis linear"]
 
 
 class _Numbers:

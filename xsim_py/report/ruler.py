@@ -1,0 +1,113 @@
+"""Where values with units stand on an axis, and what its ticks say.
+
+A ruler is read off the values that people swept over: ``0.5us, 1us, 2us`` or ``64KiB, 1MiB``. Its ticks are in the
+units that they wrote, the largest of these that suits each tick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Self
+
+from xsim_py.units import BARE, UNITS, split_quantity
+
+__all__ = ["PLAIN", "Ruler"]
+
+# For numbers without a unit, of something that has one.
+_USUAL: Final = {
+    "time": ("ps", "ns", "us", "ms", "s"),
+    "size": ("B", "KiB", "MiB", "GiB", "TiB"),
+    "bandwidth": ("bps", "kbps", "Mbps", "Gbps", "Tbps"),
+    "time per byte": ("ps/B", "ns/B", "us/B", "ms/B", "s/B"),
+}
+_KIND_OF: Final = {unit: kind for kind, units in UNITS.items() for unit in units}
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """The scale of an axis.
+
+    Attributes
+    ----------
+    kind : str
+        What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers.
+    units : tuple of str
+        Those of its ticks, the smallest first.
+    base : str
+        The unit of a place, so that round places have round figures.
+    """
+
+    kind: str = ""
+    units: tuple[str, ...] = ()
+    base: str = ""
+
+    @classmethod
+    def of(cls, values: Iterable[object], kind: str = "") -> Self | None:
+        """Return the ruler for values of one kind; None where one of them is no number, or they are of several kinds.
+
+        Parameters
+        ----------
+        values : iterable
+            Numbers, or texts such as ``"0.5us"`` and ``"1e-6"``.
+        kind : str, optional
+            What a number without a unit means.
+        """
+        split = [_split(value) for value in values]
+        found = [each for each in split if each is not None]
+        written = {unit for _, unit in found if unit}
+        if len(found) < len(split) or not written <= _KIND_OF.keys():
+            return None
+        kinds = {_KIND_OF[unit] for unit in written}
+        if len(kinds) > 1:
+            return None
+        kind = next(iter(kinds), kind)
+        if not kind:
+            return cls()
+        factors = UNITS[kind]
+        units = tuple(sorted(written or _USUAL[kind], key=factors.__getitem__))
+        largest = max(abs(number) * (factors[unit] if unit else BARE[kind]) for number, unit in found)
+        return cls(kind, units, _suiting(units, factors, largest))
+
+    def place(self, value: object) -> float:
+        """Return where a value stands."""
+        number, unit = _split(value) or (Fraction(0), "")
+        if self.kind:
+            factors = UNITS[self.kind]
+            return float(number * (factors[unit] if unit else BARE[self.kind]) / factors[self.base])
+        return value if isinstance(value, int | float) else float(number)
+
+    def label(self, place: float) -> str:
+        """Return what a tick says."""
+        if not self.kind or not place:
+            return _figure(place)
+        factors = UNITS[self.kind]
+        value = place * factors[self.base]
+        unit = _suiting(self.units, factors, abs(value) * (1 + 1e-9))
+        return f"{_figure(value / factors[unit])} {unit}"
+
+
+PLAIN: Final = Ruler()
+"""Numbers without a unit."""
+
+
+def _figure(value: float) -> str:
+    """Return a number as ticks show it."""
+    return f"{value:,.0f}" if value >= 1000 and value == int(value) and value < 1e7 else f"{value:.6g}"
+
+
+def _split(value: object) -> tuple[Fraction, str] | None:
+    """Number and unit of a value, if it is a number."""
+    if isinstance(value, str):
+        return split_quantity(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return Fraction(repr(value)), ""
+
+
+def _suiting(units: Iterable[str], factors: dict[str, int], value: Fraction | float) -> str:
+    """Of ascending units the largest of which a value is at least one, or the smallest."""
+    smallest, *larger = units
+    return next((unit for unit in reversed(larger) if value >= factors[unit]), smallest)
