@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Line"]
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
+_MOST_LETTERS = 75  # of names beside each other along the x axis
 _HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.2}
 
 
@@ -85,7 +86,7 @@ class Chart:
             self._draw_line(axes, line)
         places = self._places()
         if self._named():
-            axes.set_xticks(range(len(places)), [str(place) for place in places])
+            _name_places(axes, [str(place) for place in places])
         else:
             _set_scale(axes, axes.xaxis, self.x_scale, places, self.ruler)
         _set_scale(axes, axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y], PLAIN)
@@ -150,15 +151,24 @@ class Chart:
         return found if self._named() else sorted(found)
 
 
+def _name_places(axes: Axes, names: Sequence[str]) -> None:
+    """Write names along the x axis, slanting where they would run into each other."""
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    crowded = max(map(len, names)) * len(names) > _MOST_LETTERS
+    axes.set_xticks(range(len(names)), names, **(slant if crowded else {}))
+
+
 def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[float], ruler: Ruler) -> None:
     """Give an axis its scale, and ticks that are figures and not powers."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     shown = FuncFormatter(lambda value, _: ruler.label(value))
     marked = sorted({value for value in values if value > 0})
     if scale == "linear" or not marked:
         if ruler.kind:
             axis.set_major_formatter(shown)
+        elif axis is axes.xaxis and all(value == int(value) for value in values):
+            axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
         return
     base = 2 if scale == "log2" else 10
     getattr(axes, f"set_{axis.axis_name}scale")("log", base=base)  # type: ignore[attr-defined]

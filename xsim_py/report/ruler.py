@@ -6,7 +6,6 @@ units that they wrote, the largest of these that suits each tick.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +22,7 @@ _USUAL: Final = {
     "bandwidth": ("bps", "kbps", "Mbps", "Gbps", "Tbps"),
     "time per byte": ("ps/B", "ns/B", "us/B", "ms/B", "s/B"),
 }
+_LARGEST: Final = 10**250  # with a unit it is a float still
 _KIND_OF: Final = {unit: kind for kind, units in UNITS.items() for unit in units}
 
 
@@ -99,12 +99,13 @@ def _figure(value: float) -> str:
 
 
 def _split(value: object) -> tuple[Fraction, str] | None:
-    """Number and unit of a value, if it is a number."""
-    if isinstance(value, str):
-        return split_quantity(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """Number and unit of a value, if it is a number that a picture can have."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    return Fraction(repr(value)), ""
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return None
+    split = split_quantity(str(value))
+    return None if split is None or abs(split[0]) > _LARGEST else split
 
 
 def _suiting(units: Iterable[str], factors: dict[str, int], value: Fraction | float) -> str:

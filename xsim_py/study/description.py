@@ -109,9 +109,11 @@ class PlotSpec:
         "y", _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
     )
     series: tuple[str, ...] | None = option(
-        "series", _COLUMNS, "Variables with a line for each value: the first gives the colour, the others the dashes.",
+        "series",
+        _COLUMNS,
+        "Variables with a line for each value: the first gives the colour, the others dashes and marker.",
         shown="all variables but that of the x axis",
-    )  # fmt: skip
+    )
     only: tuple[Condition, ...] = option(
         "only", ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
     )
