@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib import image
+from matplotlib.figure import Figure
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.phases import Phase, Phases
@@ -134,3 +135,13 @@ def test_nothing_to_compare():
 def test_a_case_has_a_name_that_files_can_have():
     assert Case("gige", 64, "5@before+7@2ms", "ulfm").name == "gige-64-5_before_7_2ms-ulfm"
     assert str(Case("gige", 1024, "2s", "ftco")) == "gige, 1,024 ranks, 2s, ftco"
+
+
+def test_the_heading_of_a_failure_stands_right_of_the_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    kept: list[Figure] = []
+    monkeypatch.setattr("xsim_py.report.recovery.save", lambda figure, _: kept.append(figure))
+    RecoveryComparison([run("1", "ulfm")]).draw(tmp_path)
+    kept[0].draw_without_rendering()
+    axes = kept[0].axes[0]
+    heading = next(text for text in axes.texts if "dead" in text.get_text())
+    assert heading.get_window_extent().x0 > axes.get_window_extent().x0 + 3
