@@ -50,6 +50,10 @@ def test_names_have_none(values: list[Any]):
     assert Ruler.of(values) is None
 
 
+def test_no_values_have_any_ruler():
+    assert Ruler.of([], "time") is not None
+
+
 def test_plain_numbers_stand_where_they_are():
     ruler = Ruler.of([4, 8])
     assert ruler == Ruler()

@@ -68,7 +68,7 @@ class Ruler:
             return cls()
         factors = UNITS[kind]
         units = tuple(sorted(written or _USUAL[kind], key=factors.__getitem__))
-        largest = max(abs(number) * (factors[unit] if unit else BARE[kind]) for number, unit in found)
+        largest = max((abs(number) * (factors[unit] if unit else BARE[kind]) for number, unit in found), default=0)
         return cls(kind, units, _suiting(units, factors, largest))
 
     def place(self, value: object) -> float:

@@ -197,7 +197,7 @@ class StudyResults:
         names = series_of(self.spec, plot, means)
         means = [row for row in means if row[plot.x] is not None]
         ruler = ruler_of(self.spec, plot.x, [row[plot.x] for row in means])
-        place = ruler.place if ruler else _unchanged
+        place = ruler.place if ruler else text_of
         lines, numbers = [], _Numbers()
         for y in plot.y:
             for rows in grouped(means, names):
@@ -326,10 +326,6 @@ def _statistics(name: str, values: Sequence[Any]) -> Row:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _rounded(value: float | None, scale: float) -> float | None:
