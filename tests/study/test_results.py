@@ -158,7 +158,8 @@ def test_a_column_that_goes_with_the_x_axis_tells_no_lines_apart():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "legend"), [(["1us", "3D torus"], "size"), (["4", "none"], "size"), (["3D torus", "none"], "")]
+    ("sizes", "legend"),
+    [(["1us", "3D torus"], "size"), (["4", "none"], "size"), (["1e-6", "none"], "size"), (["3D torus", "none"], "")],
 )
 def test_a_legend_with_figures_says_of_what_and_words_stand_alone(sizes: list[str], legend: str):
     sweep = {"ranks": [2], "size": {size: number for number, size in enumerate(sizes)}}

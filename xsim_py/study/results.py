@@ -39,7 +39,7 @@ FILES: Final = ("runs.csv", "summary.csv", "results.json")
 
 Row = dict[str, Any]
 
-_FIGURE: Final = re.compile(r"[-+.0-9]+\s?[A-Za-z/%]*")
+_FIGURE: Final = re.compile(r"[-+.0-9]+(?:[eE][-+]?[0-9]+)?\s?[A-Za-z/%]*")
 _SHOWN_FAILURES: Final = 10
 _SHOWN_CHARACTERS: Final = 200
 
