@@ -394,7 +394,7 @@ def test_a_roll_call_says_who_waits_for_the_storage(tmp_path: Path):
     assert "waits for the storage: write file" in result.report
 
 
-def test_a_file_that_cannot_be_written_at_the_end_is_a_warning(tmp_path: Path):
+def test_a_file_that_cannot_be_written_at_the_end_is_a_warning_and_status_74(tmp_path: Path):
     (tmp_path / "taken").mkdir()
     done = on_storage(
         tmp_path,
@@ -406,7 +406,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_a_warning(tmp_path: Path):
         posix.mkdir("file/full")
         """,
     )
-    assert done.result.ended == "finished"
+    assert (done.result.ended, done.result.exit_status) == ("finished", 74)
     (warning,) = done.result.warnings
     assert warning == f"{tmp_path}/file could not be written at the end of the run: Directory not empty"
 

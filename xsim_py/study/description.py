@@ -163,7 +163,9 @@ class PublishedSpec:
 class StudySpec:
     """A whole study, checked."""
 
-    name: str = option("name", kinds.TEXT, "A short name.", default="", shown="the file's name")
+    name: str = option(
+        "name", kinds.TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
+    )
     description: str = option("description", kinds.TEXT, "One line about it.", default="")
     source: str = option("source", kinds.TEXT, "Where the experiment comes from.", default="")
     command: str | None = option(
