@@ -32,6 +32,7 @@ __all__ = [
     "is_special",
     "remove_abandoned",
     "scratch_folder",
+    "sync",
     "undisturbed",
     "whole_file",
     "whole_path",
@@ -92,8 +93,8 @@ def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
         with Unfinished() as unfinished:
             written = unfinished.make(path)
             yield Path(written)
-            _sync(written, os.O_WRONLY)
-            unfinished.put(written, path)
+            sync(written, os.O_WRONLY)
+            os.replace(written, path)
     except OSError as error:
         if error.errno and (error.filename in (None, path, str(target)) or _PREFIX in str(error.filename)):
             raise OSError(error.errno, error.strerror, str(target)) from error
@@ -120,12 +121,11 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
 
 
 class Unfinished:
-    """Files that are being written beside their places; what is not put there goes when the context ends."""
+    """Files that are being written beside their places; what has not been moved there goes when the context ends."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._folders: dict[str, str] = {}
-        self._changed: set[str] = set()
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -133,9 +133,6 @@ class Unfinished:
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        for folder in self._changed:
-            with suppress(OSError):  # the files are whole; where a folder cannot be synced, this is all there is
-                _sync(folder, os.O_RDONLY)
         self._stack.close()
 
     def name(self, target: str, *, folder: str | None = None) -> str:
@@ -155,11 +152,6 @@ class Unfinished:
             os.close(os.open(target, os.O_WRONLY))
             dress(path, like=target)
         return path
-
-    def put(self, path: str, target: str) -> None:
-        """Give a file that is complete, and on the disk, its place."""
-        os.replace(path, target)
-        self._changed.add(os.path.dirname(target))
 
 
 def dress(path: str, like: str) -> None:
@@ -182,7 +174,7 @@ def dress(path: str, like: str) -> None:
     os.utime(path)
 
 
-def _sync(path: str, flags: int) -> None:
+def sync(path: str, flags: int = os.O_RDONLY) -> None:
     """Bring what a file or folder holds to the disk."""
     number = os.open(path, flags)
     try:

@@ -47,3 +47,4 @@ def test_the_simulators_reason_for_ending_comes_before_the_programs_status():
     assert [exit_status(ended, 7) for ended in ("finished", "aborted", "stalled", "wall limit", "interrupted")] == [
         *(7, 7, 3, 4, 130)
     ]
+    assert exit_status("stalled", 74) == 74  # and its files could not be written, which costs more

@@ -79,24 +79,22 @@ def test_files_and_folders_may_change_places(tmp_path: Path):
     assert there(tmp_path) == {"a": None, "a/inner": "in", "b": "now a file"}
 
 
-def full_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Let the disk be full when it comes to the file of that number."""
-    sync, count = os.fsync, 0
+def full_with(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Let the disk be full when it comes to a file of that size."""
+    real = os.fsync
 
     def refuse(descriptor: int) -> None:
-        nonlocal count
-        count += 1
-        if count == number:
+        if os.fstat(descriptor).st_size == size:
             raise OSError(errno.ENOSPC, "No space left on device")
-        sync(descriptor)
+        real(descriptor)
 
     monkeypatch.setattr(os, "fsync", refuse)
 
 
 def test_a_full_disk_leaves_all_that_was_there_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fill(tmp_path, ck_0="old", ck_1="old", ck_older="older")
-    full_at(monkeypatch, 2)
-    said = write(tmp_path, ck_0=file("new"), ck_1=file("new"), ck_older=Gone(), log=file("new"))
+    full_with(monkeypatch, len("newer"))
+    said = write(tmp_path, ck_0=file("new"), ck_1=file("newer"), ck_older=Gone(), log=file("new"))
     assert said == [
         "ck_1 could not be written at the end of the run: No space left on device",
         "ck_0 is as it was before the run, since not everything could be written",

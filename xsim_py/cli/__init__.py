@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
 
 def _cannot_write(said: str) -> int:
     with suppress(OSError):  # the same disk may take what we have to say
-        print(f"xsim: {said}", file=sys.stderr)
+        if _is_first_process():
+            print(f"xsim: {said}", file=sys.stderr)
     _drop_output()
     return 74
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from xsim_py.whole import Unfinished, dress, is_regular, undisturbed
+from xsim_py.whole import Unfinished, dress, is_regular, sync, undisturbed
 
 from .overlay import Entry, Folder, Gone, Inode, Link
 
 __all__ = ["write_back"]
 
 _MOST_LISTED = 20
+_SYNCS_AT_ONCE = 16  # a disk brings many files to it in the time of one
 
 
 def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
@@ -53,7 +55,7 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
                 made = {place: made[place] for place in ready if not os.path.lexists(place)}
                 gone = []
             with undisturbed():
-                problems += _placed(unfinished, made, ready, gone)
+                problems += _placed(made, ready, gone)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("while the program's files were written: those that were there are whole") from None
     return [
@@ -68,47 +70,66 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
 def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> tuple[dict[str, str], list[str]]:
     """Write what is new beside where it belongs: under what name it is there, and what could not be done."""
     ready, problems = {}, []
-    for place, entry in made.items():
-        try:
-            ready[place] = "" if isinstance(entry, Folder) else _new(unfinished, place, entry)
-        except OSError as error:
-            problems.append(_said(place, "written", error))
+    pool = ThreadPoolExecutor(_SYNCS_AT_ONCE)
+    try:
+        for place, entry in made.items():
+            try:
+                path = "" if isinstance(entry, Folder) else unfinished.name(place, folder=_folder_of(place))
+                _write(entry, path)
+                ready[place] = path
+            except OSError as error:
+                problems.append(_said(place, "written", error))
+        for place, future in {place: pool.submit(_finish, made[place], ready[place], place) for place in ready}.items():
+            try:
+                future.result()
+            except OSError as error:
+                del ready[place]
+                problems.append(_said(place, "written", error))
+    finally:
+        pool.shutdown(cancel_futures=True)
     return ready, problems
 
 
-def _new(unfinished: Unfinished, place: str, entry: Inode | Link) -> str:
+def _folder_of(place: str) -> str:
+    """The folder of a place or, if that is yet to be made, the first one above it that is there."""
     folder = os.path.dirname(place)
-    while not _is_folder(folder):  # it is yet to be made, too
-        folder = os.path.dirname(folder)
-    path = unfinished.name(place, folder=folder)
+    return folder if _is_folder(folder) else _folder_of(folder)
+
+
+def _write(entry: Entry, path: str) -> None:
+    """Write a file, or make a link, under a name for the time being."""
     if isinstance(entry, Link):
         os.symlink(entry.target, path)
-        return path
-    with open(path, "xb") as file:
-        file.write(entry.data or b"")
-        file.flush()
-        os.fsync(file.fileno())
-    if is_regular(place):
-        dress(path, like=place)
-    if entry.mode is not None:
-        os.chmod(path, entry.mode)
-    return path
+    elif isinstance(entry, Inode):
+        with open(path, "xb") as file:
+            file.write(entry.data or b"")
 
 
-def _placed(
-    unfinished: Unfinished, made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone: Sequence[str]
-) -> list[str]:
+def _finish(entry: Entry, path: str, place: str) -> None:
+    """Bring a file to the disk, and make it like the one that is at its place."""
+    if isinstance(entry, Inode):
+        sync(path)
+        if is_regular(place):
+            dress(path, like=place)
+        if entry.mode is not None:
+            os.chmod(path, entry.mode)
+
+
+def _placed(made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
     """Give everything its place, then remove what is gone; what could not be done."""
     problems = []
     for place, entry in made.items():
         try:
             _clear(place, gone, for_folder=isinstance(entry, Folder))
             if not isinstance(entry, Folder):
-                unfinished.put(ready[place], place)
+                os.replace(ready[place], place)
             elif not _is_folder(place):
                 os.mkdir(place)
         except OSError as error:
             problems.append(_said(place, "written", error))
+    for folder in {os.path.dirname(place) for place in made}:
+        with suppress(OSError):  # where that cannot be done, what is done is all there is
+            sync(folder)
     for place in reversed(gone if not problems else ()):
         try:
             _remove(place)
