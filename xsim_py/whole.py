@@ -113,7 +113,9 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
     """
     path = _meant(str(target), follow=follow)
     try:
-        if not is_special(str(target), follow=follow):
+        if follow and (number := _descriptor(str(target))) is not None:
+            os.fstat(number)
+        elif not is_special(str(target), follow=follow):
             with Unfinished() as unfinished:
                 unfinished.make(path)
     except OSError as error:
@@ -187,7 +189,7 @@ def sync(path: str, flags: int = os.O_RDONLY) -> None:
 
 
 def _meant(target: str, *, follow: bool) -> str:
-    """The path of the file itself; what is the matter with it, is found when it is used."""
+    """The path of the file itself."""
     if follow:
         return os.path.realpath(target)
     folder, name = os.path.split(target)
@@ -200,7 +202,7 @@ def is_special(target: str, *, follow: bool) -> bool:
         return True
     try:
         kind = os.stat(target, follow_symlinks=follow).st_mode
-    except FileNotFoundError:
+    except OSError:  # what is the matter is found when it is used
         return False
     return stat.S_ISDIR(kind) or (follow and not stat.S_ISREG(kind))
 
@@ -209,7 +211,7 @@ def is_regular(path: str) -> bool:
     """Whether a file is there, and no link, device or folder."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return False
 
 
@@ -291,10 +293,12 @@ def _remove(path: str) -> None:
     """Remove a folder with all that is in it, also where a program has forbidden that."""
     shutil.rmtree(path, ignore_errors=True)
     if os.path.isdir(path):
-        for folder, names, _ in os.walk(path):
-            for name in names:
-                if not os.path.islink(inside := os.path.join(folder, name)):
-                    os.chmod(inside, 0o700)
+        with suppress(OSError):
+            os.chmod(path, 0o700)
+            for folder, names, _ in os.walk(path):
+                for inside in (os.path.join(folder, name) for name in names):
+                    if not os.path.islink(inside):
+                        os.chmod(inside, 0o700)
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_outputs", "not_dash", "simulation_inputs"]
 
-_WRONG_NAME = {errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
+_WRONG_NAME = {errno.EBADF, errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
 
 
 def check_outputs(
@@ -82,7 +83,7 @@ def _check_file(said: str, path: Path, *, follow: bool) -> None:
             raise ConfigError(f"{said}: this is a folder; name a file")
         check_file(path, follow=follow)
     except (OSError, ValueError) as error:
-        _refuse(said, error, there=path.exists())
+        _refuse(said, error, there=os.path.exists(path))
 
 
 def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
