@@ -1,6 +1,7 @@
 import errno
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 
 from xsim_py.cli import main
 from xsim_py.study.loader import presets
-from xsim_py.study.store import Store
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -103,12 +103,12 @@ def test_what_is_wrong_in_the_file_has_its_place(capsys):
 
 
 def test_results_that_find_no_place_are_status_74(capsys, monkeypatch):
-    def full(self: Store, *_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Store, "add", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert main(["study", "s.yaml", "-j", "1", "--quiet"]) == 74
-    said = "xsim: cannot write the results: small-results/runs.jsonl: No space left on device\n"
+    said = "xsim: cannot write the results: small-results/runs.csv: No space left on device\n"
     assert capsys.readouterr().err.endswith(said)
 
 

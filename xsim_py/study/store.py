@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -69,7 +70,8 @@ class Store:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        with suppress(OSError):  # what `add` could not write, closing tries again, and it has been said
+            self._file.close()
 
     def _read(self) -> None:
         self._file.seek(0)
