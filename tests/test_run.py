@@ -48,6 +48,21 @@ def test_values_are_the_same_from_every_number_of_shards(shards: int):
     assert (several.messages, several.bytes, several.virtual_time_s) == (one.messages, one.bytes, one.virtual_time_s)
 
 
+@pytest.mark.parametrize("seconds", [0, 9000, 10**9])
+def test_virtual_time_is_exact_however_late_it_is(seconds: int):
+    """A float has sixteen digits: from 8,192 s on it cannot tell one picosecond from the next."""
+    late = f"import time; from mpi4py import MPI; time.sleep({seconds}); MPI.COMM_WORLD.Barrier(); MPI.Pcontrol(3); 1/0"
+    network = {"latency": "1000001ps", "bandwidth": "unlimited"}
+    result = simulate(late, kind="code", ranks=2, machine={"network": network}, ft=True, stderr=io.StringIO())
+    end_ps = seconds * 10**12 + 1_003_001
+    text = f"{seconds}.000001003001"
+    assert (result.virtual_time_ps, result.virtual_time_exact_s, result.virtual_time_s) == (end_ps, text, float(text))
+    assert [failure["time_exact_s"] for failure in result.failures] == [text, text]
+    assert result.tables["failures"].picoseconds["time_s"] == [end_ps, end_ps]
+    assert result.tables["ranks"].to_dict()["exact"]["end_s"] == [text, text]
+    assert f"failed at {text} s" in result.report or not seconds
+
+
 def test_values_may_be_anything_and_none_is_none():
     values = simulate(lambda: None, ranks=2).values
     assert values == [None, None]

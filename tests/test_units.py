@@ -180,3 +180,16 @@ def test_the_patterns_for_editors_know_the_same_text_as_the_parsers(text: str) -
     assert bool(re.search(units.TIME_PER_BYTE_PATTERN, text)) == is_read(units.parse_time_per_byte)
     known = re.search(units.BANDWIDTH_PATTERN, text) and not re.search(units.NO_BANDWIDTH_PATTERN, text)
     assert bool(known) == is_read(units.parse_bandwidth)
+
+
+@given(st.integers(0, 10**27))
+def test_exact_seconds_read_back_to_the_picosecond(time_ps: int) -> None:
+    text = units.exact_seconds(time_ps)
+    assert units.parse_exact_seconds(text) == time_ps
+    assert Fraction(text) * units.PS_PER_S == time_ps
+
+
+@pytest.mark.parametrize("text", ["", "1e3", "-1.0", "1.0000000000001", "nan", "1 s"])
+def test_what_is_no_decimal_number_of_seconds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="decimal number of seconds"):
+        units.parse_exact_seconds(text)

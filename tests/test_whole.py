@@ -244,7 +244,7 @@ def test_a_trace_and_a_table_are_whole(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(perfetto._Export, "events", halves)
     with pytest.raises(KeyboardInterrupt):
         perfetto.write_perfetto(make_trace(), tmp_path / "trace.json", nodes=[0, 1, 2])
-    monkeypatch.setattr(Table, "rows", halves)
+    monkeypatch.setattr(Table, "_written", halves)
     with pytest.raises(KeyboardInterrupt):
         make_result().to_csv(tmp_path)
     assert [*tmp_path.iterdir()] == []

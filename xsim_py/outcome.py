@@ -15,8 +15,9 @@ from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
 from xsim_py.process.profile import PARTS
 from xsim_py.report import Result, Table
+from xsim_py.report.result import failure_entry
 from xsim_py.trace import Trace
-from xsim_py.units import PS_PER_S, format_time
+from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
 __all__ = ["Attempt", "assemble"]
 
@@ -91,6 +92,7 @@ def assemble(
     failures = [failure for attempt in attempts for failure in attempt.failures]
     summary = {
         "virtual_time_s": virtual_ps / PS_PER_S,
+        "virtual_time_exact_s": exact_seconds(virtual_ps),
         "digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
         "events": sum(part.events for part in every),
         "messages": sum(sum(part.messages) for part in every),
@@ -99,7 +101,7 @@ def assemble(
         "ended": ended,
         "aborted": ended == "aborted",
         "restarts": len(attempts) - 1,
-        "failures": [{"rank": rank, "time_s": time_ps / PS_PER_S, "cause": cause} for time_ps, rank, cause in failures],
+        "failures": [failure_entry(rank, time_ps, cause) for time_ps, rank, cause in failures],
         **{key: value for key, value in facts.items() if key not in ("machine", "program")},
     }
     result = Result(
@@ -360,13 +362,14 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
         {
             "rank": list(range(sum(len(part.ended_ps) for part in parts))),
             "node": _flat(part.nodes for part in parts),
-            "end_s": [None if ps is None else ps / PS_PER_S for part in parts for ps in part.ended_ps],
+            "end_s": _flat(part.ended_ps for part in parts),
             "exit_status": _flat(part.exit_status for part in parts),
             "messages": _flat(part.messages for part in parts),
             "bytes": _flat(part.sent_bytes for part in parts),
-            "waited_s": [ps / PS_PER_S for part in parts for ps in part.waited_ps],
+            "waited_s": _flat(part.waited_ps for part in parts),
         },
-        units={"end_s": "s", "bytes": "B", "waited_s": "s"},
+        units={"bytes": "B"},
+        exact=("end_s", "waited_s"),
     )
 
 
@@ -412,9 +415,10 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
             "calls": [joined[key][0] for key in keys],
             "bytes": [joined[key][1] for key in keys],
             "mean_s": [joined[key][2] / joined[key][0] / PS_PER_S for key in keys],
-            "longest_s": [joined[key][3] / PS_PER_S for key in keys],
+            "longest_s": [joined[key][3] for key in keys],
         },
-        units={"bytes": "B", "mean_s": "s", "longest_s": "s"},
+        units={"bytes": "B", "mean_s": "s"},
+        exact=("longest_s",),
     )
 
 
@@ -428,15 +432,14 @@ def _failures_table(attempts: Sequence[Attempt]) -> Table:
                 told.setdefault(failed, []).append(time_ps)
         for time_ps, rank, cause in attempt.failures:
             known = told.get(rank, [])
-            first, last = (min(known) / PS_PER_S, max(known) / PS_PER_S) if known else (None, None)
-            rows.append((start, rank, time_ps / PS_PER_S, cause, len(known), first, last))
+            rows.append((start, rank, time_ps, cause, len(known), min(known, default=None), max(known, default=None)))
     names = ("start", "rank", "time_s", "cause", "known_by", "first_known_s", "last_known_s")
     return _table("failures", names, rows)
 
 
 def _learned_table(attempts: Sequence[Attempt]) -> Table:
     rows = [
-        (start, failed, rank, time_ps / PS_PER_S, how)
+        (start, failed, rank, time_ps, how)
         for start, attempt in enumerate(attempts)
         for failed, time_ps, rank, how in sorted(_flat(part.learned for part in attempt.parts))
     ]
@@ -447,15 +450,15 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
     rows = []
     for start, attempt in enumerate(attempts):
         ended, _, report = _ending(attempt.parts)
-        end_s = _virtual_time_ps(attempt.parts) / PS_PER_S
-        rows.append((start, attempt.start_ps / PS_PER_S, end_s, ended, report.split("\n")[0]))
+        end_ps = _virtual_time_ps(attempt.parts)
+        rows.append((start, attempt.start_ps, end_ps, ended, report.split("\n")[0]))
     return _table("starts", ("start", "start_s", "end_s", "ended", "report"), rows)
 
 
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     """Who was started while others ran; no table where nobody was."""
     rows = [
-        (start, world.number, world.first, world.size, world.born_ps / PS_PER_S, world.parent, world.command)
+        (start, world.number, world.first, world.size, world.born_ps, world.parent, world.command)
         for start, attempt in enumerate(attempts)
         for part in attempt.parts
         for world in part.worlds
@@ -474,9 +477,9 @@ def _storage_table(parts: Sequence[Part]) -> list[Table]:
         "operations": [row[0] for row in rows],
         "read": [row[1] for row in rows],
         "written": [row[2] for row in rows],
-        "time_s": [row[3] / PS_PER_S for row in rows],
+        "time_s": [row[3] for row in rows],
     }
-    return [Table("storage", columns, units={"read": "B", "written": "B", "time_s": "s"})]
+    return [Table("storage", columns, units={"read": "B", "written": "B"}, exact=("time_s",))]
 
 
 def _profile_table(parts: Sequence[Part]) -> list[Table]:
@@ -484,10 +487,11 @@ def _profile_table(parts: Sequence[Part]) -> list[Table]:
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
-    return [_table("profile", ("shard", "part", "wall_s"), rows)] if rows else []
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(("shard", "part", "wall_s"))}
+    return [Table("profile", columns, units={"wall_s": "s"})] if rows else []
 
 
 def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A table of rows; columns of seconds say so in their names."""
-    units = {column: "s" for column in columns if column.endswith("_s")}
-    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units=units)
+    """A table of rows; columns of seconds, given in picoseconds, say so in their names."""
+    exact = [column for column in columns if column.endswith("_s")]
+    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, exact=exact)

@@ -24,11 +24,13 @@ __all__ = [
     "TIME_PATTERN",
     "TIME_PER_BYTE_PATTERN",
     "UNITS",
+    "exact_seconds",
     "format_bandwidth",
     "format_number",
     "format_size",
     "format_time",
     "parse_bandwidth",
+    "parse_exact_seconds",
     "parse_size_bytes",
     "parse_time_per_byte",
     "parse_time_ps",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 PS_PER_S: Final = 10**12
+_DECIMALS: Final = 12
 
 _TIME_PS: Final = {
     "ps": 1,
@@ -229,6 +232,26 @@ def format_time(time_ps: int, *, digits: int | None = 4) -> str:
     if time_ps == 0:
         return "0 s"
     return _format(Fraction(time_ps), [(unit, _TIME_PS[unit]) for unit in ("ps", "ns", "us", "ms", "s")], digits)
+
+
+def exact_seconds(time_ps: int) -> str:
+    """A time as a decimal number of seconds with every digit, where a float has sixteen: ``"9000.00004000004"``."""
+    whole, part = divmod(time_ps, PS_PER_S)
+    return f"{whole}.{f'{part:0{_DECIMALS}d}'.rstrip('0') or '0'}"
+
+
+def parse_exact_seconds(text: str) -> int:
+    """The whole picoseconds of what `exact_seconds` has written.
+
+    Raises
+    ------
+    ValueError
+        When it is something else.
+    """
+    whole, _, part = text.partition(".")
+    if not (whole + part).isdecimal() or len(part) > _DECIMALS:
+        raise ValueError(f"{text!r} is no decimal number of seconds with at most {_DECIMALS} places")
+    return int(whole + part.ljust(_DECIMALS, "0"))
 
 
 def format_size(size_bytes: int, *, digits: int | None = 4) -> str:

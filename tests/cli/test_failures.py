@@ -69,7 +69,7 @@ def test_json_has_every_failure_exactly(capsys: pytest.CaptureFixture[str], tmp_
 def test_json_may_take_the_place_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("-n", "2", "--fail", "rank=1@1ms", "--json", "-") == 0
     assert json.loads(capsys.readouterr().out)["failures"] == [
-        {"rank": 1, "time_s": 0.001, "cause": "injected: rank=1@1ms"}
+        {"rank": 1, "time_s": 0.001, "time_exact_s": "0.001", "cause": "injected: rank=1@1ms"}
     ]
 
 

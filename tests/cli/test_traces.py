@@ -10,10 +10,15 @@ from xsim_py.report import Result, Table, perfetto
 
 
 def traced_result() -> Result:
-    result = make_result(virtual_time_s=12e-6, ranks=3)
-    result.tables["ranks"] = Table("ranks", {"rank": [0, 1, 2], "node": [0, 1, 2], "end_s": [4e-6, 12e-6, 9e-6]})
-    result.tables["failures"] = Table("failures", {"start": [0], "rank": [2], "time_s": [9e-6]})
-    result.tables["starts"] = Table("starts", {"start": [0], "start_s": [0.0], "end_s": [12e-6]})
+    us = 10**6
+    result = make_result(virtual_time_ps=12 * us, ranks=3)
+    result.tables["ranks"] = Table(
+        "ranks", {"rank": [0, 1, 2], "node": [0, 1, 2], "end_s": [4 * us, 12 * us, 9 * us]}, exact=["end_s"]
+    )
+    result.tables["failures"] = Table("failures", {"start": [0], "rank": [2], "time_s": [9 * us]}, exact=["time_s"])
+    result.tables["starts"] = Table(
+        "starts", {"start": [0], "start_s": [0], "end_s": [12 * us]}, exact=["start_s", "end_s"]
+    )
     result.trace = make_trace()
     return result
 

@@ -123,7 +123,9 @@ def test_an_operation_fails_the_timeout_after_death_or_its_start(start_us: int, 
     noticed = (max(start_us, 50) + 100) * US
     assert result.values[0] == (("failed", noticed), ("failed", noticed))  # who knows does not wait again
     assert learned(result) == {(1, 0): (noticed, "timeout")}
-    assert result.failures == [{"rank": 1, "time_s": 50e-6, "cause": "injected: rank=1@50us"}]
+    assert result.failures == [
+        {"rank": 1, "time_s": 50e-6, "time_exact_s": "0.00005", "cause": "injected: rank=1@50us"}
+    ]
 
 
 def sleep_on() -> None:

@@ -4,9 +4,11 @@ from typing import Any
 
 from xsim_py.report import Result, Table
 from xsim_py.trace import Mark, Message, Span, Trace
+from xsim_py.units import exact_seconds
 
 SUMMARY: dict[str, Any] = {
     "virtual_time_s": 34.914e-6,
+    "virtual_time_exact_s": "0.000034914",
     "ranks": 1024,
     "shards": 1,
     "seed": 7,
@@ -29,6 +31,9 @@ SUMMARY: dict[str, Any] = {
 
 def make_result(**changes: Any) -> Result:
     """Return a result of `SUMMARY` with some entries changed, two tables, and nothing to complain of."""
+    if "virtual_time_ps" in changes:
+        time_ps = changes.pop("virtual_time_ps")
+        changes |= {"virtual_time_s": time_ps / 10**12, "virtual_time_exact_s": exact_seconds(time_ps)}
     rest = {name: changes.pop(name) for name in ("report", "warnings") if name in changes}
     tables = [
         Table("ranks", {"rank": [0, 1, 2], "finish_s": [1.5e-6, 2e-6, 34.914e-6]}, {"finish_s": "s"}),

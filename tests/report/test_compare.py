@@ -11,7 +11,9 @@ TIMES_S = {("gige", 4): 3e-3, ("shmem", 4): 1e-3, ("gige", 16): 6e-3, ("shmem", 
 
 
 def comparison() -> Comparison:
-    results = {key: make_result(virtual_time_s=time_s, ranks=key[1]) for key, time_s in TIMES_S.items()}
+    results = {
+        key: make_result(virtual_time_ps=round(time_s * 10**12), ranks=key[1]) for key, time_s in TIMES_S.items()
+    }
     return Comparison(results, title="prog.py")
 
 
@@ -30,7 +32,7 @@ def test_terminal_has_one_unit_of_time_and_leaves_hashes_to_the_files():
 
 
 def test_a_program_that_takes_no_time_has_no_ratio():
-    table = Comparison({("gige", 1): make_result(virtual_time_s=0.0, ranks=1)}).table()
+    table = Comparison({("gige", 1): make_result(virtual_time_ps=0, ranks=1)}).table()
     assert table["relative"] == [None]
 
 
@@ -51,7 +53,7 @@ def test_draws_a_picture_of_one_panel_or_two(tmp_path, sizes: set[int]):
 
 
 def test_draws_runs_that_took_no_time(tmp_path):
-    results = {("gige", ranks): make_result(virtual_time_s=0.0, ranks=ranks) for ranks in (1, 2)}
+    results = {("gige", ranks): make_result(virtual_time_ps=0, ranks=ranks) for ranks in (1, 2)}
     Comparison(results).to_png(tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 1000
 

@@ -39,7 +39,7 @@ def run(failures: str, scheme: str, ranks: int = 64, machine: str = "gige", **ch
         ended="finished",
         exit_status=0,
         said="",
-        virtual_time_s=2.5,
+        virtual_time_ps=2_500_000_000_000,
         messages=100,
         digest="feed",
     )

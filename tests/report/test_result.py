@@ -30,9 +30,9 @@ def test_prints_what_a_person_wants_to_know():
     assert complaining.endswith("\nwarning: unreceived\nrank 0 waits\nrank 1 waits")
 
 
-@given(st.integers(0, 3600 * 10**12))
+@given(st.integers(0, 10**25))
 def test_virtual_time_prints_exactly_to_the_picosecond(time_ps: int):
-    number, unit = make_result(virtual_time_s=time_ps / 10**12).virtual_time().split()
+    number, unit = make_result(virtual_time_ps=time_ps).virtual_time().split()
     assert Fraction(number) * {"s": 10**12, "ms": 10**9, "us": 10**6, "ns": 1000, "ps": 1}[unit] == time_ps
 
 

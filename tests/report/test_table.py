@@ -54,6 +54,18 @@ def test_csv_reads_back_exactly():
     assert [row["note"] for row in rows] == cells["note"]
 
 
+def test_columns_of_whole_picoseconds_are_seconds_that_csv_and_json_have_to_the_last_digit():
+    times_ps = [9_000_000_040_000_040, None, 5, 2 * 10**12]
+    table = Table("ranks", {"rank": [0, 1, 2, 3], "end_s": times_ps}, exact=["end_s"])
+    assert (table["end_s"], table.headings()) == ([9000.00004000004, None, 5e-12, 2.0], ["rank", "end_s"])
+    file = io.StringIO()
+    table.to_csv(file)
+    digits = ["9000.00004000004", "", "0.000000000005", "2.0"]
+    assert file.getvalue().splitlines()[1:] == [f"{rank},{text}" for rank, text in enumerate(digits)]
+    again = Table.from_dict("ranks", json.loads(json.dumps(table.to_dict())))
+    assert (again, again.picoseconds) == (table, {"end_s": times_ps})
+
+
 def test_csv_to_a_path(tmp_path):
     Table("t", {"size": [1]}, {"size": "B"}).to_csv(tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_bytes() == b"size [B]\n1\n"

@@ -11,7 +11,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
 from xsim_py.cli.output import writing
 from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
-from xsim_py.units import PS_PER_S, format_time
+from xsim_py.units import format_time
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -114,7 +114,9 @@ def _runs(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
-    return [{"rank": rank, "time_s": died_ps / PS_PER_S, "cause": cause} for rank, died_ps, cause in timed]
+    from xsim_py.report.result import failure_entry
+
+    return [failure_entry(rank, died_ps, cause) for rank, died_ps, cause in timed]
 
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from xsim_py.cli.output import Patient, writing
 from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
-from xsim_py.units import PS_PER_S, format_time
+from xsim_py.units import format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -182,7 +182,7 @@ class _Reporter:
 def print_failures(result: Result, file: TextIO) -> None:
     """Print which processes have failed: all, or the first few."""
     for failure in result.failures[:_MOST_FAILURES]:
-        when = format_time(round(failure["time_s"] * PS_PER_S), digits=None)
+        when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
         print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=file)
     if len(result.failures) > _MOST_FAILURES:
         print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=file)

@@ -67,19 +67,19 @@ class Comparison:
             self._row(machine, ranks) for ranks in self.sizes for machine in self.machines if self._has(machine, ranks)
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        return Table("comparison", columns, {**_UNITS, "virtual_time_s": "s"})
+        return Table("comparison", columns, _UNITS, exact=("virtual_time_s",))
 
     def _has(self, machine: str, ranks: int) -> bool:
         return (machine, ranks) in self.results
 
     def _row(self, machine: str, ranks: int) -> dict[str, Any]:
         result = self.results[machine, ranks]
-        fastest_s = min(other.virtual_time_s for (_, size), other in self.results.items() if size == ranks)
+        fastest_ps = min(other.virtual_time_ps for (_, size), other in self.results.items() if size == ranks)
         return {
             "ranks": ranks,
             "machine": machine,
-            "virtual_time_s": result.virtual_time_s,
-            "relative": round(result.virtual_time_s / fastest_s, 3) if fastest_s else None,
+            "virtual_time_s": result.virtual_time_ps,
+            "relative": round(result.virtual_time_ps / fastest_ps, 3) if fastest_ps else None,
             "messages": result.messages,
             "bytes": result.bytes,
             "events": result.events,

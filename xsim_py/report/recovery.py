@@ -20,7 +20,7 @@ from xsim_py.report.chart import Chart, Line
 from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
-from xsim_py.units import PS_PER_S, format_time
+from xsim_py.units import PS_PER_S, exact_seconds, format_time
 from xsim_py.whole import whole_file, whole_path
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RecoveryRun(NamedTuple):
     exit_status: int
     said: str
     """Warnings, and what went wrong."""
-    virtual_time_s: float | None
+    virtual_time_ps: int | None
     messages: int | None
     digest: str
 
@@ -99,7 +99,11 @@ class RecoveryRun(NamedTuple):
                 {"name": phase.name, "start_s": phase.start_ps / PS_PER_S, "time_s": phase.time_ps / PS_PER_S}
                 for phase in self.phases.phases
             ]
-        rest = {name: value for name, value in self._asdict().items() if name not in ("case", "phases")}
+        end_ps = self.virtual_time_ps
+        measured["virtual_time_s"] = None if end_ps is None else end_ps / PS_PER_S
+        measured["virtual_time_exact_s"] = None if end_ps is None else exact_seconds(end_ps)
+        left_out = ("case", "phases", "virtual_time_ps")
+        rest = {name: value for name, value in self._asdict().items() if name not in left_out}
         return {**self.case._asdict(), **measured, **rest, "victims": list(self.victims)}
 
 
@@ -173,7 +177,7 @@ class RecoveryComparison:
         """Return a row a run, with every phase in seconds."""
         rows = [_row(run) for run in self.runs]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        return Table("recovery", columns, {name: "s" for name in columns if name.endswith("_s")})
+        return Table("recovery", columns, exact=[name for name in columns if name.endswith("_s")])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -263,13 +267,16 @@ def _shown(run: RecoveryRun, name: str | None) -> str:
 
 
 def _row(run: RecoveryRun) -> dict[str, Any]:
-    whole = run.to_dict()
-    times = {} if run.phases is None else run.phases.times_ps()
+    """The columns of a run; those of seconds are in whole picoseconds."""
+    whole, phases = run.to_dict(), run.phases
+    times: dict[str, int] = {} if phases is None else phases.times_ps()
     row = {name: whole[name] for name in (*Case._fields, "call")}
-    row["victims"] = ", ".join(run.victims)
-    row |= {name: whole[name] for name in ("slowest_rank", "total_s", "recovery_s")}
-    row |= {f"{name.replace(' ', '_')}_s": times[name] / PS_PER_S if name in times else None for name in PHASES}
-    return row | {name: whole[name] for name in ("messages", "virtual_time_s", "ended", "exit_status", "digest")}
+    row |= {"victims": ", ".join(run.victims), "slowest_rank": whole["slowest_rank"]}
+    row["total_s"] = None if phases is None else phases.total_ps
+    row["recovery_s"] = None if phases is None else phases.recovery_ps
+    row |= {f"{name.replace(' ', '_')}_s": times.get(name) for name in PHASES}
+    row |= {"messages": run.messages, "virtual_time_s": run.virtual_time_ps}
+    return row | {name: whole[name] for name in ("ended", "exit_status", "digest")}
 
 
 class _Bars:

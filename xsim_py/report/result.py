@@ -11,7 +11,7 @@ from xsim_py.errors import ConfigError, InternalError
 from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
 from xsim_py.report.timeline import Timeline
-from xsim_py.units import PS_PER_S, format_size, format_time
+from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from xsim_py.trace import Trace
 
-__all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result"]
+__all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result", "failure_entry"]
 
 SUMMARY = (
     "virtual_time_s",
+    "virtual_time_exact_s",
     "ranks",
     "shards",
     "seed",
@@ -58,6 +59,11 @@ TABLES = (
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
 
 
+def failure_entry(rank: int, time_ps: int, cause: str) -> dict[str, Any]:
+    """Return what JSON says of the failure of a process."""
+    return {"rank": rank, "time_s": time_ps / PS_PER_S, "time_exact_s": exact_seconds(time_ps), "cause": cause}
+
+
 class Result:
     """The outcome of a run: its summary, its tables, and what the simulator has to say about it.
 
@@ -80,6 +86,10 @@ class Result:
     ----------
     virtual_time_s : float
         When the last rank ended, in seconds of virtual time.
+    virtual_time_exact_s : str
+        The same with every digit, as a decimal number: a float is off by some picoseconds from 8,192 s on.
+    virtual_time_ps : int
+        The same in whole picoseconds, which the summary does not have.
     ranks, shards, seed : int
         What was asked for.
     config_hash, digest, version : str
@@ -101,8 +111,8 @@ class Result:
     restarts : int
         How often the job was started again after that.
     failures : list of dict
-        Processes that failed, in all starts: ``rank``, ``time_s``, ``cause``. More is in the tables
-        ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
+        Processes that failed, in all starts: ``rank``, ``time_s``, ``time_exact_s``, ``cause``. More is in the
+        tables ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
     trace : Trace or None
@@ -110,6 +120,7 @@ class Result:
     """
 
     virtual_time_s: float
+    virtual_time_exact_s: str
     ranks: int
     shards: int
     seed: int
@@ -144,6 +155,7 @@ class Result:
             raise InternalError(f"a run cannot have ended {summary['ended']!r}")
         self.summary = {name: summary[name] for name in SUMMARY}
         vars(self).update(self.summary)
+        self.virtual_time_ps = parse_exact_seconds(self.virtual_time_exact_s)
         listed = tables.values() if hasattr(tables, "values") else tables
         self.tables: dict[str, Table] = {table.name: table for table in listed}
         self.report = report
@@ -177,7 +189,7 @@ class Result:
 
     def virtual_time(self) -> str:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
-        return format_time(self._end_ps(), digits=None)
+        return format_time(self.virtual_time_ps, digits=None)
 
     def _title(self) -> str:
         where = f" on {self.machine}" if self.machine else ""
@@ -246,7 +258,7 @@ class Result:
             name: getattr(self, name) for name in ("program", "machine", "version", "seed", "config_hash", "digest")
         }
         return write_perfetto(
-            self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self._end_ps(), facts=facts
+            self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self.virtual_time_ps, facts=facts
         )
 
     def timeline(self, target: str | Path, *, messages: bool | None = None) -> None:
@@ -275,24 +287,23 @@ class Result:
 
     def _lives(self) -> list[tuple[int, int, int]]:
         """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""
-        starts, failures, ends_s = self.tables["starts"], self.tables["failures"], self.tables["ranks"]["end_s"]
-        until_s = dict(zip(zip(failures["start"], failures["rank"], strict=True), failures["time_s"], strict=True))
-        until_s |= {(len(starts) - 1, rank): end_s for rank, end_s in enumerate(ends_s) if end_s is not None}
-        begun = [(start, start_s, range(self.ranks)) for start, start_s in enumerate(starts["start_s"])]
+        starts, failures = self.tables["starts"], self.tables["failures"]
+        died = zip(failures["start"], failures["rank"], failures.picoseconds["time_s"], strict=True)
+        until_ps = {(start, rank): died_ps for start, rank, died_ps in died}
+        ends_ps = enumerate(self.tables["ranks"].picoseconds["end_s"])
+        until_ps |= {(len(starts) - 1, rank): end_ps for rank, end_ps in ends_ps if end_ps is not None}
+        begun = [(start, at_ps, range(self.ranks)) for start, at_ps in enumerate(starts.picoseconds["start_s"])]
         if "worlds" in self.tables:
             worlds = self.tables["worlds"]
-            columns = (worlds[name] for name in ("start", "born_s", "first_rank", "size"))
+            columns = (worlds["start"], worlds.picoseconds["born_s"], worlds["first_rank"], worlds["size"])
             begun += [
-                (start, at_s, range(first, first + size)) for start, at_s, first, size in zip(*columns, strict=True)
+                (start, at_ps, range(first, first + size)) for start, at_ps, first, size in zip(*columns, strict=True)
             ]
         return [
-            (rank, round(at_s * PS_PER_S), round(until_s.get((start, rank), starts["end_s"][start]) * PS_PER_S))
-            for start, at_s, ranks in begun
+            (rank, at_ps, until_ps.get((start, rank), starts.picoseconds["end_s"][start]))
+            for start, at_ps, ranks in begun
             for rank in ranks
         ]
-
-    def _end_ps(self) -> int:
-        return round(self.virtual_time_s * PS_PER_S)
 
     def _traced(self) -> Trace:
         if self.trace is None:
@@ -312,10 +323,10 @@ class Result:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
-            tables = [Table(name, table["columns"], table["units"]) for name, table in listed]
+            tables = [Table.from_dict(name, table) for name, table in listed]
             said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
+            return cls(summary, tables=tables, **said)
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
-        return cls(summary, tables=tables, **said)

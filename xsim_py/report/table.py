@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from html import escape
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import InternalError
+from xsim_py.units import PS_PER_S, exact_seconds, parse_exact_seconds
 from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Table"]
@@ -30,6 +31,14 @@ class Table:
         when somebody first looks, if they are many: most runs are not asked for their pairs of ranks.
     units : mapping of str to str, optional
         The unit of each column that has one, such as ``{"size": "B", "finish_s": "s"}``.
+    exact : collection of str, optional
+        Columns of seconds that are given in whole picoseconds. Their cells are floats, which are off by some
+        picoseconds from 8,192 s on; CSV and JSON have every digit.
+
+    Attributes
+    ----------
+    picoseconds : dict of str to list of int or None
+        Those columns as they were given.
     """
 
     def __init__(
@@ -37,9 +46,15 @@ class Table:
         name: str,
         columns: Mapping[str, Sequence[Any]] | Callable[[], Mapping[str, Sequence[Any]]],
         units: Mapping[str, str] | None = None,
+        *,
+        exact: Collection[str] = (),
     ) -> None:
         self.name = name
-        self.units = dict(units or {})
+        self.units = {**(units or {}), **dict.fromkeys(exact, "s")}
+        self.picoseconds: dict[str, list[Any]] = {}
+        if exact and not callable(columns):
+            self.picoseconds = {column: list(columns[column]) for column in exact}
+            columns = {**columns, **{column: _in_seconds(cells) for column, cells in self.picoseconds.items()}}
         self._make = columns if callable(columns) else None
         self._made = {} if callable(columns) else self._checked(columns)
 
@@ -119,14 +134,35 @@ class Table:
         if not isinstance(target, str) and hasattr(target, "write"):
             writer = csv.writer(target, lineterminator="\n")
             writer.writerow(self.headings())
-            writer.writerows(self.rows())
+            writer.writerows(self._written())
         else:
             with whole_file(target) as file:
                 self.to_csv(file)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return units and columns as plain data, as they stand in JSON."""
-        return {"units": self.units, "columns": self.columns}
+        """Return units, columns and, of those that are known exactly, every digit, as plain data for JSON."""
+        plain: dict[str, Any] = {"units": self.units, "columns": self.columns}
+        return {**plain, "exact": self._exact()} if self.picoseconds else plain
+
+    @classmethod
+    def from_dict(cls, name: str, plain: Mapping[str, Any]) -> Self:
+        """Return the table of which `to_dict` gave this."""
+        exact = {
+            column: [None if cell is None else parse_exact_seconds(cell) for cell in cells]
+            for column, cells in plain.get("exact", {}).items()
+        }
+        return cls(name, {**plain["columns"], **exact}, plain["units"], exact=exact)
+
+    def _written(self) -> Iterator[tuple[Any, ...]]:
+        """Return the cells row by row with every digit."""
+        return zip(*{**self.columns, **self._exact()}.values(), strict=True)
+
+    def _exact(self) -> dict[str, list[str | None]]:
+        """Return the columns that are known exactly, as decimal numbers of seconds."""
+        return {
+            column: [None if cell is None else exact_seconds(cell) for cell in cells]
+            for column, cells in self.picoseconds.items()
+        }
 
     def _numeric(self) -> list[bool]:
         """Return for each column whether it holds numbers, which stand on the right."""
@@ -139,6 +175,10 @@ class Table:
         first, last = (max_rows + 1) // 2, max_rows // 2
         keep = [*range(first), *range(len(self) - last, len(self))]
         return [tuple(cells[row] for cells in self.columns.values()) for row in keep]
+
+
+def _in_seconds(times_ps: Sequence[int | None]) -> list[float | None]:
+    return [None if time_ps is None else time_ps / PS_PER_S for time_ps in times_ps]
 
 
 def _text(value: object) -> str:

@@ -270,7 +270,7 @@ def _crashed(crash: Crash) -> Report:
     return Report({**_NOTHING, **facts}, None, None, None)
 
 
-_NOTHING: Final = {"phases": None, "call": "", "virtual_time_s": None, "messages": None, "digest": "", "output": ""}
+_NOTHING: Final = {"phases": None, "call": "", "virtual_time_ps": None, "messages": None, "digest": "", "output": ""}
 
 
 # ------------------------------------------------------------------------------------------------- settings of a run
@@ -386,7 +386,7 @@ def do(task: Task) -> Report:
         "ended": result.ended,
         "exit_status": result.exit_status,
         "said": "\n".join([*result.warnings, result.report]).strip(),
-        "virtual_time_s": result.virtual_time_s,
+        "virtual_time_ps": result.virtual_time_ps,
         "messages": result.messages,
         "digest": result.digest,
         "output": output.getvalue(),
