@@ -398,7 +398,7 @@ def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
 
 
 def _collectives_table(parts: Sequence[Part]) -> Table:
-    joined: dict[tuple[str, str], list[int]] = {}
+    joined: dict[tuple[str, str, str], list[int]] = {}
     for part in parts:
         for key, (calls, size, total, longest) in part.collectives.items():
             row = joined.setdefault(key, [0, 0, 0, 0])
@@ -412,6 +412,7 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
         {
             "communicator": [key[0] for key in keys],
             "operation": [key[1] for key in keys],
+            "algorithm": [key[2] for key in keys],
             "calls": [joined[key][0] for key in keys],
             "bytes": [joined[key][1] for key in keys],
             "mean_s": [joined[key][2] / joined[key][0] / PS_PER_S for key in keys],

@@ -217,6 +217,42 @@ def test_the_table_of_collectives_counts_calls_bytes_and_time():
         assert 0 < columns["mean_s"][place] <= columns["longest_s"][place]
 
 
+def test_the_table_of_collectives_names_the_algorithm_that_ran():
+    """Also where calls of one operation differ in it, and where all ranks are computed at once."""
+
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        for count in (1, 2000):
+            comm.Allreduce(np.zeros(count), np.zeros(count))
+            comm.Iallreduce(np.zeros(count), np.zeros(count)).Wait()
+        comm.allgather("x" * 30)
+        comm.Allgather(np.zeros(1), np.zeros(comm.size))
+        comm.alltoall([1] * comm.size)
+        comm.reduce(1)
+        comm.Create_cart([comm.size]).neighbor_allgather(1)
+
+    def rows(**options):
+        columns = simulate(program, ranks=6, **options).tables["collectives"].columns
+        return list(zip(columns["operation"], columns["algorithm"], columns["calls"], strict=True))
+
+    expected = [
+        ("Topocomm.neighbor_allgather", "linear", 6),
+        ("Comm.Allgather", "bruck", 6),  # recursive doubling is for powers of two
+        ("Comm.Allreduce", "rabenseifner", 6),
+        ("Comm.Allreduce", "recursive_doubling", 6),
+        ("Comm.Iallreduce", "rabenseifner", 6),
+        ("Comm.Iallreduce", "recursive_doubling", 6),
+        ("Comm.allgather", "linear (gather linear, bcast binary_tree)", 6),
+        ("Comm.alltoall", "linear", 6),
+        ("Comm.reduce", "binomial", 6),
+    ]
+    assert sorted(rows(collectives="messages")) == sorted(expected)
+    assert sorted(rows(collectives="arrays")) == sorted(rows(collectives="arrays", shards=3)) == sorted(expected)
+    assert {row[1] for row in rows(overrides={"mpi.collectives": "ftco"})} == {"ftco", "linear"}
+
+
 def test_the_machine_names_the_algorithm():
     def program():
         from mpi4py import MPI

@@ -107,9 +107,11 @@ class CollectiveChannel:
     ----------
     meeting : Call or None
         Where its ranks meet, if they do; see `arrays.meeting`.
+    algorithm : callable, str or None
+        What runs it, for the table of collectives; see `collectives.choose.title`.
     """
 
-    __slots__ = ("check", "cid", "comm", "local", "meeting", "note", "rank", "remote_size", "size", "tag")
+    __slots__ = ("algorithm", "check", "cid", "comm", "local", "meeting", "note", "rank", "remote_size", "size", "tag")
 
     def __init__(
         self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
@@ -121,6 +123,7 @@ class CollectiveChannel:
         self.check = check
         self.local = local
         self.meeting: Call | None = None
+        self.algorithm: Any = None
         self.rank = comm.me
         self.size = len(comm.ranks)
         self.remote_size = len(comm.remote)
@@ -288,6 +291,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     made.note = note
     made.check = check
     made.local = None
+    made.algorithm = None
     made.rank = comm.me
     made.remote_size = context.remote_size
     made.size = size = context.size
@@ -470,24 +474,26 @@ _MADE_OF = {
 """Calls that make or end communicators, and the operation by which their members agree."""
 
 
-def timed(comm: Communicator, name: str, size_bytes: int, body: Callable[[], Any]) -> Any:
+def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> Any:
     """Run ``body()`` in the running fiber, and `record` it."""
     fiber = current.fiber
     assert fiber is not None
     start_ps = fiber.clock_ps
     result = body()
-    record(comm, name, size_bytes, fiber.clock_ps - start_ps)
+    record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
-def record(comm: Communicator, name: str, size_bytes: int, spent_ps: int) -> None:
+def record(ch: CollectiveChannel, size_bytes: int, spent_ps: int) -> None:
     """Enter a call into the table of collectives: what this rank contributed, and how long it took."""
+    comm, name = ch.comm, ch.note.name
     if comm.locks is not None:
         method = name.rpartition(".")[2]
         if method.islower():
             comm.locks.setdefault(method, SharedLock())
     calls = comm.fabric.calls
-    key = (_WORLD if comm.cid == WORLD_CID and comm.name is None else comm.label(), name)  # hot path: most are of this
+    label = _WORLD if comm.cid == WORLD_CID and comm.name is None else comm.label()  # hot path: most are of this
+    key = (label, name, ch.algorithm)
     row = calls.get(key)
     if row is None:
         row = calls[key] = [0, 0, 0, 0]

@@ -15,6 +15,7 @@ from xsim_py.process.output import Line, finish_lines
 from xsim_py.process.threads import name_of, others
 
 from .calls import AllOf, Background
+from .collectives.choose import title
 from .comm import WORLD_CID
 from .dynamic.launcher import World
 from .message import Receive, Send
@@ -104,7 +105,7 @@ class Part:
     waited_ps: list[int]
     nodes: list[int]
     pairs: NDArray[np.int64]
-    collectives: dict[tuple[str, str], tuple[int, int, int, int]]
+    collectives: dict[tuple[str, str, str], tuple[int, int, int, int]]
     waiting: list[Waiting] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     leftover_count: int = 0
@@ -183,7 +184,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         waited_ps=fabric.tally.waited_ps,
         nodes=[node_of[rank.number] for rank in ranks],
         pairs=fabric.tally.pairs(),
-        collectives={key: (row[0], row[1], row[2], row[3]) for key, row in fabric.calls.items()},
+        collectives=_collectives(fabric),
     )
     for rank in ranks:
         if rank.exit_status is None:
@@ -215,6 +216,16 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
             known = rank.mpi.recovery.known
             part.learned += [(failed, time_ps, rank.number, how) for failed, (time_ps, how) in known.items()]
     return part
+
+
+def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, int, int]]:
+    """The calls by communicator, operation, and name of the algorithm."""
+    named: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
+    for (label, name, algorithm), (calls, size, total, longest) in fabric.calls.items():
+        key = label, name, title(algorithm)
+        known = named.get(key, (0, 0, 0, 0))
+        named[key] = known[0] + calls, known[1] + size, known[2] + total, max(known[3], longest)
+    return named
 
 
 def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:

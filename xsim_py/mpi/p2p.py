@@ -129,7 +129,7 @@ class Fabric(HotFabric):
         self.contexts: WeakValueDictionary[tuple[int, int], Context] = WeakValueDictionary()
         self.digest = 0
         self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
-        self.calls: dict[tuple[str, str], list[int]] = {}
+        self.calls: dict[tuple[str, str, Any], list[int]] = {}
         self.troubled = False
         self.detector: Detector
         self.revocation: Revocation

@@ -2,8 +2,8 @@
 
 An operation is written once, for its blocking and its non-blocking form: a function that reads the program's arguments,
 packs what goes out, takes the next number on the communicator, and returns its *plan*: how many bytes this rank
-contributes, and a function that runs the algorithm and stores what has arrived. `run` calls that function at once,
-`start` in a fiber of its own.
+contributes, a function that runs the algorithm and stores what has arrived, and the channel, which knows the algorithm.
+`run` calls that function at once, `start` in a fiber of its own.
 
 Which arguments count at which rank, and what is refused with a Python exception, follows mpi4py's ``msgbuffer.pxi``. A
 rank whose send and receive buffers do not fit each other gets ERR_TRUNCATE or ERR_COUNT; ranks that do not fit each
@@ -22,10 +22,22 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.arrays import forms
-from xsim_py.mpi.calls import begin, channel, note, perform, pick, record, refused, served, timed
+from xsim_py.mpi.calls import (
+    CollectiveChannel,
+    begin,
+    channel,
+    note,
+    perform,
+    pick,
+    record,
+    refused,
+    served,
+    timed,
+)
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut, equal_sizes
 from xsim_py.mpi.collectives.choose import Algorithm
+from xsim_py.mpi.collectives.instead import INSTEAD
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import absent
@@ -71,7 +83,7 @@ __all__ = [
     "start",
 ]
 
-Plan: TypeAlias = tuple[int, Callable[[], Any]]
+Plan: TypeAlias = tuple[int, Callable[[], Any], CollectiveChannel]
 Blocks: TypeAlias = Message | VectorMessage
 
 _COUNT = struct.Struct("<q")
@@ -82,13 +94,13 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     try:
-        size_bytes, body = plan(comm, name, *args)
+        size_bytes, body, ch = plan(comm, name, *args)
         result = body()
     except errors.Exception as error:
         if not comm.report(error):
             raise
         return None
-    record(comm, name, size_bytes, fiber.clock_ps - start_ps)
+    record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
@@ -102,7 +114,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
     planned = handled(comm, plan, comm, name, *args)
     if planned is None:
         return Request()
-    made: Request = Request._make(Task(begin(name, partial(timed, comm, name, *planned)), comm=comm))
+    made: Request = Request._make(Task(begin(name, partial(timed, *planned)), comm=comm))
     return made
 
 
@@ -137,23 +149,31 @@ def root_of(comm: Communicator, root: int) -> int:
 
 
 def algorithm_for(
-    comm: Communicator,
+    ch: CollectiveChannel,
     operation: str,
     size_bytes: int = 0,
     commutative: bool = True,
+    *,
+    unit_bytes: int = 1,
     role: inter.Role | None = None,
     target: Blocks | None = None,
 ) -> Algorithm:
     """What runs an operation: within a group what `pick` says, between two the one algorithm that there is.
 
-    `target` is where the result goes, and so what may be put in the place of what the dead have not contributed.
+    `target` is where the result goes, and so what may be put in the place of what the dead have not contributed. The
+    channel is told what runs in the end, with elements of `unit_bytes`.
     """
-    if comm.local is None:
-        if comm.preference.ftco and operation != "barrier" and served(comm, operation):
-            return partial(pick(comm, operation), fill=BufferFill(comm, target))
-        return pick(comm, operation, size_bytes, commutative)
-    algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))
-    return algorithm if role is None else partial(algorithm, role=role)
+    comm = ch.comm
+    if comm.local is not None:
+        ch.algorithm = "inter"
+        algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))
+        return algorithm if role is None else partial(algorithm, role=role)
+    ch.algorithm = algorithm = pick(comm, operation, size_bytes, commutative)
+    if algorithm in INSTEAD:
+        ch.algorithm = INSTEAD[algorithm](ch.size, size_bytes, unit_bytes)
+    elif comm.preference.ftco and operation != "barrier" and served(comm, operation):
+        return partial(algorithm, fill=BufferFill(comm, target))
+    return algorithm
 
 
 def fold_of(op: Op, datatype: Type) -> Fold:
@@ -238,8 +258,8 @@ PARSERS: dict[str, Callable[..., Any]] = {"": message, "v": vector_message, "w":
 def barrier(comm: Communicator, name: str) -> Plan:
     """Nobody goes on before all have come."""
     ch = channel(comm, note(name))
-    algorithm = algorithm_for(comm, "barrier")
-    return 0, lambda: perform(ch, forms.BARRIER, algorithm)
+    algorithm = algorithm_for(ch, "barrier")
+    return 0, lambda: perform(ch, forms.BARRIER, algorithm), ch
 
 
 def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
@@ -254,7 +274,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
         target = receiver(buf)
         size_bytes = target.nbytes
     ch = channel(comm, note(name, root_of(comm, root), size_bytes))
-    algorithm = algorithm_for(comm, "bcast", size_bytes, role=role, target=target)
+    algorithm = algorithm_for(ch, "bcast", size_bytes, role=role, target=target)
 
     def body() -> None:
         if algorithm in forms.SOME_NEED_ALL:
@@ -264,7 +284,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
         if target is not None:
             target.unpack(taken)
 
-    return 0 if data is None else size_bytes, body
+    return 0 if data is None else size_bytes, body, ch
 
 
 def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
@@ -284,14 +304,14 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
     if not form and target is not None:
         block_bytes = target.nbytes
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
-    algorithm = algorithm_for(comm, "gather" + form, block_bytes, role=role, target=target)
+    algorithm = algorithm_for(ch, "gather" + form, block_bytes, role=role, target=target)
 
     def body() -> None:
         parts = algorithm(ch, data, root)
         if target is not None:
             target.unpack_parts(parts)
 
-    return 0 if data is None else len(data), body
+    return 0 if data is None else len(data), body, ch
 
 
 def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
@@ -313,14 +333,14 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
         if block_bytes and parts is not None and not form:
             _check_apart(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
-    algorithm = algorithm_for(comm, "scatter" + form, block_bytes, role=role, target=target)
+    algorithm = algorithm_for(ch, "scatter" + form, block_bytes, role=role, target=target)
 
     def body() -> None:
         taken = algorithm(ch, parts, root)
         if target is not None:
             target.unpack(taken)
 
-    return 0 if parts is None else sum(map(len, parts)), body
+    return 0 if parts is None else sum(map(len, parts)), body, ch
 
 
 def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
@@ -336,8 +356,8 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
         if block_bytes and not is_in_place(sendbuf):
             _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, None, block_bytes))
-    algorithm = algorithm_for(comm, "allgather" + form, sum(sizes) // blocks, target=target)
-    return len(data), lambda: target.unpack_parts(perform(ch, forms.BLOCKS, algorithm, data, sizes))
+    algorithm = algorithm_for(ch, "allgather" + form, sum(sizes) // blocks, target=target)
+    return len(data), lambda: target.unpack_parts(perform(ch, forms.BLOCKS, algorithm, data, sizes)), ch
 
 
 def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
@@ -355,22 +375,23 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
         if block_bytes and source is not target:
             _check_apart(sendbuf, recvbuf)
     ch = channel(comm, note(name, None, block_bytes))
-    algorithm = algorithm_for(comm, "alltoall" + form, block_bytes or 0)
+    algorithm = algorithm_for(ch, "alltoall" + form, block_bytes or 0)
     size_bytes = len(parts.whole)
     if not form:
-        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts))
+        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.PARTS, algorithm, parts)), ch
     if comm.local is None:
         sizes = target.sizes()
-        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.UNEQUAL_PARTS, algorithm, parts, sizes))
-    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts.listed()))
+        return size_bytes, lambda: target.unpack_parts(perform(ch, forms.UNEQUAL_PARTS, algorithm, parts, sizes)), ch
+    return size_bytes, lambda: target.unpack_parts(algorithm(ch, parts.listed())), ch
 
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
     """The root gets the combination of what everybody has."""
     role = role_of(comm, root)
     if role == "idle":
-        channel(comm, note(name))
-        return 0, lambda: None
+        ch = channel(comm, note(name))
+        ch.algorithm = "inter"
+        return 0, lambda: None, ch
     data = target = None
     if role == "member":
         vector = _sender(sendbuf)
@@ -383,7 +404,8 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     size_bytes = vector.nbytes
     fold = fold_of(op, vector.datatype)
     ch = channel(comm, note(name, root_of(comm, root), size_bytes, _op_name(op)))
-    algorithm = algorithm_for(comm, "reduce", size_bytes, fold.commutative, role=role, target=vector)
+    unit = fold.unit_bytes
+    algorithm = algorithm_for(ch, "reduce", size_bytes, fold.commutative, unit_bytes=unit, role=role, target=vector)
 
     def body() -> None:
         if algorithm in forms.SOME_NEED_ALL:
@@ -393,7 +415,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
         if target is not None:
             target.unpack(taken)
 
-    return 0 if data is None else size_bytes, body
+    return 0 if data is None else size_bytes, body, ch
 
 
 def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
@@ -402,8 +424,9 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
     fold = fold_of(op, target.datatype)
     size_bytes = len(data)
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
-    algorithm = algorithm_for(comm, "allreduce", size_bytes, fold.commutative, target=target)
-    return size_bytes, lambda: target.unpack(perform(ch, forms.VECTOR, algorithm, data, fold))
+    unit = fold.unit_bytes
+    algorithm = algorithm_for(ch, "allreduce", size_bytes, fold.commutative, unit_bytes=unit, target=target)
+    return size_bytes, lambda: target.unpack(perform(ch, forms.VECTOR, algorithm, data, fold)), ch
 
 
 def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
@@ -411,7 +434,7 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
     data, target = _operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
     ch = channel(comm, note(name, None, len(data), _op_name(op)))
-    algorithm = pick(comm, operation, len(data), fold.commutative)
+    ch.algorithm = algorithm = pick(comm, operation, len(data), fold.commutative)
 
     def body() -> None:
         if algorithm in forms.SOME_NEED_ALL:
@@ -421,7 +444,7 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
         if taken is not None:  # rank 0 of an exscan gets nothing
             target.unpack(taken)
 
-    return len(data), body
+    return len(data), body, ch
 
 
 def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
@@ -485,7 +508,8 @@ def _reduce_scatter(comm: Communicator, name: str, operation: str, parts: list[b
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
     if comm.local is not None:
         whole, sizes = b"".join(parts), [len(part) for part in parts]
-        return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes))  # type: ignore[arg-type]
+        ch.algorithm = "inter"
+        return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes)), ch  # type: ignore[arg-type]
     wanted = len(parts[0]) if operation == "reduce_scatter_block" else size_bytes
-    algorithm = algorithm_for(comm, operation, wanted, fold.commutative, target=target)
-    return size_bytes, lambda: target.unpack(perform(ch, forms.PARTS_TO_FOLD, algorithm, parts, fold))
+    algorithm = algorithm_for(ch, operation, wanted, fold.commutative, target=target)
+    return size_bytes, lambda: target.unpack(perform(ch, forms.PARTS_TO_FOLD, algorithm, parts, fold)), ch

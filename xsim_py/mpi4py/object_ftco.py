@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xsim_py.mpi.calls import channel, note
+from xsim_py.config.algorithms import FTCO
+from xsim_py.mpi.calls import CollectiveChannel, Note, channel, note
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.ftco import operations as ftco
 from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
@@ -27,51 +28,57 @@ __all__ = ["allgather", "allreduce", "bcast", "gather", "reduce", "scatter"]
 _PLAIN = (bool, int, float, complex)
 
 
+def _channel(comm: Communicator, note: Note) -> CollectiveChannel:
+    ch = channel(comm, note, check=False)
+    ch.algorithm = FTCO
+    return ch
+
+
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """What the root has, everybody gets."""
     data = dump(obj) if role_of(comm, root) == "root" else None
-    ch = channel(comm, note(name, root), check=False)
-    return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm)))
+    ch = _channel(comm, note(name, root))
+    return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm))), ch
 
 
 def scatter(comm: Communicator, name: str, parts: list[bytes] | None, root: int) -> Plan:
     """Everybody gets one of the root's objects, which are pickled already."""
-    ch = channel(comm, note(name, root), check=False)
+    ch = _channel(comm, note(name, root))
     size_bytes = 0 if parts is None else sum(map(len, parts))
-    return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm)))
+    return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm))), ch
 
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """The root gets a list of what everybody has."""
     role_of(comm, root)
     data = dump(obj)
-    ch = channel(comm, note(name, root), check=False)
+    ch = _channel(comm, note(name, root))
 
     def body() -> list[Any] | None:
         parts = ftco.gather(ch, data, root, fill=ObjectFill(comm))
         return None if parts is None else [load(part) for part in parts]
 
-    return len(data), body
+    return len(data), body, ch
 
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
     """Everybody gets a list of what everybody has."""
     data = dump(obj)
-    ch = channel(comm, note(name), check=False)
-    return len(data), lambda: [load(part) for part in ftco.allgather(ch, data, None, fill=ObjectFill(comm))]
+    ch = _channel(comm, note(name))
+    return len(data), lambda: [load(part) for part in ftco.allgather(ch, data, None, fill=ObjectFill(comm))], ch
 
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Plan:
     """The root gets the combination of what everybody has."""
     role_of(comm, root)
-    ch = channel(comm, note(name, root), check=False)
-    return 0, lambda: _combined(ch, REDUCE, root, obj, op)
+    ch = _channel(comm, note(name, root))
+    return 0, lambda: _combined(ch, REDUCE, root, obj, op), ch
 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any]) -> Plan:
     """Everybody gets the combination of what everybody has."""
-    ch = channel(comm, note(name), check=False)
-    return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op)
+    ch = _channel(comm, note(name))
+    return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op), ch
 
 
 def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, Any], Any]) -> Any:

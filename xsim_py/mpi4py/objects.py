@@ -66,12 +66,12 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
     def body() -> Any:
         size = None if data is None else packed_size(data)
-        size = algorithm_for(comm, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
+        size = algorithm_for(ch, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
         size_bytes = 0 if size is None else sizes_of([size])[0]
-        taken = algorithm_for(comm, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
+        taken = algorithm_for(ch, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
         return None if taken is None else load(taken)
 
-    return 0 if data is None else len(data), body
+    return 0 if data is None else len(data), body, ch
 
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
@@ -85,11 +85,11 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
     def body() -> list[Any] | None:
         size = None if data is None else packed_size(data)
-        algorithm_for(comm, "gather", _COUNT.size, role=role)(ch, size, root)
-        parts = algorithm_for(comm, "gatherv", role=role)(ch, data, root)
+        algorithm_for(ch, "gather", _COUNT.size, role=role)(ch, size, root)
+        parts = algorithm_for(ch, "gatherv", role=role)(ch, data, root)
         return None if parts is None else load_each(parts)
 
-    return 0 if data is None else len(data), body
+    return 0 if data is None else len(data), body, ch
 
 
 def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
@@ -102,11 +102,11 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
 
     def body() -> Any:
         sizes = None if parts is None else [packed_size(part) for part in parts]
-        algorithm_for(comm, "scatter", _COUNT.size, role=role)(ch, sizes, root)
-        taken = algorithm_for(comm, "scatterv", role=role)(ch, parts, root)
+        algorithm_for(ch, "scatter", _COUNT.size, role=role)(ch, sizes, root)
+        taken = algorithm_for(ch, "scatterv", role=role)(ch, parts, root)
         return None if taken is None else load(taken)
 
-    return 0 if parts is None else sum(map(len, parts)), body
+    return 0 if parts is None else sum(map(len, parts)), body, ch
 
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
@@ -115,17 +115,25 @@ def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
         return ftco.allgather(comm, name, obj)
     data = dump(obj)
     ch = channel(comm, note(name), check=False)
-    return len(data), lambda: _load_all(perform(ch, forms.PACKED, _gather_everywhere, data))
+    return len(data), lambda: _load_all(_packed(ch, forms.PACKED, _gather_everywhere, data)), ch
 
 
 def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
     """First the sizes, then the pickles."""
     comm = ch.comm
     blocks = len(comm.remote)
-    algorithm = algorithm_for(comm, "allgather", _COUNT.size)
+    algorithm = algorithm_for(ch, "allgather", _COUNT.size)
     sizes = sizes_of(algorithm(ch, packed_size(data), [_COUNT.size] * blocks))
-    algorithm = algorithm_for(comm, "allgatherv", sum(sizes) // blocks)
+    algorithm = algorithm_for(ch, "allgatherv", sum(sizes) // blocks)
     taken: Sequence[bytes] = algorithm(ch, data, sizes)
+    return taken
+
+
+def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], given: Any) -> Any:
+    """Exchange pickles; who has done that for all ranks at once says how."""
+    taken = perform(ch, form, algorithm, given)
+    if ch.algorithm is None:
+        ch.algorithm = ch.meeting.bound.algorithm  # type: ignore[union-attr]
     return taken
 
 
@@ -146,14 +154,13 @@ def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
     pickles = dump_all(objects, len(comm.remote))
     parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often nobody looks at them one by one
     ch = channel(comm, note(name), check=False)
-    return len(parts.whole), lambda: _load_all(perform(ch, forms.PACKED_PARTS, _exchange, parts))
+    return len(parts.whole), lambda: _load_all(_packed(ch, forms.PACKED_PARTS, _exchange, parts)), ch
 
 
 def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:
     """First the sizes, then the pickles."""
-    comm = ch.comm
-    algorithm_for(comm, "alltoall", _COUNT.size)(ch, [packed_size(part) for part in parts])
-    taken: Sequence[bytes] = algorithm_for(comm, "alltoallv")(ch, parts)
+    algorithm_for(ch, "alltoall", _COUNT.size)(ch, [packed_size(part) for part in parts])
+    taken: Sequence[bytes] = algorithm_for(ch, "alltoallv")(ch, parts)
     return taken
 
 
@@ -211,7 +218,9 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
     role = role_of(comm, root)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
     if ch.local is None:
-        return 0, lambda: _reduce_to(ch, obj, op, root)
+        ch.algorithm = "binomial"
+        return 0, lambda: _reduce_to(ch, obj, op, root), ch
+    ch.algorithm = "inter"
     local = ch.local
 
     def body() -> Any:
@@ -223,7 +232,7 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
                 _send(ch, root, result)
         return None
 
-    return 0, body
+    return 0, body, ch
 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
@@ -233,7 +242,9 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     ch = channel(comm, note(name), check=False)
     if ch.local is None:
         fold = fold_of_objects(op)
-        return 0, lambda: _load_one(perform(ch, forms.OBJECTS, _reduce_and_broadcast, obj, op, fold, ch.size))
+        ch.algorithm = "nonoverlapping"
+        return 0, lambda: _load_one(perform(ch, forms.OBJECTS, _reduce_and_broadcast, obj, op, fold, ch.size)), ch
+    ch.algorithm = "inter"
     local = ch.local
 
     def body() -> Any:
@@ -242,7 +253,7 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
             result = _swap(ch, 0, result)
         return load(_bcast_from_0(local, result))
 
-    return 0, body
+    return 0, body, ch
 
 
 def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> bytes:
@@ -257,6 +268,7 @@ def _load_one(data: bytes | SharedBlocks) -> Any:
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
     """Everybody gets the combination of what the ranks up to it have, without its own if `exclusive`."""
     ch = channel(comm, note(name), check=False)
+    ch.algorithm = "recursive_doubling"
     fold = fold_of_objects(op)
     form, algorithm = forms.OBJECTS_TO_SCAN[exclusive], _exscan if exclusive else _scan
 
@@ -268,7 +280,7 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
         is_combined = ch.rank & (ch.rank - 1) if exclusive else ch.rank
         return result.copy("K") if is_combined and type(result) is np.ndarray else result  # it has memory of its own
 
-    return 0, body
+    return 0, body, ch
 
 
 def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False) -> Any:

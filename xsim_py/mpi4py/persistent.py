@@ -49,7 +49,7 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
         finally:
             _set_numbers(comm, now)
             counted.discard(comm)
-        return None if planned is None else begin(name, partial(timed, comm, name, *planned))
+        return None if planned is None else begin(name, partial(timed, *planned))
 
     return Prequest._prepare(Task(None, None, comm), start)
 

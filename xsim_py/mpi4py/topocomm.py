@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.calls import channel, note
+from xsim_py.mpi.calls import CollectiveChannel, channel, note
 from xsim_py.mpi.collectives import neighbor
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.topology import Cartesian, DistGraph, Graph
@@ -50,6 +50,13 @@ def _real(ranks: Sequence[int]) -> Neighbors:
     return [None if rank == c.PROC_NULL else rank for rank in ranks]
 
 
+def _channel(comm: Communicator, name: str, *, check: bool = True) -> CollectiveChannel:
+    """The channel of a call whose messages all go to neighbours directly."""
+    ch = channel(comm, note(name), check=check)
+    ch.algorithm = "linear"
+    return ch
+
+
 def _unpack_real(target: Any, blocks: Sequence[bytes | None]) -> None:
     for place, block in enumerate(blocks):
         if block is not None:
@@ -61,8 +68,8 @@ def _allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: 
     sources, dests, _ = _edges(comm)
     data = packed(sendbuf)
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
-    ch = channel(comm, note(name))
-    return len(data), lambda: _unpack_real(target, neighbor.allgather(ch, data, sources, dests))
+    ch = _channel(comm, name)
+    return len(data), lambda: _unpack_real(target, neighbor.allgather(ch, data, sources, dests)), ch
 
 
 def _alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
@@ -70,22 +77,22 @@ def _alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     sources, dests, order = _edges(comm)
     parts = PARSERS[form](sendbuf, writable=False, blocks=len(dests)).pack_parts(len(dests))
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
-    ch = channel(comm, note(name))
-    return sum(map(len, parts)), lambda: _unpack_real(target, neighbor.alltoall(ch, parts, sources, dests, order))
+    ch = _channel(comm, name)
+    return sum(map(len, parts)), lambda: _unpack_real(target, neighbor.alltoall(ch, parts, sources, dests, order)), ch
 
 
 def _alltoall_objects(comm: Communicator, name: str, parts: Callable[[int], list[bytes]]) -> Plan:
     """Everybody sends a pickle to each of its neighbours, its size first."""
     sources, dests, order = _edges(comm)
     data = parts(len(dests))
-    ch = channel(comm, note(name), check=False)
+    ch = _channel(comm, name, check=False)
 
     def body() -> list[Any]:
         neighbor.alltoall(ch, [packed_size(part) for part in data], sources, dests, order)
         taken = neighbor.alltoall(ch, data, sources, dests, order)
         return [None if part is None else load(part) for part in taken]
 
-    return sum(map(len, data)), body
+    return sum(map(len, data)), body, ch
 
 
 # ------------------------------------------------------------------------------------------------------ the classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,14 +25,17 @@ class InTurn(Bound):
         Each rank begins the second when it is through the first.
     heads : sequence of bytes
         What each rank contributes to the first.
+    algorithm : callable
+        What runs the second.
     """
 
     once = True
 
-    def __init__(self, first: Bound, second: Bound, heads: Sequence[bytes]) -> None:
+    def __init__(self, first: Bound, second: Bound, heads: Sequence[bytes], algorithm: Callable[..., Any]) -> None:
         self._first = first
         self._second = second
         self._heads = heads
+        self.algorithm = algorithm
         self._numbers = first._numbers
         self.check = first.check
         self.local = first.local

@@ -15,6 +15,7 @@ import numpy as np
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather
 from xsim_py.mpi.collectives.channel import EqualBlocks, SharedBlocks, equal_sizes
+from xsim_py.mpi.collectives.instead import final
 
 from .binding import Bound, BoundRounds, bind
 from .building import DOWN, Draft, Tree, hand_down
@@ -74,7 +75,8 @@ class PackedGather(_Packed):
         second = self._linear(algorithm, sizes) if rounds is None else self._bound(rounds, _BoundGathered)
         if second is None:
             return None
-        return InTurn(self._first, second, [size.to_bytes(_HEAD_BYTES, "little") for size in sizes])
+        heads = [size.to_bytes(_HEAD_BYTES, "little") for size in sizes]
+        return InTurn(self._first, second, heads, final(algorithm, self._size))
 
     def _linear(self, algorithm: Any, sizes: list[int]) -> Bound | None:
         if getattr(algorithm, "func", None) is not allgather.linear:
@@ -128,7 +130,7 @@ class PackedExchange(_Packed):
         heads = [given[: _HEAD_BYTES * self._size] for given in contributions]
         sizes = np.frombuffer(b"".join(heads), np.int64).reshape(self._size, self._size)
         second = self._bound(self._kind()(sizes), _BoundExchanged)
-        return None if second is None else InTurn(self._first, second, heads)
+        return None if second is None else InTurn(self._first, second, heads, pick(self._comm, "alltoallv"))
 
     def _kind(self) -> Any:
         return UNEQUAL.get(pick(self._comm, "alltoallv"))

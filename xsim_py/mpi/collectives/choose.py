@@ -18,6 +18,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from xsim_py.config.algorithms import FTCO
 from xsim_py.errors import ConfigError
 from xsim_py.mpi.collectives import (
     allgather,
@@ -33,7 +34,7 @@ from xsim_py.mpi.collectives import (
 )
 from xsim_py.mpi.collectives.channel import Channel, Fold
 
-__all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name", "reduce_then_bcast"]
+__all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name", "reduce_then_bcast", "title"]
 
 Algorithm: TypeAlias = "Callable[..., Any]"
 TUNED = "tuned"
@@ -194,18 +195,24 @@ def choose(
     if algorithm is reduce_scatter.nonoverlapping:
         block = operation == "reduce_scatter_block"
         whole_bytes = size_bytes * comm_size if block else size_bytes
-        return partial(
+        return _made_of(
             algorithm,
             reduce=choose("reduce", comm_size, whole_bytes, commutative),
             scatter=choose("scatter", comm_size, size_bytes) if block else scatter.linear,
         )
     if algorithm is allgather.linear:
-        return partial(
+        return _made_of(
             algorithm,
             gather=choose("gather", comm_size, size_bytes) if operation == "allgather" else gather.linear,
             bcast=choose("bcast", comm_size, size_bytes * comm_size),
         )
     return algorithm
+
+
+@lru_cache(maxsize=256)
+def _made_of(algorithm: Algorithm, **parts: Algorithm) -> Algorithm:
+    """The one object that runs an algorithm with these parts, for all sizes."""
+    return partial(algorithm, **parts)
 
 
 @lru_cache(maxsize=256)
@@ -222,3 +229,20 @@ def reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
     # What it is made of, as a `partial` shows it.
     vars(nonoverlapping).update(func=allreduce.nonoverlapping, keywords={"reduce": reduction, "bcast": broadcast})
     return nonoverlapping
+
+
+_NAMES = {algorithm: name for known in REGISTRY.values() for name, algorithm in known.items() if name != "two_proc"}
+
+
+def title(algorithm: Algorithm | str | None) -> str:
+    """What tables call an algorithm: its name in `REGISTRY`, with those of its parts; any other one is FTCO's.
+
+    What has no name there comes with one (a str), or has none at all (None).
+    """
+    if algorithm is None or isinstance(algorithm, str):
+        return algorithm or ""
+    parts = getattr(algorithm, "keywords", None)
+    if parts is None:
+        return _NAMES.get(algorithm, FTCO)
+    whole: Any = algorithm
+    return f"{title(whole.func)} ({', '.join(f'{part} {title(each)}' for part, each in parts.items())})"
