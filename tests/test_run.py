@@ -183,7 +183,7 @@ def test_a_wall_limit_needs_the_main_thread():
 
     def run() -> None:
         try:
-            simulate(shifted, ranks=1, args=[0], wall_limit_s=1)
+            simulate(shifted, ranks=1, args=[0], wall_limit=1)
         except ConfigError as error:
             errors.append(error)
 
@@ -238,19 +238,19 @@ assert world.size == 1
 
 
 BAD = [
-    ({"ranks": 0}, "ranks: 0 is not a number of ranks"),
-    ({"ranks": -3}, "ranks: -3"),
-    ({"ranks": 2.5}, "ranks: 2.5"),
-    ({"ranks": "4"}, "ranks: '4'"),
+    ({"ranks": 0}, "ranks: 0 is less than 1"),
+    ({"ranks": -3}, "ranks: -3 is less than 1"),
+    ({"ranks": 2.5}, "ranks: 2.5 is not a whole number"),
+    ({"ranks": "four"}, "ranks: 'four' is not a whole number"),
     ({"ranks": 1 << 30}, "are more than the"),
-    ({"shards": 0}, "shards: 0 is not a number of shards"),
+    ({"shards": 0}, "shards: 0 is less than 1"),
     ({"shards": 65, "ranks": 4}, "shards: 65 are too many for 4 ranks in one process; give at most 64"),
     ({"shards": 1025, "ranks": 2000}, "shards: 1,025 are too many for 2,000 ranks in one process; give at most 1,024"),
-    ({"kind": "binary"}, "kind: 'binary' is not one of"),
+    ({"kind": "binary"}, "kind: 'binary' is not one of script"),
     ({"compute": "guessed"}, "compute: 'guessed' is not one of"),
     ({"machine": "gigi"}, "gige"),
-    ({"overrides": {"network.latency": "-5us"}}, "negative"),
-    ({"overrides": {"machine.nodes": "2"}, "ranks": 8}, "8 ranks"),
+    ({"set": {"network.latency": "-5us"}}, "negative"),
+    ({"set": {"machine.nodes": "2"}, "ranks": 8}, "8 ranks"),
 ]
 
 
@@ -366,7 +366,7 @@ def test_progress_and_start_are_told(tmp_path: Path):
         tmp_path,
         "import time\nfor _ in range(20_000): time.sleep(1)",
         ranks=2,
-        wall_limit_s=300,
+        wall_limit=300,
         started=started.append,
         progress=lambda *told: progress.append(told),
     )

@@ -265,7 +265,7 @@ comm.Barrier()
 
 
 def endless(tmp_path: Path, shards: int, text: str = ENDLESS, **told: object) -> Launched:
-    return launch(tmp_path, text, ranks=3, shards=shards, wall_limit_s=0.5, **told)
+    return launch(tmp_path, text, ranks=3, shards=shards, wall_limit=0.5, **told)
 
 
 @SHARDS
@@ -292,7 +292,7 @@ def test_an_endless_loop_is_ended_and_its_line_shown(tmp_path: Path, shards: int
     ids=["messages", "polling", "sleeping", "clock", "printing", "catching"],
 )
 def test_every_endless_loop_is_ended(tmp_path: Path, text: str):
-    done = launch(tmp_path, text, ranks=2, wall_limit_s=0.05)
+    done = launch(tmp_path, text, ranks=2, wall_limit=0.05)
     assert (done.result.ended, done.result.exit_status) == ("wall limit", 4)
 
 
@@ -307,13 +307,13 @@ def test_an_endless_background_process_is_ended(tmp_path: Path):
             yield env.timeout(0)
 
     for process in (endless, at_once):
-        done = launch(tmp_path, "import time; time.sleep(1)", background=[process], wall_limit_s=0.05)
+        done = launch(tmp_path, "import time; time.sleep(1)", background=[process], wall_limit=0.05)
         assert done.result.ended == "wall limit"
 
 
 def test_a_limit_that_is_not_reached_is_not_noticed(tmp_path: Path):
     timers = signal.getitimer(signal.ITIMER_REAL), signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGINT)
-    done = launch(tmp_path, "comm.Barrier()", ranks=2, wall_limit_s=300)
+    done = launch(tmp_path, "comm.Barrier()", ranks=2, wall_limit=300)
     assert done.result.ended == "finished"
     assert timers == (
         signal.getitimer(signal.ITIMER_REAL),

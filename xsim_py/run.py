@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__
+from xsim_py.asked import read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, make_transport
 from xsim_py.errors import ConfigError
@@ -72,7 +73,6 @@ _PAIRS_UP_TO_RANKS = 1024
 _SHARDS_OF_FEW_RANKS = 64
 _MOST_SHARDS = 1024
 _UNBOUNDED_PS = 1 << 90
-_KINDS = (None, "script", "module", "code", "callable")
 
 
 def simulate(
@@ -84,23 +84,25 @@ def simulate(
     kind: str | None = None,
     seed: int = 0,
     shards: int = 1,
-    wall_limit_s: float | None = None,
-    overrides: Mapping[str, str] | None = None,
+    set: Mapping[str, Any] | Sequence[str] = (),
+    wall_limit: float | str | None = None,
     compute: str | None = None,
+    collectives: str | Sequence[str] = (),
+    fail: str | Sequence[str] = (),
+    ft: bool | None = None,
+    restart: str | None = None,
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
-    failures: Sequence[str] = (),
-    ft: bool | None = None,
-    restart: str | None = None,
     background: Sequence[Callable[[Any], Any]] = (),
-    collectives: str = AUTO,
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Run an mpi4py program on `ranks` virtual ranks of a simulated machine.
+
+    What ``xsim run`` takes, this takes by the same names: ``--wall-limit 5min`` is ``wall_limit="5min"``.
 
     Parameters
     ----------
@@ -109,8 +111,7 @@ def simulate(
     ranks : int
         The size of ``COMM_WORLD``.
     machine : str, path or mapping
-        A preset, a YAML file, or what such a file would hold; `overrides` changes single entries of it:
-        ``{"network.latency": "5us"}``.
+        A preset, a YAML file, or what such a file would hold.
     args : sequence
         ``sys.argv[1:]`` of the program, or the arguments of the function.
     kind : str, optional
@@ -120,17 +121,17 @@ def simulate(
     shards : int
         In how many parts to simulate in this process: at most 64, or as many as ranks, and 1,024. Under a real
         ``mpiexec`` each process simulates one part.
-    wall_limit_s : float, optional
-        Real seconds after which the run ends with a report.
+    set : mapping, or sequence of str
+        Entries of the machine that are changed: ``{"network.latency": "5us"}``, or ``["network.latency=5us"]``.
+    wall_limit : float or str, optional
+        After how long on the wall clock the run ends with a report: seconds, or a time such as ``"5min"``.
     compute : str, optional
         ``none`` or ``measured``: what the program's own work costs; default: what the machine says.
-    label : bool
-        Put ``[rank]`` in front of each printed line.
-    trace : bool
-        Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
-    profile : bool
-        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
-    failures : sequence of str, optional
+    collectives : str, or sequence of str
+        Algorithms of collective operations, as the machine's ``mpi.collectives`` may name them: ``tuned``, ``ftco``.
+        And how they are simulated, with the same result: ``messages``, one message after the other; ``arrays``, for all
+        ranks at once where that is possible; ``auto``, where it is faster, too (the default).
+    fail : str, or sequence of str
         Processes that die, besides those that the machine's section ``failures`` names: ``"rank=5@1.2ms"``,
         ``"rank=3 before its 2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.
     ft : bool, optional
@@ -138,11 +139,14 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    label : bool
+        Put ``[rank]`` in front of each printed line.
+    trace : bool
+        Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
+    profile : bool
+        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
-    collectives : str
-        How collective operations are simulated, with the same result: ``messages``, one message after the other;
-        ``arrays``, for all ranks at once where that is possible; ``auto``, where it is faster, too.
     stdout, stderr : text file, optional
         Where the program's output goes.
     progress, started : callable, optional
@@ -159,48 +163,39 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    _check(program, ranks=ranks, shards=shards, kind=kind, compute=compute, wall_limit_s=wall_limit_s)
-    if collectives not in (MESSAGES, ARRAYS, AUTO):
-        raise ConfigError(f"collectives: {collectives!r} is not one of {MESSAGES}, {ARRAYS} and {AUTO}")
-    spec = load_machine(machine, overrides=overrides)
-    what = Program(program, kind=kind or ("callable" if callable(program) else "script"), args=args)
-    run = _Run(spec, what, ranks=ranks, seed=seed, shards=shards, compute=compute or spec.compute.mode)
+    asked = read(locals(), _wrong(program, wall_limit=wall_limit))
+    _check_ranks(asked.ranks)
+    spec = load_machine(machine, overrides=asked.overrides)
+    what = Program(program, kind=asked.kind or ("callable" if callable(program) else "script"), args=asked.args)
+    run = _Run(spec, what, ranks=asked.ranks, seed=asked.seed, shards=asked.shards, compute=asked.compute)
     run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    run.label = label
-    run.traced = trace
-    run.profile = Profile(run.transport.local[0]) if profile else None
-    run.collectives = collectives
-    run.expect(failures, ft=ft, restart=restart)
+    run.label = asked.label
+    run.traced = asked.trace
+    run.profile = Profile(run.transport.local[0]) if asked.profile else None
+    run.collectives = asked.way
+    run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with _only_one(), run.transport.together():
         try:
-            return run.go(wall_limit_s, background, progress, started)
+            return run.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss()
 
 
-def _check(
-    program: Any, *, ranks: Any, shards: Any, kind: str | None, compute: str | None, wall_limit_s: float | None
-) -> None:
-    """What has nothing to do with the machine."""
+def _wrong(program: Any, *, wall_limit: Any) -> list[str]:
+    """What is wrong with the program, and with the thread."""
     problems = []
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
         problems.append(f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs")
     elif not callable(program) and not isinstance(program, str | os.PathLike):
         problems.append(f"program: {program!r} is neither a path nor a function")
-    if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
-        problems.append(f"ranks: {ranks!r} is not a number of ranks; give at least 1")
-    elif ranks > MAX_ORIGINS // 2:
-        problems.append(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
-    if not isinstance(shards, int) or shards < 1:
-        problems.append(f"shards: {shards!r} is not a number of shards; give at least 1")
-    if kind not in _KINDS:
-        problems.append(f"kind: {kind!r} is not one of script, module, code and callable")
-    if compute not in (None, "none", "measured"):
-        problems.append(f"compute: {compute!r} is not one of none and measured")
-    if wall_limit_s is not None and threading.current_thread() is not threading.main_thread():
-        problems.append("wall_limit_s: a wall limit needs the main thread, and simulate() was called in another")
-    if problems:
-        raise ConfigError("\n".join(problems))
+    if wall_limit is not None and threading.current_thread() is not threading.main_thread():
+        problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")
+    return problems
+
+
+def _check_ranks(ranks: int) -> None:
+    if ranks > MAX_ORIGINS // 2:
+        raise ConfigError(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
 
 
 def _check_shards(local: int, ranks: int) -> None:
@@ -237,13 +232,13 @@ class _Run:
     """Everything that one run is made of."""
 
     def __init__(
-        self, spec: MachineSpec, program: Program, *, ranks: int, seed: int, shards: int, compute: str
+        self, spec: MachineSpec, program: Program, *, ranks: int, seed: int, shards: int, compute: str | None
     ) -> None:
         self.spec = spec
         self.program = program
         self.ranks = ranks
         self.seed = seed
-        self.compute = compute
+        self.compute = compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
         self.network = Network(spec, places=self.machine)
         self.transport: Transport = make_transport(shards)

@@ -39,7 +39,7 @@ def test_survivors_shrink_and_go_on_whenever_whoever_dies(
         times_us.popitem()
     failures = [f"rank={rank}@{time_us}us" for rank, time_us in times_us.items()]
     overrides = {"mpi.collectives.allreduce": algorithm}
-    run = simulated(APP, ranks=ranks, machine=machine, failures=failures, ft=True, overrides=overrides)
+    run = simulated(APP, ranks=ranks, machine=machine, fail=failures, ft=True, set=overrides)
     assert run.status == 0
     # Who dies after the last sum is in it.
     last = {rank for rank, time_us in times_us.items() if time_us >= 3 * STEP_US}
@@ -59,7 +59,7 @@ def test_a_restarted_job_goes_on_from_its_checkpoint(
     every: int, steps_again: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    told = {"ranks": 4, "restart": "on-abort", "failures": ["rank=2 before its 2nd Allreduce"]}
+    told = {"ranks": 4, "restart": "on-abort", "fail": ["rank=2 before its 2nd Allreduce"]}
     run = simulated(APP, "--scheme", "restart", "--checkpoint-every", every, "--times", ft=True, **told)
     lines = run.out.splitlines()
     assert lines[0] + "\n" == expected(4)
@@ -70,7 +70,7 @@ def test_a_restarted_job_goes_on_from_its_checkpoint(
 
 def test_prints_the_longest_time_of_each_step():
     """Up and down are 20 us each, and the root sends three messages of 24 bytes, 0.192 us each, one after the other."""
-    run = simulated(APP, "--times", ranks=4, ft=True, overrides={"mpi.collectives.allreduce": "linear"})
+    run = simulated(APP, "--times", ranks=4, ft=True, set={"mpi.collectives.allreduce": "linear"})
     assert run.out.splitlines()[1:] == [f"time: step {step} 40.768 us" for step in (1, 2, 3)]
 
 

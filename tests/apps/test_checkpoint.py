@@ -90,7 +90,7 @@ def test_the_program_s_loop_takes_the_mean_time_of_the_theory():
 def test_a_job_restarted_by_the_simulator_takes_the_mean_time_of_the_theory(tmp_path: Path):
     times = []
     for seed in range(150):
-        told = {"seed": seed, "failures": [f"exponential:rank,mtbf={MTBF_S}s"], "restart": "on-abort"}
+        told = {"seed": seed, "fail": [f"exponential:rank,mtbf={MTBF_S}s"], "restart": "on-abort"}
         run = simulated("checkpoint.py", "--state", tmp_path / "state", **told)
         times.append(float(run.out.removesuffix(" s\n").split()[-1]))
     mean, error = mean_and_error(times)

@@ -69,7 +69,7 @@ def test_a_failure_at_any_time_is_survived(tmp_path: Path, undisturbed: tuple[st
     whole_us, moments = duration_us(tmp_path, recovery), 24
     for moment in range(moments):
         failure = f"rank={moment % 6}@{whole_us * (moment + 0.5) / moments:.3f}us"
-        run = md(tmp_path, "--recovery", recovery, ranks=6, failures=[failure])
+        run = md(tmp_path, "--recovery", recovery, ranks=6, fail=[failure])
         assert (run.final, run.status) == (undisturbed[0], 0), (failure, run.out, run.err)
 
 
@@ -80,7 +80,7 @@ def test_a_failure_at_any_time_of_the_recovery_from_another_is_survived(
     first_us = duration_us(tmp_path, recovery) / 2
     for moment in range(24):
         failures = [f"rank=1@{first_us:.3f}us", f"rank={(3, 4, 5)[moment % 3]}@{first_us + 37.3 * moment:.3f}us"]
-        run = md(tmp_path, "--recovery", recovery, ranks=6, failures=failures)
+        run = md(tmp_path, "--recovery", recovery, ranks=6, fail=failures)
         assert (run.final, run.status) == (undisturbed[0], 0), (failures, run.out, run.err)
 
 
@@ -118,7 +118,7 @@ def test_survivors_shrink_and_add_up_without_the_victim(victim: int):
 
 def test_the_simulator_may_kill_the_victims_of_the_benchmark():
     failures = ["rank=3 before its 1st Reduce", "rank=5 after its 1st Reduce"]
-    run = simulated("ft_shrink_barrier.py", ranks=8, failures=failures)
+    run = simulated("ft_shrink_barrier.py", ranks=8, fail=failures)
     assert run.out.startswith("ft_shrink_barrier: 8 ranks, 2 failed, sum 26\nright sum: True\n")
 
 
@@ -142,7 +142,7 @@ def test_the_benchmark_refuses_arguments_without_sense(args: list[object], compl
 
 @pytest.mark.parametrize(("failures", "size"), [([], 8), (["rank=3@150us"], 7), (["rank=0@1us", "rank=7@250us"], 6)])
 def test_agreements_are_right_and_reported_by_who_is_left(failures: list[str], size: int):
-    run = simulated("ft_agree.py", "--iterations", 5, ranks=8, failures=failures)
+    run = simulated("ft_agree.py", "--iterations", 5, ranks=8, fail=failures)
     assert run.out.startswith(f"ft_agree: {size} ranks agreed 5 times\nright numbers: True\n")
     average, shortest, longest = (
         float(re.search(rf"^time: {name} {NUMBER} us$", run.out, re.MULTILINE)[1])
@@ -156,7 +156,7 @@ def test_agreements_are_right_and_reported_by_who_is_left(failures: list[str], s
 
 def test_a_failed_job_pays_for_the_restart_and_the_lost_segment(tmp_path: Path):
     """Seven segments of 55 s are complete at 400 s; a restart of 10 s and thirteen segments are to follow."""
-    told = {"ranks": 4, "ft": False, "restart": "on-abort", "failures": ["rank=2@400s"]}
+    told = {"ranks": 4, "ft": False, "restart": "on-abort", "fail": ["rank=2@400s"]}
     run = simulated("checkpoint.py", "--state", tmp_path / "state", **told)
     assert "checkpoint: 20 segments, 2 starts" in run.out
     assert float(re.findall(rf"^time: {NUMBER} s$", run.out, re.MULTILINE)[0]) == pytest.approx(1125, abs=0.01)
@@ -180,7 +180,7 @@ LAST = "ft_replace: 6 ranks, heat 1000.000, hottest 102.578173\n"
     ],
 )
 def test_who_dies_is_replaced_and_the_result_stays(failures: list[str], replaced: list[str], shards: int):
-    run = simulated("ft_replace.py", ranks=6, failures=failures, ft=True, shards=shards)
+    run = simulated("ft_replace.py", ranks=6, fail=failures, ft=True, shards=shards)
     assert (re.findall(r"^replaced (.*) after", run.out, re.MULTILINE), run.status) == (replaced, 0)
     assert run.out.endswith(LAST)
 

@@ -87,7 +87,7 @@ _RUN = """
 import json, sys
 from xsim_py import simulate
 network = json.loads(sys.argv[3])
-machine = {} if network is None else {"machine": "torus3d", "overrides": network}
+machine = {} if network is None else {"machine": "torus3d", "set": network}
 simulate(sys.argv[1], ranks=2)
 done = simulate(sys.argv[1], ranks=int(sys.argv[2]), args=sys.argv[5:], collectives=sys.argv[4], **machine)
 print(json.dumps(done.summary))

@@ -17,7 +17,7 @@ def test_passes_on_every_option(simulator: FakeSimulator):
     (call,) = simulator.calls
     assert (call.program, call.kind, call.args) == ("prog.py", "script", ["--its", "args"])
     assert (call.ranks, call.machine, call.seed, call.shards) == (8, "my.yaml", 5, 3)
-    assert (call.wall_limit_s, call.overrides) == (120.0, {"a.b": "1=2", "c": "5us"})
+    assert (call.wall_limit, call.set) == (120.0, {"a.b": "1=2", "c": "5us"})
     assert (call.label, call.compute, call.progress) == (True, "measured", None)
 
 
@@ -26,8 +26,8 @@ def test_has_defaults_for_all_but_the_ranks(simulator: FakeSimulator):
     (call,) = simulator.calls
     assert (call.program, call.kind, call.args) == ("pass", "code", [])
     assert (call.machine, call.seed, call.shards) == ("gige", 0, 1)
-    assert (call.wall_limit_s, call.overrides, call.label, call.compute) == (None, {}, False, None)
-    assert (call.failures, call.ft, call.restart) == ([], None, None)
+    assert (call.wall_limit, call.set, call.label, call.compute) == (None, {}, False, None)
+    assert (call.fail, call.ft, call.restart) == ([], None, None)
 
 
 @pytest.mark.parametrize("command", ["run -n 4", "compare --machines gige -n 4"])
@@ -35,26 +35,18 @@ def test_passes_on_what_is_said_of_failures(simulator: FakeSimulator, command: s
     words = ["--fail", "rank=1@1ms", "--fail", "rank=2 before its 2nd Send", "--restart", "on-abort,max=3", "--no-ft"]
     assert main([*command.split(), *words, "prog.py", "--fail", "x"]) == 0
     (call,) = simulator.calls
-    assert call.failures == ["rank=1@1ms", "rank=2 before its 2nd Send"]
+    assert call.fail == ["rank=1@1ms", "rank=2 before its 2nd Send"]
     assert (call.ft, call.restart, call.args) == (False, "on-abort,max=3", ["--fail", "x"])
     assert main([*command.split(), "--ft", "prog.py"]) == 0
-    assert (simulator.calls[1].failures, simulator.calls[1].ft) == ([], True)
+    assert (simulator.calls[1].fail, simulator.calls[1].ft) == ([], True)
 
 
 @pytest.mark.parametrize("command", ["run -n 4", "compare --machines gige -n 4"])
-def test_the_choice_of_collectives_comes_before_changes_to_the_machine(simulator: FakeSimulator, command: str):
-    words = [*command.split(), "--set", "mpi.ftco.radix=3", "--collectives", "ftco"]
-    assert main([*words, "prog.py"]) == 0
-    assert list(simulator.calls[0].overrides.items()) == [("mpi.collectives", "ftco"), ("mpi.ftco.radix", "3")]
-    assert main([*words, "--set", "mpi.collectives={barrier: ftco}", "prog.py"]) == 0
-    assert simulator.calls[1].overrides["mpi.collectives"] == "{barrier: ftco}"
-
-
-def test_how_collectives_are_simulated_is_said_beside_their_algorithms(simulator: FakeSimulator):
-    assert main(["run", "-n", "2", "--collectives", "arrays", "--collectives", "tuned", "prog.py"]) == 0
-    assert main(["run", "-n", "2", "prog.py"]) == 0
-    said = [(call.collectives, dict(call.overrides)) for call in simulator.calls]
-    assert said == [("arrays", {"mpi.collectives": "tuned"}), ("auto", {})]
+def test_passes_on_all_that_is_said_of_collectives(simulator: FakeSimulator, command: str):
+    words = ["--set", "mpi.ftco.radix=3", "--collectives", "ftco", "--collectives", "arrays"]
+    assert main([*command.split(), *words, "prog.py"]) == 0
+    (call,) = simulator.calls
+    assert (call.collectives, call.set) == (["ftco", "arrays"], {"mpi.ftco.radix": "3"})
 
 
 def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulator: FakeSimulator, capsys):
@@ -114,7 +106,10 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
     ("line", "complaint"),
     [
         ("run prog.py", "the following arguments are required: -n/-np/--ranks"),
-        ("run -n 2 --collectives ftcoo prog.py", "argument --collectives: invalid choice: 'ftcoo'"),
+        (
+            "run -n 2 --collectives ftcoo prog.py",
+            "'ftcoo' is not one of tuned, ftco, messages, arrays and auto; did you mean ftco?",
+        ),
         ("run -n 0 prog.py", "argument -n/-np/--ranks: 0 is less than 1"),
         ("run -n two prog.py", "'two' is not a whole number"),
         ("run -n 2", "run: which program?"),
@@ -124,7 +119,7 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
         ("run -n 2 --wall-limit -3 prog.py", "--wall-limit"),
         ("run -n 2 --set latency prog.py", "'latency' is not of the form path=value"),
         ("run -n 2 --sed 3 prog.py", "unrecognized arguments: --sed"),
-        ("run -n 2 --compute all prog.py", "invalid choice: 'all'"),
+        ("run -n 2 --compute all prog.py", "argument --compute: 'all' is not one of none and measured"),
         ("run -n 2 --json no/such/folder/r.json prog.py", "there is no such folder"),
         ("run -n 2 --out pyproject.toml prog.py", "--out pyproject.toml: File exists"),
         ("walk", "invalid choice: 'walk'"),

@@ -59,7 +59,7 @@ def send_one(size: int) -> float | None:
 
 
 def arrival_ps(machine: str, size: int, *, ranks: int = 2, overrides: dict[str, str] | None = None) -> int:
-    result = simulate(send_one, ranks=ranks, machine=machine, args=[size], overrides=overrides)
+    result = simulate(send_one, ranks=ranks, machine=machine, args=[size], set=overrides)
     assert result.ended == "finished"
     return round(result.values[-1] * 10**12)
 
@@ -87,7 +87,7 @@ def send_to_all(size: int) -> float | None:
 @pytest.mark.parametrize("size", [0, 8, 131073])
 def test_every_distance_of_a_torus_costs_its_hops(size: int) -> None:
     overrides = {"topology.dims": "[8, 8, 8]", "network.latency": "1us", "network.per_hop": "100ns"}
-    result = simulate(send_to_all, ranks=512, machine="torus3d", args=[size], overrides=overrides)
+    result = simulate(send_to_all, ranks=512, machine="torus3d", args=[size], set=overrides)
     wire = rounded(gigabits("8.8") * size)
     start = 0
     seen = set()
@@ -175,7 +175,7 @@ def test_the_gap_delays_the_next_message_and_not_its_own() -> None:
             times.append(MPI.Wtime())
         return times
 
-    result = simulate(program, ranks=2, machine="loggops", overrides={"network.gap": "10us"})
+    result = simulate(program, ranks=2, machine="loggops", set={"network.gap": "10us"})
     nanoseconds = [[round(time * 10**9) for time in times] for times in result.values]
     # o = 1500, L = 2500: sends return after o each; injections begin 10,000 apart.
     assert nanoseconds == [[1500, 3000, 4500], [5500, 15500, 25500]]

@@ -23,7 +23,7 @@ def some_algorithms(seed: int) -> dict[str, str]:
 
 def run(program: Any, size: int, *, tuned: bool) -> None:
     overrides = None if tuned else some_algorithms(size)
-    result = simulate(program, ranks=size, args=[size], overrides=overrides)
+    result = simulate(program, ranks=size, args=[size], set=overrides)
     assert (result.ended, result.exit_status, result.warnings) == ("finished", 0, []), (overrides, result.report)
 
 

@@ -54,7 +54,7 @@ def one_call(operation: str, root: int = 0) -> float:
 def measure(p: int, operation: str, name: str, **options: Any) -> tuple[list[int], int]:
     """When each rank ends, in picoseconds, and how many messages were sent."""
     overrides = {f"mpi.collectives.{operation}": name}
-    result = simulate(one_call, ranks=p, machine=LATENCY_ONLY, args=[operation], overrides=overrides, **options)
+    result = simulate(one_call, ranks=p, machine=LATENCY_ONLY, args=[operation], set=overrides, **options)
     assert result.ended == "finished", result.report
     return [round(end_s * 10**12) for end_s in result.values], result.messages
 

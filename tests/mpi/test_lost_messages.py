@@ -76,7 +76,7 @@ def acknowledges_first(receive: Receiving) -> list[str] | None:
 def run(program: Any, ranks: int, detector: str, *args: Any) -> Any:
     overrides = DETECTORS[detector]
     return simulate(
-        program, ranks=ranks, machine="shmem", ft=True, args=args, overrides=overrides, stdout=io.StringIO()
+        program, ranks=ranks, machine="shmem", ft=True, args=args, set=overrides, stdout=io.StringIO()
     ).values[0]
 
 

@@ -27,7 +27,7 @@ def bcast() -> float:
 
 @pytest.mark.parametrize("p", SIZES)
 def test_a_flat_broadcast_is_serial_at_the_root(p: int) -> None:
-    ends = ends_ps(bcast, ranks=p, overrides={"mpi.collectives.bcast": "linear"})
+    ends = ends_ps(bcast, ranks=p, set={"mpi.collectives.bcast": "linear"})
     assert ends == [(p - 1) * O, *(v * O + L + O for v in range(1, p))]
 
 
@@ -37,7 +37,7 @@ def test_a_binomial_broadcast_obeys_logp(p: int) -> None:
 
     So the bits of v tell the sends that its message and those of its ancestors had to wait for: all up to its highest.
     """
-    ends = ends_ps(bcast, ranks=p, overrides={"mpi.collectives.bcast": "binomial"})
+    ends = ends_ps(bcast, ranks=p, set={"mpi.collectives.bcast": "binomial"})
     for v in range(p):
         reached = v.bit_length() * O + v.bit_count() * (L + O)
         children = sum(v + 2**bit < p for bit in range(v.bit_length(), p.bit_length()))
@@ -95,7 +95,7 @@ def test_sends_take_the_processor_and_not_the_wire() -> None:
 
     assert ends_ps(program, ranks=2) == [5 * O, 5 * O + L + O]
     # A receiver that is slower than its sender is always busy.
-    slow = ends_ps(program, ranks=2, overrides={"network.recv_overhead": "1us"})
+    slow = ends_ps(program, ranks=2, set={"network.recv_overhead": "1us"})
     assert slow == [5 * O, O + L + 5 * US]
 
 
@@ -180,7 +180,7 @@ def test_a_loop_that_looks_costs_its_looks_and_ends(call: str) -> None:
             looks += 1
         return looks, MPI.Wtime()
 
-    (looks, end_s), _ = simulate(program, ranks=2, machine="logp", args=[call], wall_limit_s=300).values
+    (looks, end_s), _ = simulate(program, ranks=2, machine="logp", args=[call], wall_limit=300).values
     poll, arrival = 100_000, 100 * US + O + L
     assert looks == -(-arrival // poll)
     taken = 0 if "probe" in call else O
@@ -206,9 +206,9 @@ def test_collectives_in_the_background_overlap_with_work() -> None:
 
     chosen = {"mpi.collectives.allreduce": "recursive_doubling"}
     steps = 4 * (O + L + O)
-    assert ends_ps(program, 0.0, False, ranks=16, overrides=chosen) == [steps] * 16
-    assert ends_ps(program, 50e-6, False, ranks=16, overrides=chosen) == [50 * US] * 16
-    assert ends_ps(program, 50e-6, True, ranks=16, overrides=chosen) == [steps + 50 * US] * 16
+    assert ends_ps(program, 0.0, False, ranks=16, set=chosen) == [steps] * 16
+    assert ends_ps(program, 50e-6, False, ranks=16, set=chosen) == [50 * US] * 16
+    assert ends_ps(program, 50e-6, True, ranks=16, set=chosen) == [steps + 50 * US] * 16
 
 
 def test_overhead_of_each_byte_is_the_processors() -> None:
@@ -225,7 +225,7 @@ def test_overhead_of_each_byte_is_the_processors() -> None:
 
     overrides = {"network.send_overhead_per_byte": "1ns/B", "network.recv_overhead_per_byte": "2ns/B"}
     first = O + 1_000_000
-    assert ends_ps(program, ranks=2, overrides=overrides) == [
+    assert ends_ps(program, ranks=2, set=overrides) == [
         first + O + 10_000,
         max(first + L + O + 2_000_000, first + O + 10_000 + L) + O + 20_000,
     ]
@@ -274,7 +274,7 @@ def test_a_collective_in_the_background_has_the_interface_while_the_processor_be
         return end_s
 
     overrides = {"mpi.collectives.allreduce": "recursive_doubling", "network.bandwidth": "unlimited"}
-    assert ends_ps(program, ranks=4, machine=SLOW, overrides=overrides) == [20 * US, *[4 * US] * 3]
+    assert ends_ps(program, ranks=4, machine=SLOW, set=overrides) == [20 * US, *[4 * US] * 3]
 
 
 def test_a_receive_whose_message_is_here_cannot_be_cancelled() -> None:

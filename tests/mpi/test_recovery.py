@@ -57,7 +57,7 @@ def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: 
     """The three networks of the xSim paper with their latency only, 1,024 ranks: 10 levels up and down."""
     layer, latency_us = NETWORKS_US[network]
     overrides = {f"{layer}.bandwidth": "unlimited", "mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink}
-    result = run(agree_and_shrink, 1024, machine=network, overrides=overrides)
+    result = run(agree_and_shrink, 1024, machine=network, set=overrides)
     agreed, shrunk = zip(*result.values, strict=True)
     assert (max(agreed), max(shrunk)) == (20 * latency_us * US, 40 * latency_us * US)
     assert result.messages == 3 * 2 * 1023
@@ -66,7 +66,7 @@ def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: 
 @pytest.mark.parametrize(("agree", "parent"), [("two_phase", "binomial"), ("early_returning", "binary")])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13, 33, 100])
 def test_agree_goes_up_and_down_its_tree(ranks: int, agree: str, parent: str):
-    result = run(agree_and_shrink, ranks, overrides={"mpi.ulfm.agree": agree})
+    result = run(agree_and_shrink, ranks, set={"mpi.ulfm.agree": agree})
     height = max(n.bit_count() if parent == "binomial" else (n + 1).bit_length() - 1 for n in range(ranks))
     assert max(agreed for agreed, _ in result.values) == 2 * height * US
 
@@ -93,8 +93,8 @@ def test_revocation_spreads_by_messages(ranks: int):
 
 
 def test_other_ways_to_revoke():
-    direct = run(revoke, 6, overrides={"mpi.ulfm.revoke": "direct"})
-    local = run(revoke, 6, overrides={"mpi.ulfm.revoke": "local"})
+    direct = run(revoke, 6, set={"mpi.ulfm.revoke": "direct"})
+    local = run(revoke, 6, set={"mpi.ulfm.revoke": "local"})
     assert (direct.messages, local.messages) == (30, 0)
     assert direct.values == local.values == [0, *[US] * 5]
 
@@ -118,7 +118,7 @@ def receive_from_one(start_us: int) -> tuple[tuple[str, int], ...]:
 @pytest.mark.parametrize("start_us", [0, 49, 50, 51, 300])
 @pytest.mark.parametrize("shards", [1, 2])
 def test_an_operation_fails_the_timeout_after_death_or_its_start(start_us: int, shards: int):
-    options: dict[str, Any] = {"overrides": {"mpi.detector.timeout": "100us"}, "failures": ["rank=1@50us"]}
+    options: dict[str, Any] = {"set": {"mpi.detector.timeout": "100us"}, "fail": ["rank=1@50us"]}
     result = run(receive_from_one, 3, start_us, shards=shards, **options)
     noticed = (max(start_us, 50) + 100) * US
     assert result.values[0] == (("failed", noticed), ("failed", noticed))  # who knows does not wait again
@@ -136,7 +136,7 @@ def sleep_on() -> None:
 def test_the_observer_misses_a_heartbeat_and_tells_everybody(dead: list[str]):
     """Rank 3's last sign of life is that of second 4; its observer is rank 4 or, where that is dead, rank 5."""
     overrides = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "1s", "mpi.detector.timeout": "2s"}
-    result = run(sleep_on, 8, overrides=overrides, failures=dead)
+    result = run(sleep_on, 8, set=overrides, fail=dead)
     told = {rank: when for (failed, rank), when in learned(result).items() if failed == 3}
     alive = {0, 1, 2, 5, 6, 7} if len(dead) > 1 else {0, 1, 2, 4, 5, 6, 7}
     assert set(told) == alive
@@ -161,7 +161,7 @@ def test_the_observer_misses_a_heartbeat_and_tells_everybody(dead: list[str]):
 )
 def test_a_detector_that_takes_the_living_for_dead_is_refused(overrides: dict[str, str], words: str):
     with pytest.raises(ConfigError, match=words):
-        run(sleep_on, 4, overrides=overrides)
+        run(sleep_on, 4, set=overrides)
 
 
 # ----------------------------------------------------------------------------------- what the dead do, and do not
@@ -182,7 +182,7 @@ def test_a_rank_dies_when_its_own_clock_gets_there():
         return [attempt(world.recv, None, 1) for _ in range(3)]
 
     machine = {"network": {"latency": "1us", "send_overhead": "1us"}}
-    result = run(program, 2, machine=machine, failures=["rank=1@2.5us"], overrides={"mpi.detector.timeout": "10us"})
+    result = run(program, 2, machine=machine, fail=["rank=1@2.5us"], set={"mpi.detector.timeout": "10us"})
     assert result.values[0] == [("0", 2 * US), ("1", 3 * US), ("failed", 13 * US)]
 
 
@@ -196,7 +196,7 @@ def test_nothing_of_a_dead_rank_runs(capsys: pytest.CaptureFixture[str]):
         finally:
             print("the end of", MPI.COMM_WORLD.rank)
 
-    run(program, 2, failures=["rank=1@1us"])
+    run(program, 2, fail=["rank=1@1us"])
     assert capsys.readouterr().out == "the end of 0\n"
 
 
@@ -214,11 +214,11 @@ def test_what_was_sent_before_death_arrives_unless_the_death_is_known():
         first = attempt(world.recv, None, 1, 1)
         return first[0], attempt(world.recv, None, 1, 3)[0], attempt(world.recv, None, 1, 2)[0]
 
-    assert run(program, 2, failures=["rank=1@5us"]).values[0] == ("early", "failed", "failed")
+    assert run(program, 2, fail=["rank=1@5us"]).values[0] == ("early", "failed", "failed")
 
 
 def test_without_fault_tolerance_the_launcher_ends_the_job():
-    result = run(sleep_on, 4, failures=["rank=2@5us"], ft=False)
+    result = run(sleep_on, 4, fail=["rank=2@5us"], ft=False)
     assert (result.ended, result.aborted, result.exit_status) == ("aborted", True, 137)
     assert "rank 2 ended the job at 5 us: injected" in result.report
     assert [failure["rank"] for failure in result.failures] == [2]
@@ -231,7 +231,7 @@ def test_an_error_that_nobody_handles_ends_the_job_with_time_and_rank():
         MPI.COMM_WORLD.Barrier()
         MPI.COMM_WORLD.Barrier()
 
-    result = run(program, 4, failures=["rank=2@1.5us"])
+    result = run(program, 4, fail=["rank=2@1.5us"])
     assert result.aborted
     assert "MPI_ERR_PROC_FAILED" in result.report
     assert "rank 2 of MPI_COMM_WORLD failed at 1.5 us" in result.report
@@ -244,13 +244,13 @@ def test_errors_are_fatal_ends_the_job_with_time_and_rank():
         MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_ARE_FATAL)
         MPI.COMM_WORLD.Barrier()
 
-    result = run(program, 4, failures=["rank=2@0s"])
+    result = run(program, 4, fail=["rank=2@0s"])
     assert (result.aborted, "MPI_ERRORS_ARE_FATAL" in result.report) == (True, True)
     assert "rank 2 of MPI_COMM_WORLD failed at 0" in result.report
 
 
 def test_a_job_whose_processes_are_all_dead_is_over():
-    result = run(sleep_on, 3, failures=["rank=0@1us", "rank=1@2us", "rank=2@3us"])
+    result = run(sleep_on, 3, fail=["rank=0@1us", "rank=1@2us", "rank=2@3us"])
     assert (result.ended, result.exit_status) == ("aborted", 137)
     assert "rank 2, the last of 3, failed at 3 us" in result.report
 
@@ -268,7 +268,7 @@ def test_an_aborted_job_starts_again_later_and_the_clock_goes_on():
         return start
 
     failures = ["rank=1@0.5s", "rank=0@3s"]
-    result = run(program, 2, failures=failures, ft=None, restart="on-abort,delay=2s")
+    result = run(program, 2, fail=failures, ft=None, restart="on-abort,delay=2s")
     starts = result.tables["starts"].columns
     assert (result.ended, result.restarts) == ("finished", 2)
     assert starts["ended"] == ["aborted", "aborted", "finished"]
@@ -284,7 +284,7 @@ def test_a_call_site_strikes_once():
         return MPI.COMM_WORLD.allreduce(1)
 
     sites = ["rank=1 before its 1st allreduce", "rank=2 after its 1st allreduce"]
-    result = run(program, 4, failures=sites, ft=None, restart="on-abort")
+    result = run(program, 4, fail=sites, ft=None, restart="on-abort")
     assert (result.values, result.restarts) == ([4] * 4, 2)
 
 
@@ -319,7 +319,7 @@ def test_what_recovery_leaves_unreceived_is_no_fault_of_the_program():
         comm.Revoke()
         return comm.Shrink().allreduce(1)
 
-    result = run(program, 16, failures=["rank=3 before its 1st reduce"])
+    result = run(program, 16, fail=["rank=3 before its 1st reduce"])
     assert (result.ended, result.report, result.warnings) == ("finished", "", [])
     assert {value for value in result.values if value is not None} == {15}
 
@@ -342,7 +342,7 @@ def test_groups_of_an_intercommunicator_agree_on_each_others_flags_and_shrink_to
         said.append(f"{left.size} {left.remote_size} {left.Merge(bool(world.rank % 2)).allreduce(world.rank)}")
         return said
 
-    values = run(program, 6, failures=["rank=3 before its 1st Barrier"]).values
+    values = run(program, 6, fail=["rank=3 before its 1st Barrier"]).values
     even = [str(~0b101010), "failed", "failed", "1", str(~0b100010), "revoked", "3 2 12"]
     odd = [str(~0b010101), "failed", "failed", "1", str(~0b010101), "revoked", "2 3 12"]
     assert values == [even, odd, even, None, even, odd]
@@ -359,7 +359,7 @@ def test_an_error_handler_sees_a_failure_once_and_the_call_raises_it():
         said = [attempt(request.Wait)[0], attempt(world.Barrier)[0], attempt(world.send, 1, 1)[0]]
         return said, seen == [MPI.ERR_PROC_FAILED] * 3
 
-    assert run(program, 3, failures=["rank=1@0s"]).values == [(["failed"] * 3, True), None, (["failed"] * 3, True)]
+    assert run(program, 3, fail=["rank=1@0s"]).values == [(["failed"] * 3, True), None, (["failed"] * 3, True)]
 
 
 @pytest.mark.parametrize("call", ["Iagree", "Ishrink"])
@@ -378,7 +378,7 @@ def test_non_blocking_forms_overlap_with_computation(call: str):
         waited = MPI.Wtime()
         return waited, str(flag[0]) if made is None else str(made.allreduce(1))
 
-    result = run(program, 16, failures=["rank=5@0s"])
+    result = run(program, 16, fail=["rank=5@0s"])
     said = str(~0xFFDF) if call == "Iagree" else "15"
     if call == "Iagree":  # nobody had acknowledged
         assert result.aborted
@@ -394,7 +394,7 @@ def test_an_injected_failure_that_never_comes_is_a_warning():
         return MPI.COMM_WORLD.allreduce(1)
 
     sites = ["rank=1 before its 2nd allreduce", "rank=2@1s", "rank=3@1us"]
-    result = run(lambda: attempt(program)[0], 4, failures=sites)
+    result = run(lambda: attempt(program)[0], 4, fail=sites)
     assert result.ended == "finished"
     (warning,) = result.warnings
     assert "never came" in warning

@@ -29,7 +29,7 @@ def scattered(count: int, ranks: int) -> list[int]:
 def test_every_survivor_hears_of_every_failure(dead: int, ranks: int, apart_s: float):
     victims = scattered(dead, ranks)
     failures = [f"rank={rank}@{1.5 + place * apart_s:.2f}s" for place, rank in enumerate(victims)]
-    result = run(lambda: time.sleep(100), ranks, overrides=HEARTBEAT, failures=failures)
+    result = run(lambda: time.sleep(100), ranks, set=HEARTBEAT, fail=failures)
     told = learned(result)
     alive = set(range(ranks)) - set(victims)
     assert {(failed, rank) for failed, rank in told if rank in alive} == {(v, rank) for v in victims for rank in alive}
@@ -50,7 +50,7 @@ def test_a_revocation_reaches_all_who_live(dead: int, ranks: int, shards: int):
         return attempt(world.recv, None, 0, 99)
 
     victims = scattered(dead, ranks)
-    result = run(program, ranks, failures=[f"rank={rank}@1ms" for rank in victims], shards=shards)
+    result = run(program, ranks, fail=[f"rank={rank}@1ms" for rank in victims], shards=shards)
     assert result.ended == "finished"
     assert {value[0] for rank, value in enumerate(result.values) if rank not in victims} == {"revoked"}
 
@@ -65,7 +65,7 @@ def test_who_tells_the_dead_finds_out_after_the_timeout():
         time.sleep(1)
 
     overrides = {"mpi.detector.timeout": "100us"}
-    result = run(program, 8, overrides=overrides, failures=[f"rank={rank}@0.5ms" for rank in (1, 2, 4, 6, 7)])
+    result = run(program, 8, set=overrides, fail=[f"rank={rank}@0.5ms" for rank in (1, 2, 4, 6, 7)])
     told = learned(result)
     assert {failed for failed, rank in told if rank == 0} == {1, 2, 4, 6, 7}
     assert told[1, 0] == (PS_PER_S // 1000 + US + 100 * US, "timeout")
@@ -89,7 +89,7 @@ def test_a_revocation_takes_a_latency_to_the_next_node_and_less_on_the_same(algo
         "same_node": {"latency": "1us"},
     }
     overrides = {"mpi.ulfm.revoke": algorithm, "network.bandwidth": "unlimited", "same_node.bandwidth": "unlimited"}
-    result = run(program, 4, machine=machine, overrides=overrides, shards=shards)
+    result = run(program, 4, machine=machine, set=overrides, shards=shards)
     assert result.values == [0, US, 5 * US, 5 * US]
 
 
@@ -108,7 +108,7 @@ def test_agree_and_shrink_at_once_are_named(overrides: dict[str, str], shards: i
         else:
             world.Shrink()
 
-    result = run(program, 5, overrides=overrides, shards=shards)
+    result = run(program, 5, set=overrides, shards=shards)
     assert (result.ended, result.exit_status) == ("stalled", 3)
     first = "collective mismatch on MPI_COMM_WORLD: rank 0 is in Comm.Shrink, rank 2 in Comm.Agree"
     assert result.report.startswith(first)
@@ -158,7 +158,7 @@ def test_a_wildcard_receive_is_waited_for_again_in_the_instant_of_the_failure(wa
         said.append(attempt(second.wait) if wait == "wait" else attempt(getattr(MPI.Request, wait), [second]))
         return [*said, attempt(first.wait)]
 
-    result = run(program, 3, failures=["rank=1@5us"], overrides={"mpi.detector.timeout": "10us"})
+    result = run(program, 3, fail=["rank=1@5us"], set={"mpi.detector.timeout": "10us"})
     second = {"wait": "second", "waitany": "(0, 'second')", "waitall": "['second']", "waitsome": "([0], ['second'])"}
     there = 1001 * US
     assert result.values[0] == [("pending", 15 * US), (second[wait], there), ("first", there)]
@@ -188,7 +188,7 @@ def test_the_data_of_a_matched_message_do_not_come_on_a_revoked_communicator():
 
 
 def test_a_job_that_only_sleeps_is_not_disturbed_by_the_deaths_of_others():
-    result = run(sleep_on, 4, failures=["rank=1@0s", "rank=2@0s"], overrides={"mpi.detector.type": "heartbeat"})
+    result = run(sleep_on, 4, fail=["rank=1@0s", "rank=2@0s"], set={"mpi.detector.type": "heartbeat"})
     assert (result.ended, result.exit_status, result.virtual_time_s) == ("finished", 0, 10)
 
 
@@ -212,5 +212,5 @@ def test_a_dead_rank_does_not_keep_its_whole_run(ft: bool):
 
     before = objects_of_a_run()
     for _ in range(3):
-        assert run(program, 4, failures=["rank=1@1us"], ft=ft).aborted
+        assert run(program, 4, fail=["rank=1@1us"], ft=ft).aborted
     assert objects_of_a_run() == before

@@ -57,7 +57,7 @@ def test_many_agreements_in_progress_at_once_all_end(agree, failures):
         return [int(flag[0]) for flag in flags], errors, made.size
 
     overrides = {"mpi.ulfm.agree": agree}
-    result = run(program, 5, machine=OVERHEADS, failures=failures, overrides=overrides)
+    result = run(program, 5, machine=OVERHEADS, fail=failures, set=overrides)
     assert result.ended == "finished", result.report
     survivors = [value for value in result.values if value is not None]
     assert len(survivors) == 5 - len(failures)
@@ -84,7 +84,7 @@ def test_what_an_observer_has_noticed_is_found_out_again_when_it_dies_before_it_
                 raise RuntimeError("dies of it") from None
         return world.Shrink().size
 
-    result = run(program, 4, machine=OVERHEADS, failures=["rank=0@1ns"], overrides=HEARTBEAT)
+    result = run(program, 4, machine=OVERHEADS, fail=["rank=0@1ns"], set=HEARTBEAT)
     assert result.ended == "finished", result.report
     assert result.values == [None, None, 2, 2]
     died = {mark.rank: mark.time_ps for mark in result.trace.marks if mark.kind == "failed"}

@@ -42,7 +42,7 @@ def test_notices_in_a_fan_are_the_notices_one_by_one(
     revoke: str, failures: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Also where some of them go to dead ranks, and where they cross shards."""
-    told: dict[str, Any] = {"machine": WITH_A_GAP, "overrides": {"mpi.ulfm.revoke": revoke}, "failures": failures}
+    told: dict[str, Any] = {"machine": WITH_A_GAP, "set": {"mpi.ulfm.revoke": revoke}, "fail": failures}
     fans = [run(revoke_twice, 40, shards=shards, **told) for shards in (1, 2, 7)]
 
     def one_by_one(self: Revocation, rank: Any, fan: Any, way_ps: int) -> None:
@@ -72,7 +72,7 @@ def test_a_handled_error_shows_the_program_s_frames_only():
                 seen.append([frame.name for frame in traceback.extract_tb(error.__traceback__)])
         return seen
 
-    result = run(program, 4, failures=["rank=2@0s"])
+    result = run(program, 4, fail=["rank=2@0s"])
     assert result.values[0] == [["program"]] * 2
 
 

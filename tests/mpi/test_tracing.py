@@ -207,7 +207,7 @@ def recovering():
 @pytest.fixture(scope="module", params=["timeout", "heartbeat"], name="failing")
 def traced_failures(request):
     """Return the traced runs of `recovering` in 1, 2 and 3 shards, rank 5 of 12 dying, and the run without a trace."""
-    options = {"ranks": 12, "failures": ["rank=5@300us"], "overrides": {"mpi.detector.type": request.param}}
+    options = {"ranks": 12, "fail": ["rank=5@300us"], "set": {"mpi.detector.type": request.param}}
     plain = simulate(recovering, **options)
     return plain, [simulate(recovering, **options, shards=shards, trace=True) for shards in (1, 2, 3)]
 
@@ -267,7 +267,7 @@ def test_a_job_that_is_started_again_has_one_trace():
         time.sleep(50e-6)
         MPI.COMM_WORLD.Barrier()
 
-    result = simulate(program, ranks=3, failures=["rank=1@40us"], restart="on-abort,delay=1ms", trace=True)
+    result = simulate(program, ranks=3, fail=["rank=1@40us"], restart="on-abort,delay=1ms", trace=True)
     assert (result.ended, result.restarts) == ("finished", 1)
     trace = result.trace
     kinds = [mark.kind for mark in trace.marks]

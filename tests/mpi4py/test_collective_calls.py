@@ -250,7 +250,7 @@ def test_the_table_of_collectives_names_the_algorithm_that_ran():
     ]
     assert sorted(rows(collectives="messages")) == sorted(expected)
     assert sorted(rows(collectives="arrays")) == sorted(rows(collectives="arrays", shards=3)) == sorted(expected)
-    assert {row[1] for row in rows(overrides={"mpi.collectives": "ftco"})} == {"ftco", "linear"}
+    assert {row[1] for row in rows(set={"mpi.collectives": "ftco"})} == {"ftco", "linear"}
 
 
 def test_the_machine_names_the_algorithm():
@@ -265,7 +265,7 @@ def test_the_machine_names_the_algorithm():
 
     def run(**chosen):
         overrides = {f"mpi.collectives.{operation}": algorithm for operation, algorithm in chosen.items()}
-        result = simulate(program, ranks=8, overrides=overrides)
+        result = simulate(program, ranks=8, set=overrides)
         assert result.values == [[8.0 * i for i in range(8)]] * 8
         return result.messages
 

@@ -139,7 +139,7 @@ def test_a_task_that_never_ends_is_in_the_roll_call(tmp_path: Path):
                 pool.submit(work)
         """,
         ranks=2,
-        wall_limit_s=1,
+        wall_limit=1,
     )
     assert done.result.ended == "wall limit"
     assert "Comm.recv on MPI_COMM_SELF: a message from any source, any tag" in done.result.report

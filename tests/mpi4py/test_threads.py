@@ -128,7 +128,7 @@ def test_calls_of_threads_count_as_call_sites(tmp_path: Path):
         thread.join()
         """,
         ranks=1,
-        failures=["rank=0 before its 2nd allreduce"],
+        fail=["rank=0 before its 2nd allreduce"],
     )
     assert done.lines == ["1"]
     assert [(row["rank"], row["time_s"]) for row in done.result.failures] == [(0, 0.0)]

@@ -274,7 +274,7 @@ def test_a_file_of_a_dead_rank_is_never_written(tmp_path: Path):
         gc.collect()
         """,
         ranks=2,
-        failures=["rank=0@0.5s"],
+        fail=["rank=0@0.5s"],
     )
     assert done.result.ended == "finished"
     assert (tmp_path / "file0").read_text() == ""

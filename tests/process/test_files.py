@@ -225,7 +225,7 @@ def test_a_rank_that_is_killed_tears_its_write_and_frees_the_server(tmp_path: Pa
         """
     seen = set()
     for shards in (1, 2, 3):
-        done = on_storage(tmp_path, text, ranks=3, failures=["rank=0@1.25ms"], shards=shards)
+        done = on_storage(tmp_path, text, ranks=3, fail=["rank=0@1.25ms"], shards=shards)
         # Rank 0's first quarter had come; rank 1 had waited for its turn since 1 ms.
         assert done.lines == [f"1 {1_250_000_000 + 1_000_000 * PS_PER_BYTE + LATENCY_PS}"]
         assert (tmp_path / "file0").read_bytes() == b"x" * 250_000
@@ -252,7 +252,7 @@ def test_a_job_that_is_started_again_finds_its_files(tmp_path: Path):
         """
     for shards in (1, 3):
         done = on_storage(
-            tmp_path, text, ranks=3, failures=["rank=1@20ms"], restart="on-abort,delay=1s", ft=False, shards=shards
+            tmp_path, text, ranks=3, fail=["rank=1@20ms"], restart="on-abort,delay=1s", ft=False, shards=shards
         )
         assert done.result.ended == "finished"
         assert done.lines == ["begins at 0", "begins at 6"]

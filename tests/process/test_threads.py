@@ -346,7 +346,7 @@ def test_a_dead_rank_s_threads_are_dead_too(tmp_path: Path):
             os._exit(3)
         """,
         ranks=2,
-        failures=["rank=1@2.5s"],
+        fail=["rank=1@2.5s"],
         ft=True,
     )
     assert done.lines == [

@@ -131,7 +131,7 @@ def test_a_rank_that_dies_watches_no_other(tmp_path: Path):
             called()
         print(rank, seen)
         """
-    done = launch(tmp_path, text, ranks=RANKS, files={"helper.py": HELPER}, failures=["rank=0@1s"])
+    done = launch(tmp_path, text, ranks=RANKS, files={"helper.py": HELPER}, fail=["rank=0@1s"])
     assert (sorted(done.lines), done.err) == (["1 []", "2 []"], "")
 
 

@@ -211,11 +211,11 @@ def test_phases_follow_each_other_without_a_gap_and_add_up(trace: Trace, usual: 
 
 def loop(scheme: str, *failures: str, **told: Any) -> Result:
     """Run the loop on 16 ranks, traced."""
-    told.setdefault("overrides", TREE)
+    told.setdefault("set", TREE)
     out = io.StringIO()
     app = ROOT / "apps" / "allreduce_loop.py"
     args = ["--scheme", scheme]
-    return simulate(app, ranks=16, args=args, failures=failures, ft=True, trace=True, stdout=out, stderr=out, **told)
+    return simulate(app, ranks=16, args=args, fail=failures, ft=True, trace=True, stdout=out, stderr=out, **told)
 
 
 def of_loop(result: Result) -> Phases:
@@ -254,7 +254,7 @@ def test_what_a_restart_costs_stands_in_the_table_of_starts(tmp_path, monkeypatc
 @pytest.mark.parametrize(("scheme", "overrides"), [("ulfm", TREE), ("ftco", FTCO)])
 def test_phases_are_the_same_however_the_run_is_sharded(scheme: str, overrides: dict[str, object]):
     failures = ["rank=1 before its 2nd Allreduce", "rank=3 before its 2nd Allreduce"]
-    runs = [loop(scheme, *failures, shards=shards, overrides=overrides) for shards in (1, 2, 3)]
+    runs = [loop(scheme, *failures, shards=shards, set=overrides) for shards in (1, 2, 3)]
     assert len({of_loop(run) for run in runs}) == 1
     assert len({run.digest for run in runs}) == 1
 
@@ -269,7 +269,7 @@ def test_whoever_dies_whenever_the_time_of_a_rank_is_accounted_for(way: tuple[st
     failures = [f"rank={rank}@{time_us}us" for rank, time_us in deaths_us.items()]
     restart = "on-abort,delay=10ms" if scheme == "restart" else None
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        result = loop(scheme, *failures, overrides=overrides, restart=restart)
+        result = loop(scheme, *failures, set=overrides, restart=restart)
     assert (result.ended, result.exit_status) == ("finished", 0)
     phases = of_loop(result)
     assert sum(phases.times_ps().values()) == phases.total_ps > 0

@@ -54,7 +54,7 @@ def test_variables_named_as_options_and_as_entries_of_the_machine_are_these():
         args=["x{rate}"],
         sweep={"network.latency": ["7us"], "shards": [2], "rate": ["1Gbps"], "compute": ["measured"], "seed": [5]},
     )
-    assert run.arguments["overrides"] == {"network.latency": "7us", "network.bandwidth": "1Gbps"}
+    assert run.arguments["set"] == {"network.latency": "7us", "network.bandwidth": "1Gbps"}
     told = {name: run.arguments[name] for name in ("shards", "compute", "seed", "args")}
     assert told == {"shards": 2, "compute": "measured", "seed": 5, "args": ["x1Gbps"]}
 
@@ -68,20 +68,20 @@ def test_every_option_reaches_the_simulator():
         "args": [],
         "ranks": 2,
         "machine": "gige",
-        "overrides": {},
+        "set": {},
         "seed": 3,
         "shards": 2,
-        "failures": ["rank=1@1ms"],
+        "fail": ["rank=1@1ms"],
         "ft": True,
         "restart": "on-abort,max=2",
-        "wall_limit_s": 120.0,
+        "wall_limit": 120.0,
     }
 
 
 def test_labels_stand_in_the_table_and_values_in_the_run():
     runs = plan(ranks=8, sweep={"fail": {"none": [], "one": ["rank={ranks // 2}@1ms"], "two": "rank=1@2ms"}})
     assert [run.columns["fail"] for run in runs] == ["none", "one", "two"]
-    assert [run.arguments["failures"] for run in runs] == [[], ["rank=4@1ms"], ["rank=1@2ms"]]
+    assert [run.arguments["fail"] for run in runs] == [[], ["rank=4@1ms"], ["rank=1@2ms"]]
 
 
 def test_a_list_is_put_in_among_the_arguments():
@@ -91,7 +91,7 @@ def test_a_list_is_put_in_among_the_arguments():
 
 def test_an_entry_of_the_machine_without_a_value_is_left_as_it_is():
     runs = plan(sweep={"network.latency": {"as it is": None, "slow": "50us"}})
-    assert [run.arguments["overrides"] for run in runs] == [{}, {"network.latency": "50us"}]
+    assert [run.arguments["set"] for run in runs] == [{}, {"network.latency": "50us"}]
 
 
 def test_conditions_leave_combinations_out_before_anybody_looks_at_their_values():
@@ -169,7 +169,7 @@ def test_a_trace_of_failures_beside_the_study_is_found_and_its_text_counts(tmp_p
     for time in ("1ms", "2ms"):
         (tmp_path / "t.csv").write_text(f"time,rank\n{time},1\n")
         (run,) = plan_runs(load_study(tmp_path / "s.yaml"))
-        assert run.arguments["failures"] == [f"trace={tmp_path}/t.csv"]
+        assert run.arguments["fail"] == [f"trace={tmp_path}/t.csv"]
         keys.add(run.key)
     assert len(keys) == 2
 

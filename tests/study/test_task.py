@@ -69,7 +69,7 @@ def test_a_fault_of_the_simulator_is_an_outcome_with_its_traceback(monkeypatch):
 
 
 def test_failures_are_counted():
-    outcome = outcome_of("import time; time.sleep(1)", failures=["rank=1@1ms"])
+    outcome = outcome_of("import time; time.sleep(1)", fail=["rank=1@1ms"])
     assert (outcome["ended"], outcome["failures"], outcome["restarts"]) == ("finished", 1, 0)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from xsim_py import asked
+from xsim_py.asked import COLLECTIVES, COMPUTE, one_of
 from xsim_py.errors import ConfigError
-from xsim_py.units import PS_PER_S, parse_time_ps
+from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "PROGRAM_USAGE",
@@ -27,11 +28,13 @@ __all__ = [
     "machine_labels",
     "names",
     "positive",
+    "reader",
     "seconds",
     "simulation_arguments",
     "sizes",
     "split_program",
     "time_ps",
+    "whole",
 ]
 
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
@@ -99,10 +102,6 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
     return list(argv), None
 
 
-_ALGORITHMS = ("tuned", "ftco")
-_WAYS = ("messages", "arrays", "auto")
-
-
 def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
     """Return the program of ``-m MODULE`` or ``-c CODE``, also when written as one word."""
     if len(word) > 2:
@@ -116,7 +115,7 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     """Add the options that say what to simulate besides the machine and the program, and return them."""
     add = parser.add_argument
     return [
-        add("--seed", type=int, default=0, metavar="S", help="seed of every random stream (default: 0)"),
+        add("--seed", type=whole, default=0, metavar="S", help="seed of every random stream (default: 0)"),
         add_set_option(parser, of="the machine"),
     ]
 
@@ -156,15 +155,17 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
         add("--wall-limit", type=seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
         add(
             "--compute",
-            choices=("none", "measured"),
+            type=reader(one_of(*COMPUTE)),
+            metavar=_choice(COMPUTE),
             help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
             " the run not repeatable",
         ),
         add(
             "--collectives",
             action="append",
-            choices=(*_ALGORITHMS, *_WAYS),
+            type=reader(one_of(*COLLECTIVES)),
             default=[],
+            metavar=_choice(COLLECTIVES),
             help="algorithms of collective operations: as Open MPI's tuned module chooses them, or FTCO, which outlives"
             " failures (default: what the machine says); and how they are simulated, with the same result: message by"
             " message, for all ranks at once wherever that is possible, or where it is faster (auto, the default); may"
@@ -186,27 +187,21 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
 
 
 def simulation_arguments(args: Namespace) -> dict[str, Any]:
-    """Return what `simulate` is to be told of these options and of the program."""
+    """Return what `simulate` is to be told of these options, by their names, and of the program."""
     return {
         "program": args.program.target,
         "kind": args.program.kind,
         "args": args.program.args,
         "seed": args.seed,
         "shards": args.shards,
-        "overrides": _overrides(args),
-        "wall_limit_s": args.wall_limit,
+        "set": dict(args.overrides),
+        "wall_limit": args.wall_limit,
         "compute": args.compute,
-        "failures": args.failures,
+        "collectives": args.collectives,
+        "fail": args.failures,
         "ft": args.ft,
         "restart": args.restart,
-        "collectives": next((word for word in reversed(args.collectives) if word in _WAYS), "auto"),
     }
-
-
-def _overrides(args: Namespace) -> dict[str, str]:
-    """What is to be changed of the machine; ``--set`` comes after what other options say."""
-    algorithms = [("mpi.collectives", word) for word in args.collectives if word in _ALGORITHMS]
-    return dict([*algorithms, *args.overrides])
 
 
 def first_line(provenance: dict[str, Any]) -> str:
@@ -221,15 +216,27 @@ def exit_status(ended: str, program_status: int) -> int:
     return program_status if program_status == _NOT_WRITTEN else _STATUS.get(ended, program_status)
 
 
-def positive(text: str) -> int:
-    """Return a whole number of at least one."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if number < 1:
-        raise ArgumentTypeError(f"{number} is less than 1")
-    return number
+def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:
+    """Return the same function for argparse, which passes on the words of its own kind of error only."""
+
+    def read(text: str) -> Any:
+        try:
+            return function(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+whole: Callable[[str], int] = reader(asked.whole)
+positive: Callable[[str], int] = reader(asked.positive)
+seconds: Callable[[str], float] = reader(asked.seconds)
+time_ps: Callable[[str], int] = reader(parse_time_ps)
+assignment: Callable[[str], tuple[str, str]] = reader(asked.assignment)
+
+
+def _choice(words: Sequence[str]) -> str:
+    return f"{{{','.join(words)}}}"
 
 
 def names(text: str) -> list[str]:
@@ -249,24 +256,3 @@ def machine_labels(machines: Sequence[str]) -> dict[str, str]:
     """Return the machines by the shortest names that tell them apart: a file's without folder and ending."""
     short = {Path(machine).stem: machine for machine in machines}
     return short if len(short) == len(set(machines)) else {machine.replace("/", "-"): machine for machine in machines}
-
-
-def seconds(text: str) -> float:
-    """Return the seconds of a time such as 60s or 5min."""
-    return time_ps(text) / PS_PER_S
-
-
-def time_ps(text: str) -> int:
-    """Return the picoseconds of a time such as 60s or 5min."""
-    try:
-        return parse_time_ps(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def assignment(text: str) -> tuple[str, str]:
-    """Return the two sides of ``path=value``."""
-    path, equals, value = text.partition("=")
-    if not path or not equals:
-        raise ArgumentTypeError(f"{text!r} is not of the form path=value")
-    return path, value

@@ -105,9 +105,9 @@ def _inputs(spec: StudySpec, planned: Sequence[Run]) -> Iterator[Input]:
     told = [run.arguments for run in planned] if spec.command is None else []
     for program, kind in {(each["program"], each["kind"]) for each in told}:
         yield from program_files(program, kind)
-    for machine, overrides in {each["machine"]: each["overrides"] for each in told}.items():
+    for machine, overrides in {each["machine"]: each["set"] for each in told}.items():
         yield from machine_files(machine, overrides)
-    yield from failure_files({text for each in told for text in each["failures"]})
+    yield from failure_files({text for each in told for text in each["fail"]})
 
 
 class StudyInterrupted(KeyboardInterrupt):
@@ -135,7 +135,7 @@ def _is_missing(run: Run, outcome: Outcome | None) -> bool:
     """Whether a run has to be done: for the first time, or because it only failed for want of something here."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
-    limit_s, before_s = run.arguments.get("wall_limit_s"), outcome.get("wall_limit_s")
+    limit_s, before_s = run.arguments.get("wall_limit"), outcome.get("wall_limit_s")
     return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
 
 
@@ -160,7 +160,7 @@ def _collect(
         progress(done, len(before.planned), failed)
     for number, outcome in outcomes:
         run = todo[number]
-        outcome["wall_limit_s"] = run.arguments.get("wall_limit_s")
+        outcome["wall_limit_s"] = run.arguments.get("wall_limit")
         store.add(run.key, run.settings, run.columns, outcome)
         done += rows[run.key]
         failed += 0 if before.is_good(outcome) else rows[run.key]

@@ -255,14 +255,12 @@ class _Planner:
             "fail": list(options["fail"] or ()),
             "set": {name: list(value) if isinstance(value, tuple) else value for name, value in entries.items()},
         }
-        arguments = {key: value for key, value in settings.items() if key not in ("set", "fail")}
-        arguments |= {
-            "failures": [self._in_folders(failure) for failure in settings["fail"]],
+        arguments = settings | {
+            "fail": [self._in_folders(failure) for failure in settings["fail"]],
             "program": program,
             "machine": self._machine_source(options["machine"]),
-            "overrides": settings["set"],
             "args": [self._in_folders(word) for word in settings["args"]],
-            "wall_limit_s": None if limit_ps is None else limit_ps / PS_PER_S,
+            "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
         return Run(columns, settings, arguments, self._key(settings, arguments, machine.hash))
 

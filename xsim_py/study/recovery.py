@@ -314,13 +314,13 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "args": [_filled(word, values) for word in args],
         "ranks": case.ranks,
         "machine": str(Path(machine).absolute()) if Path(machine).is_file() else machine,
-        "overrides": _overrides(experiment, case.scheme),
+        "set": _overrides(experiment, case.scheme),
         "seed": experiment.seed,
         "shards": experiment.shards,
-        "wall_limit_s": experiment.wall_limit_s,
+        "wall_limit": experiment.wall_limit_s,
         "ft": True,
         "restart": f"on-abort,delay={delay}" if case.scheme == "restart" else None,
-        "failures": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
+        "fail": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
     }
     return Task(arguments, experiment.call if before is None else before.call, None if before is None else before.usual)
 

@@ -451,7 +451,7 @@ def test_what_a_rank_has_begun_before_it_undoes_a_call_comes_after_it(shards: in
 
 def test_who_waits_for_a_request_and_for_one_that_is_not_begun() -> None:
     steps = [Step("all get objects"), Step("ibarrier"), Step("send", rank=7)]
-    check(steps, MACHINES["distances"], 33, failures=["rank=19 before its 3rd call"], ft=False)
+    check(steps, MACHINES["distances"], 33, fail=["rank=19 before its 3rd call"], ft=False)
 
 
 def dups(count: int) -> None:
@@ -472,7 +472,7 @@ def test_what_was_sent_on_communicators_that_are_no_more_is_counted() -> None:
 @pytest.mark.parametrize("nth", [2, 3])
 def test_the_trace_of_a_rank_that_dies_after_it_has_left_a_call_that_is_undone(nth: int) -> None:
     steps = [Step("agree", 5), Step("barrier")]
-    check(steps, MACHINES["plain"], 6, failures=[f"rank=4 before its {nth}th call"], trace=True, shards=2)
+    check(steps, MACHINES["plain"], 6, fail=[f"rank=4 before its {nth}th call"], trace=True, shards=2)
 
 
 def test_a_revocation_that_comes_without_a_message() -> None:
@@ -509,7 +509,7 @@ def test_any_program_in_which_ranks_fail(
         for rank, timed, when in deaths
     ]
     described = {**MACHINES[machine], "mpi": {"collectives": wanted}}
-    check(steps, described, 33, failures=failures, ft=False, trace=trace, shards=shards)
+    check(steps, described, 33, fail=failures, ft=False, trace=trace, shards=shards)
 
 
 @settings(max_examples=50)
@@ -540,7 +540,7 @@ def test_any_program_that_goes_on_without_those_who_fail(
         f"rank={rank}@{4 * when}ns" if timed else f"rank={rank} before its {when % 9 + 1}th call"
         for rank, timed, when in deaths
     ]
-    options: dict[str, Any] = {"failures": failures, "ft": True, "trace": trace, "shards": shards}
+    options: dict[str, Any] = {"fail": failures, "ft": True, "trace": trace, "shards": shards}
     check(steps, {**MACHINES[machine], "mpi": mpi}, 33, program=survive, **options)
 
 
@@ -557,7 +557,7 @@ def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.
         MACHINES["plain"],
         33,
         program=survive,
-        failures=["rank=5 before its 2nd Barrier"],
+        fail=["rank=5 before its 2nd Barrier"],
         ft=True,
         shards=shards,
     )

@@ -65,7 +65,7 @@ def meet_the_living() -> list[int]:
 
 @SHARDS
 def test_the_dead_accept_nobody(shards: int) -> None:
-    result = simulate(meet_the_living, ranks=3, shards=shards, failures=["rank=0@0.5s"], ft=True)
+    result = simulate(meet_the_living, ranks=3, shards=shards, fail=["rank=0@0.5s"], ft=True)
     assert result.ended == "finished", result.report
     assert list(result.values) == [None, [2], [1]]
 

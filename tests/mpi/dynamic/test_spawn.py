@@ -21,7 +21,7 @@ CHILD = "from mpi4py import MPI; parent = MPI.Comm.Get_parent(); world = MPI.COM
 
 
 def run(program: Callable[..., Any], *args: Any, ranks: int = 1, **options: Any) -> Result:
-    return simulate(program, ranks=ranks, args=args, **{"overrides": TIMES, **options})
+    return simulate(program, ranks=ranks, args=args, **{"set": TIMES, **options})
 
 
 def printed(program: Callable[..., Any], *args: Any, **options: Any) -> list[str]:
@@ -87,7 +87,7 @@ def tell() -> None:
 def test_ranks_are_numbered_on_and_take_free_places() -> None:
     out = io.StringIO()
     cores = {"machine.cores_per_node": "3", **TIMES}
-    result = run(tell, ranks=2, overrides=cores, stdout=out, label=True)
+    result = run(tell, ranks=2, set=cores, stdout=out, label=True)
     lines = ["[0] 3", "[1] 3", "[2] a 0 node0", "[3] b 1 node1", "[4] b 2 node1"]
     assert sorted(out.getvalue().splitlines()) == lines
     assert result.tables["ranks"].columns["rank"] == [0, 1, 2, 3, 4]
@@ -119,7 +119,7 @@ def fill_up(wanted: int) -> list[Any]:
 
 def test_where_no_place_is_free_nothing_starts_and_places_come_back() -> None:
     overrides = {"machine.nodes": "4", **TIMES}
-    (seen,) = run(fill_up, 3, overrides=overrides).values
+    (seen,) = run(fill_up, 3, set=overrides).values
     assert seen[:3] == [4, (3, [0, 0, 0]), (3, [0, 0, 0])]
     assert seen[3] is seen[5] is True
     assert seen[4].startswith("the machine has no 4 free places for python")
@@ -138,7 +138,7 @@ def refused_in_part() -> list[int]:
 
 
 def test_what_is_refused_in_part_takes_no_place() -> None:
-    (errors,) = run(refused_in_part, overrides={"machine.nodes": "4", **TIMES}).values
+    (errors,) = run(refused_in_part, set={"machine.nodes": "4", **TIMES}).values
     assert errors == [0, 0, 0]
 
 
@@ -173,7 +173,7 @@ def test_hints_say_where_and_how_many() -> None:
         {"host": "elsewhere"},
         {"wdir": "/no/such/place"},
     ]
-    (seen,) = run(with_hints, *hints, overrides=overrides).values
+    (seen,) = run(with_hints, *hints, set=overrides).values
     missing = [False, False, False, True], [False, False, True, True]
     assert seen[0] == (["node0", "node1", "node1"], missing[0])
     assert seen[1] == (["node0", "node1"], missing[1])
@@ -251,10 +251,10 @@ def survive(how: str) -> list[Any]:
 @pytest.mark.parametrize("shards", SHARDS)
 def test_a_job_that_tolerates_failures_outlives_those_who_were_started_later(detector: str, shards: int) -> None:
     overrides = {"mpi.detector.type": detector, **TIMES}
-    result = run(survive, "kill", ranks=2, shards=shards, ft=True, overrides=overrides)
+    result = run(survive, "kill", ranks=2, shards=shards, ft=True, set=overrides)
     assert (result.ended, result.values) == ("finished", [[[True, True], 2, 0]] * 2)
     assert [failure["rank"] for failure in result.failures] == [2, 3]
-    assert result.digest == run(survive, "kill", ranks=2, ft=True, overrides=overrides).digest
+    assert result.digest == run(survive, "kill", ranks=2, ft=True, set=overrides).digest
 
 
 def start_over() -> list[int]:
@@ -268,16 +268,16 @@ def start_over() -> list[int]:
 
 @pytest.mark.parametrize("shards", SHARDS)
 def test_a_job_that_is_started_again_spawns_again(shards: int) -> None:
-    result = run(start_over, ranks=2, shards=shards, failures=["rank=1@7.3ms"], restart="on-abort", ft=False)
+    result = run(start_over, ranks=2, shards=shards, fail=["rank=1@7.3ms"], restart="on-abort", ft=False)
     assert (result.ended, result.summary["restarts"], result.values) == ("finished", 1, [[2], [2]])
     worlds = result.tables["worlds"].columns
     assert (worlds["start"], worlds["first_rank"]) == ([0, 1], [2, 2])
-    assert result.digest == run(start_over, ranks=2, failures=["rank=1@7.3ms"], restart="on-abort", ft=False).digest
+    assert result.digest == run(start_over, ranks=2, fail=["rank=1@7.3ms"], restart="on-abort", ft=False).digest
 
 
 def test_the_timeline_has_a_row_for_each_from_its_birth_on() -> None:
     quick = {"spawn.startup": "20us", "spawn.startup_per_process": "0s"}
-    result = run(times, [2], False, ranks=2, trace=True, overrides=quick)
+    result = run(times, [2], False, ranks=2, trace=True, set=quick)
     rows = [line for line in result.timeline_text(width=50).splitlines() if line.startswith("rank ")]
     assert [row.split()[1] for row in rows] == ["0", "1", "2", "3"]
     lives = [row.partition("|")[2].rstrip("|") for row in rows]
@@ -288,7 +288,7 @@ def test_the_timeline_has_a_row_for_each_from_its_birth_on() -> None:
 @pytest.mark.parametrize("shards", SHARDS)
 def test_a_single_rank_that_gets_no_processes_ends_the_job(shards: int) -> None:
     one = {"machine.nodes": "1", **TIMES}
-    result = run(times, [1], True, overrides=one, shards=shards, stderr=io.StringIO())
+    result = run(times, [1], True, set=one, shards=shards, stderr=io.StringIO())
     assert (result.ended, result.exit_status) == ("aborted", 1)
     assert "MPI_ERR_SPAWN" in result.report
 
@@ -326,7 +326,7 @@ def test_collectives_of_those_who_were_started_later_may_be_computed_at_once(ran
 )
 def test_shards_make_no_difference_on_any_machine(machine: str, overrides: dict[str, str]) -> None:
     results = [
-        run(times, [2, 3], False, ranks=3, shards=shards, machine=machine, overrides={**TIMES, **overrides})
+        run(times, [2, 3], False, ranks=3, shards=shards, machine=machine, set={**TIMES, **overrides})
         for shards in SHARDS
     ]
     assert {result.ended for result in results} == {"finished"}
@@ -351,14 +351,14 @@ def outlive(nap_s: float) -> list[Any]:
 def test_who_runs_on_a_node_that_fails_dies_with_it(shards: int) -> None:
     """Two cores a node: on node 1 are rank 2, which has ended, and rank 3."""
     overrides = {"machine.cores_per_node": "2", **TIMES}
-    result = run(outlive, 0.01, ranks=3, shards=shards, failures=["node=1@9ms"], overrides=overrides)
+    result = run(outlive, 0.01, ranks=3, shards=shards, fail=["node=1@9ms"], set=overrides)
     assert (result.ended, result.values[0]) == ("finished", [True, 1, 2])
     assert [(failure["rank"], failure["cause"]) for failure in result.failures] == [(3, "injected: node=1@9ms")]
 
 
 def test_draws_hold_for_those_who_are_started_later() -> None:
     drawn = {"failures.draws": "[{per: rank, mtbf: 40ms}]", "mpi.fault_tolerance": "true", **TIMES}
-    results = [run(outlive, 1.0, ranks=1, shards=shards, overrides=drawn, seed=4) for shards in SHARDS]
+    results = [run(outlive, 1.0, ranks=1, shards=shards, set=drawn, seed=4) for shards in SHARDS]
     assert {failure["rank"] for failure in results[0].failures} >= {1, 2, 3}
     assert len({result.digest for result in results}) == 1
 
@@ -367,7 +367,7 @@ def test_draws_hold_for_those_who_are_started_later() -> None:
 def test_where_more_ranks_are_to_come_failures_can_name_them(shards: int) -> None:
     failures = ["rank=2@9ms", "rank=3 before its 1st send", "node=4@1ms", "node=4@11ms", "rank=7@1s"]
     overrides = {"spawn.universe": "5", **TIMES}
-    result = run(outlive, 0.01, ranks=2, shards=shards, failures=failures, overrides=overrides)
+    result = run(outlive, 0.01, ranks=2, shards=shards, fail=failures, set=overrides)
     assert (result.ended, result.values[0]) == ("finished", [True, True, True])
     assert [(failure["rank"], failure["cause"]) for failure in result.failures] == [
         (2, "injected: rank=2@9ms"),
@@ -375,4 +375,4 @@ def test_where_more_ranks_are_to_come_failures_can_name_them(shards: int) -> Non
         (3, "injected: rank=3 before its 1st send"),
     ]
     with pytest.raises(ConfigError, match="rank 2 does not exist"):
-        run(outlive, 0.01, ranks=2, failures=failures[:1])
+        run(outlive, 0.01, ranks=2, fail=failures[:1])

@@ -120,11 +120,11 @@ def _simulated(scenario: Scenario, shards: int, options: dict[str, Any]) -> Any:
         machine=NETWORKS[scenario.network]
         | {"mpi": {"collectives": "ftco", "ftco": scenario.settings, "detector": scenario.detector}},
         args=[scenario.steps, scenario.late],
-        failures=[f"rank={rank}@{time:.6f}us" for rank, time in scenario.deaths.items()],
+        fail=[f"rank={rank}@{time:.6f}us" for rank, time in scenario.deaths.items()],
         seed=scenario.seed,
         ft=True,
         shards=min(shards, scenario.ranks),
-        wall_limit_s=60,
+        wall_limit=60,
         stdout=io.StringIO(),
         stderr=io.StringIO(),
         **options,

@@ -28,7 +28,7 @@ def run(
         program,
         ranks=ranks,
         machine=machine | {"mpi": mpi},
-        failures=failures,
+        fail=failures,
         stdout=io.StringIO(),
         stderr=io.StringIO(),
         **options,

@@ -307,7 +307,7 @@ def test_a_rank_that_dies_in_a_write_leaves_the_pieces_that_had_come(tmp_path: P
     # A read of the 3500 bytes, and then so many of those that are written back.
     for come in (0, 250, 1000, 2200):
         time = 1000 * MS + LATENCY + (3500 + come) * BYTE
-        done = run(tmp_path, text, failures=[f"rank=0@{time}ps"], ft=False)
+        done = run(tmp_path, text, fail=[f"rank=0@{time}ps"], ft=False)
         assert done.result.ended == "aborted"
         expected = (b"x" * 500 + b"." * 500) * 2 + b"x" * 500 + b"." * 1500
         assert (tmp_path / "data").read_bytes() == expected[:come] + b"." * (4000 - come)
@@ -332,7 +332,7 @@ except MPI.Exception as error:
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_where_the_aggregator_dies_the_others_hear_of_it_and_can_go_on_alone(tmp_path: Path, shards: int):
-    done = run(tmp_path, DYING, ranks=3, failures=["rank=0@1000.5ms"], ft=True, shards=shards)
+    done = run(tmp_path, DYING, ranks=3, fail=["rank=0@1000.5ms"], ft=True, shards=shards)
     assert done.result.ended == "finished", done.err
     assert sorted(done.lines) == ["1 True", "1 True", "2 True", "2 True"]
     assert (tmp_path / "data").read_bytes()[14_000:].replace(b"\0", b"") == b"bc"
@@ -413,7 +413,7 @@ def test_a_restarted_job_finds_what_was_written(tmp_path: Path):
         time.sleep(1)
     print(rank, file.size)
     """
-    done = run(tmp_path, text, ranks=2, failures=["rank=1@0.5s"], ft=False, restart="on-abort")
+    done = run(tmp_path, text, ranks=2, fail=["rank=1@0.5s"], ft=False, restart="on-abort")
     assert done.result.ended == "finished", done.err
     assert sorted(done.lines) == ["0 8", "1 8"]
 

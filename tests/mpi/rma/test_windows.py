@@ -45,7 +45,7 @@ def rod(ranks: int, steps: int) -> list[float]:
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4])
 def test_the_ranks_of_a_node_share_memory(cores: int):
-    told: dict[str, Any] = {"machine": "gige", "overrides": {"machine.cores_per_node": str(cores)}, "args": [5]}
+    told: dict[str, Any] = {"machine": "gige", "set": {"machine.cores_per_node": str(cores)}, "args": [5]}
     one = simulate(stencil, ranks=6, **told)
     expected = [rod(len(range(6)[at : at + cores]), 5) for at in range(0, 6, cores)]
     assert list(one.values) == [expected[rank // cores] for rank in range(6)]
@@ -168,7 +168,7 @@ FAILING = """
     ids=["Lock", "Flush", "Rget"],
 )
 def test_who_waits_for_a_rank_that_fails_is_told(tmp_path: Path, what: list[str], detector: str):
-    told: dict[str, Any] = {"failures": ["rank=1@100ms"], "ft": True, "overrides": {"mpi.detector.type": detector}}
+    told: dict[str, Any] = {"fail": ["rank=1@100ms"], "ft": True, "set": {"mpi.detector.type": detector}}
     done = launch(tmp_path, FAILING.format(what=f"\n{8 * ' '}".join(what)), ranks=3, **told)
     assert done.err == ""
     assert done.lines == ["True done done done"]

@@ -1,0 +1,102 @@
+"""What `simulate` and `xsim run` take: the same, by the same names, with the same answer to a wrong value."""
+
+import inspect
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.doc_blocks import ROOT
+from tests.test_docs import options_of, rows
+from xsim_py import simulate
+from xsim_py.asked import Asked, read
+from xsim_py.cli import main
+from xsim_py.cli.run import add_run_parser
+from xsim_py.errors import ConfigError
+
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(simulate).parameters.items()
+    if parameter.default is not parameter.empty
+}
+
+
+def asked(**told: Any) -> Asked:
+    return read({**DEFAULTS, "ranks": 1, **told})
+
+
+def test_what_is_not_said_is_none_or_empty():
+    assert asked() == Asked(1, None, [], 0, 1, {}, None, None, "auto", (), None, None, False, False, False)
+
+
+def test_values_may_be_as_on_the_command_line_or_python_s_own():
+    assert [asked(wall_limit=limit).wall_limit_s for limit in ("5min", 300, 300.0, "300")] == [300.0] * 4
+    assert [asked(ranks=ranks, seed=7).ranks for ranks in (4, np.int64(4), "4")] == [4] * 3
+    assert asked(fail="rank=1@1ms").fail == asked(fail=["rank=1@1ms"]).fail == ("rank=1@1ms",)
+    assert asked(set=["a.b=1=2", "c=5us"]).overrides == asked(set={"a.b": "1=2", "c": "5us"}).overrides
+
+
+def test_algorithms_of_collectives_and_how_they_are_simulated_are_said_together():
+    """As on the command line, what the machine's entries say comes after."""
+    words = ["ftco", "messages", "arrays"]
+    assert (asked(collectives="ftco").overrides, asked(collectives="ftco").way) == ({"mpi.collectives": "ftco"}, "auto")
+    both = asked(collectives=words, set={"mpi.ftco.radix": 3})
+    assert (list(both.overrides), both.way) == (["mpi.collectives", "mpi.ftco.radix"], "arrays")
+    own = asked(collectives=words, set=["mpi.collectives={barrier: ftco}"])
+    assert own.overrides == {"mpi.collectives": "{barrier: ftco}"}
+
+
+BAD = [
+    ("ranks", "0"),
+    ("ranks", "two"),
+    ("shards", "-1"),
+    ("seed", "x"),
+    ("wall_limit", "3kg"),
+    ("set", "latency"),
+    ("compute", "all"),
+    ("collectives", "ftcoo"),
+    ("fail", "rank=one"),
+    ("restart", "on-abort,max=x"),
+    ("machine", "gigi"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_a_wrong_value_gets_the_answer_of_the_command_line(name: str, value: str, capsys: pytest.CaptureFixture[str]):
+    option = f"--{name.replace('_', '-')}"
+    words = [option, value] if name == "ranks" else ["-n", "2", option, value]
+    assert main(["run", *words, "-c", "pass"]) == 2
+    with pytest.raises(ConfigError) as caught:
+        simulate("pass", **{"ranks": 2, "kind": "code", name: value})
+    said = str(caught.value).removeprefix(f"{name}: ")
+    assert said in capsys.readouterr().err.replace("\nxsim: ", "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ranks", True), ("label", "no"), ("ft", 1), ("args", "word"), ("fail", 3), ("restart", 3), ("set", [3])],
+)
+def test_a_value_of_the_wrong_kind_is_named(name: str, value: object):
+    with pytest.raises(ConfigError, match=f"^{name}: "):
+        asked(**{name: value})
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(ConfigError) as caught:
+        simulate(3, ranks=0, seed=None, stdout=io.StringIO())  # type: ignore[arg-type]
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["program", "ranks", "seed"]
+
+
+def test_the_guide_has_every_option_and_every_parameter():
+    """An option is a parameter of the same name, or something that the result does."""
+    table = [row for row in rows(ROOT / "docs" / "guides" / "python-api.md", "Parameters") if row[0].startswith("`")]
+    told = {row[0].split("`")[1].split()[0]: row[1] for row in table if row[0].startswith("`--")}
+    options = {option for option in options_of(add_run_parser) if option.startswith("--")}
+    assert set(told) == options - {"--help", "--ft"}
+    named = {option.removeprefix("--no-").removeprefix("--").replace("-", "_"): text for option, text in told.items()}
+    parameters = set(inspect.signature(simulate).parameters)
+    assert {name for name, text in named.items() if text.startswith(f"`{name}=")} == named.keys() & parameters
+    assert all("`result." in named[name] for name in named.keys() - parameters)
+    others = {name for row in table if not row[0].startswith("`--") for name in row[0].split("`")[1::2]}
+    assert others == parameters - named.keys()
