@@ -21,6 +21,15 @@ def test_runs_every_machine_with_every_number_of_ranks(simulator: FakeSimulator,
     assert "xsim: own, 16 ranks: finished, virtual time 34.914 us" in err
 
 
+def test_a_machine_has_the_name_that_its_description_gives(simulator: FakeSimulator, tmp_path, capsys):
+    (tmp_path / "ib.yaml").write_text("name: ibcluster\n")
+    folder = tmp_path / "out"
+    words = ["compare", "--machines", f"gige,{tmp_path}/ib.yaml", "-n", "4", "--out", str(folder), "prog.py"]
+    assert main(words) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[2:]] == ["gige", "ibcluster"]
+    assert (folder / "ibcluster-4.json").exists()
+
+
 def test_machines_with_files_of_one_name_keep_their_folders(simulator: FakeSimulator, capsys):
     assert main(["compare", "--machines", "a/net.yaml,b/net.yaml", "-n", "4", "prog.py"]) == 0
     assert "a-net.yaml" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """Which runs a study has, with what settings, and when two of them are the same."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,22 @@ def test_labels_stand_in_the_table_and_values_in_the_run():
     runs = plan(ranks=8, sweep={"fail": {"none": [], "one": ["rank={ranks // 2}@1ms"], "two": "rank=1@2ms"}})
     assert [run.columns["fail"] for run in runs] == ["none", "one", "two"]
     assert [run.arguments["fail"] for run in runs] == [[], ["rank=4@1ms"], ["rank=1@2ms"]]
+
+
+def test_a_machine_has_the_name_that_its_description_gives_unless_it_has_a_label(tmp_path: Path):
+    for file, name in (("ib.yaml", "cluster"), ("a.yaml", "twin"), ("b.yaml", "twin")):
+        (tmp_path / file).write_text(f"name: {name}\nnetwork: {{latency: 1us, bandwidth: 1Gbps}}\n")
+    (tmp_path / "ring.py").write_text("")
+
+    def machines(**keys: Any) -> list[tuple[Any, Any]]:
+        (tmp_path / "study.yaml").write_text(json.dumps({"program": "ring.py", "ranks": 2, **keys}))
+        found = plan_runs(load_study(tmp_path / "study.yaml"))
+        return [(run.columns["machine"], Path(run.arguments["machine"]).name) for run in found]
+
+    assert machines(machine="ib.yaml") == [("cluster", "ib.yaml")]
+    assert machines(sweep={"machine": ["gige", "ib.yaml"]}) == [("gige", "gige"), ("cluster", "ib.yaml")]
+    assert machines(sweep={"machine": {"IB": "ib.yaml"}}) == [("IB", "ib.yaml")]
+    assert machines(sweep={"machine": ["a.yaml", "b.yaml"]}) == [("a.yaml", "a.yaml"), ("b.yaml", "b.yaml")]
 
 
 def test_a_list_is_put_in_among_the_arguments():

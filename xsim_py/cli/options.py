@@ -253,6 +253,10 @@ def sizes(text: str) -> list[int]:
 
 
 def machine_labels(machines: Sequence[str]) -> dict[str, str]:
-    """Return the machines by the shortest names that tell them apart: a file's without folder and ending."""
-    short = {Path(machine).stem: machine for machine in machines}
-    return short if len(short) == len(set(machines)) else {machine.replace("/", "-"): machine for machine in machines}
+    """Return the machines by their names, which are parts of the names of files."""
+    from xsim_py.config import machine_names
+
+    return {
+        name.replace("/", "-"): machine
+        for machine, name in machine_names({machine: machine for machine in machines}).items()
+    }

@@ -24,7 +24,7 @@ from xsim_py.config.description import (
     TwistSpec,
     UlfmSpec,
 )
-from xsim_py.config.loader import config_hash, load_machine, preset_path, presets
+from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
 
 __all__ = [
     "ComponentSpec",
@@ -45,6 +45,8 @@ __all__ = [
     "UlfmSpec",
     "config_hash",
     "load_machine",
+    "machine_name",
+    "machine_names",
     "preset_path",
     "presets",
 ]

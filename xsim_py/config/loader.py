@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
@@ -17,7 +18,16 @@ from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, option
 from xsim_py.config.rules import contradictions
 from xsim_py.errors import ConfigError
 
-__all__ = ["config_hash", "every_path", "kind_of", "load_machine", "preset_path", "presets"]
+__all__ = [
+    "config_hash",
+    "every_path",
+    "kind_of",
+    "load_machine",
+    "machine_name",
+    "machine_names",
+    "preset_path",
+    "presets",
+]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -81,6 +91,26 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
             reading.problems.append(Problem(spec.place(path), path, message))
     raise_all(reading.problems)
     return spec
+
+
+def machine_name(source: str | Path | Mapping[str, Any]) -> str:
+    """What a machine is called: as its description says, or else as its file is; one that is wrong has a name, too."""
+    try:
+        root, name = _root(source, [])
+    except ConfigError:
+        return Path(str(source)).stem
+    said = root.value.get("name") if isinstance(root.value, dict) else None
+    return said.value if said is not None and isinstance(said.value, str) and said.value else name
+
+
+def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
+    """What several machines are called in tables and pictures: by their names, or as they were asked for.
+
+    `sources` says where each is that was asked for. Those whose names are the same go by what was asked for.
+    """
+    names = {asked: machine_name(source) for asked, source in sources.items()}
+    counts = Counter(names.values())
+    return {asked: name if counts[name] == 1 else asked for asked, name in names.items()}
 
 
 def _touches(key: str, bad: str) -> bool:

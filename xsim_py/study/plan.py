@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
+from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
 from xsim_py.config.entries import Place, from_python, raise_all
 from xsim_py.config.kinds import REFUSED, Reading, nearest
 from xsim_py.errors import ConfigError
@@ -171,6 +171,8 @@ class _Planner:
         self.programs: dict[str, Path | None] = {}
         self.failures: dict[tuple[Any, ...], bool] = {}
         self.contents: dict[Path, str] = {}
+        written = [str(swept.label) for swept in spec.sweep.get("machine", ())]
+        self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
     def runs(self) -> list[Run]:
         """All of them; ConfigError with every problem when one cannot be made."""
@@ -210,6 +212,11 @@ class _Planner:
                 if value is REFUSED:
                     return None
                 columns[name] = _DEFAULTS[name] if value is None else value
+        swept = chosen.get("machine")
+        if swept is None:
+            columns["machine"] = machine_name(self._machine_source(str(columns["machine"])))
+        elif swept.label == swept.given.entry.value:  # it is in a list, without a label of its own
+            columns["machine"] = self.names.get(str(swept.label), swept.label)
         return columns
 
     def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:

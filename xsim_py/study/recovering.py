@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from xsim_py.config import machine_name
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.report.phases import PHASES
 from xsim_py.study.template import Value, text_of
@@ -128,7 +129,7 @@ def _experiment(settings: Mapping[str, Any]) -> Experiment:
     return Experiment(
         program=settings["program"],
         args=settings["args"],
-        machines={Path(settings["machine"]).stem: settings["machine"]},
+        machines={machine_name(settings["machine"]): settings["machine"]},
         ranks=(settings["ranks"],),
         failures=(settings["failures"],),
         schemes=(settings["scheme"],),
