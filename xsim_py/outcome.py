@@ -13,6 +13,7 @@ import numpy as np
 from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
+from xsim_py.process.alike import spans
 from xsim_py.process.profile import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
@@ -310,20 +311,6 @@ def _cycle(edges: dict[int, list[int]]) -> list[int]:
                 path[at] = None
                 choices.append(iter(edges.get(at, ())))
     return []
-
-
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers in few words: ``0-3, 7, 9-10``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    if len(words) > 2 * _MOST_LISTED:
-        words = [*words[:_MOST_LISTED], "...", words[-1]]
-    return ", ".join(words)
 
 
 # ------------------------------------------------------------------------------------- warnings and tables

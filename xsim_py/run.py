@@ -53,6 +53,7 @@ from xsim_py.process import (
     threads,
     watchers,
 )
+from xsim_py.process.alike import Alike
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
@@ -416,7 +417,7 @@ class _Run:
         output = self.outputs[0]
         for part in parts:
             output.add(part.lines)
-        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else _UNBOUNDED_PS)
+        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else _UNBOUNDED_PS, last=True)
         output.take()  # what ranks would have printed after the end
         if output.error is not None:
             raise output.error
@@ -455,7 +456,8 @@ class _Run:
         if not self.outputs:
             for number in self.transport.local:
                 sinks = self.sinks if number == 0 else None
-                self.outputs.append(Output(sinks, label=self.label, refused=self._refused))
+                alike = Alike(self.launcher_ps)
+                self.outputs.append(Output(sinks, label=self.label, refused=self._refused, alike=alike))
         settings = Settings(
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),

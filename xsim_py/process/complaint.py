@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from xsim_py.errors import InternalError
 
-__all__ = ["forget_frames", "is_simulator", "report", "without_simulator"]
+from . import current
+from .alike import Complaint
+from .patches import Patches
+
+__all__ = ["forget_frames", "install", "is_simulator", "report", "without_simulator"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -22,10 +28,30 @@ def is_simulator(file: str) -> bool:
     return file.startswith(_PACKAGE)
 
 
-def report(error: BaseException) -> None:
-    """Print an uncaught exception as Python does."""
+def report(error: BaseException, heading: str = "") -> None:
+    """Print an uncaught exception as Python does, but that of many ranks once."""
     without_simulator(error)
-    print("".join(traceback.format_exception(error)), end="", file=sys.stderr)
+    _write([heading, *traceback.format_exception(error)])
+
+
+def _write(lines: Iterable[str]) -> None:
+    sys.stderr.write(Complaint("".join(lines)))
+
+
+def _excepthook(kind: Any, error: Any, tb: Any) -> None:
+    """``sys.__excepthook__``, which many a hook of a program calls before it calls Abort."""
+    if current.here() is None:
+        _real_excepthook(kind, error, tb)
+    else:
+        _write(traceback.format_exception(kind, error, tb))
+
+
+_real_excepthook = sys.__excepthook__
+
+
+def install(patches: Patches) -> None:
+    """Have ranks print tracebacks in one piece for the duration of a run."""
+    patches.set(sys, "__excepthook__", _excepthook)
 
 
 def without_simulator(error: BaseException) -> None:

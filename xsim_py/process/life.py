@@ -30,7 +30,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import context, current, files, signals, threads
+from . import complaint, context, current, files, signals, threads
 from .complaint import report, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -291,3 +291,4 @@ def install(patches: Patches) -> None:
     patches.set(atexit, "register", _register)
     patches.set(atexit, "unregister", _unregister)
     signals.install(patches, leave)
+    complaint.install(patches)

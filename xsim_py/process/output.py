@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from . import current
+from .alike import COMPLAINT, Alike, Complaint, spans
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -36,14 +37,19 @@ class Output:
         Put ``[rank]`` in front of each line.
     refused : callable
         Called when a sink takes no more, such as a pipe whose reader has gone; `error` says why.
+    alike : Alike
+        The tracebacks that wait for others.
     """
 
-    def __init__(self, sinks: tuple[TextIO, TextIO] | None, *, label: bool, refused: Callable[[], None]) -> None:
+    def __init__(
+        self, sinks: tuple[TextIO, TextIO] | None, *, label: bool, refused: Callable[[], None], alike: Alike
+    ) -> None:
         self.lines: list[Line] = []
         self.error: OSError | None = None
         self._sinks = sinks
         self._label = label
         self._refused = refused
+        self._alike = alike
         self._hash = hashlib.blake2b(digest_size=16)
         self._flushing = False
         self._flushed_ps = -1
@@ -68,8 +74,11 @@ class Output:
         del self.lines[: len(lines)]
         return lines
 
-    def flush(self, before_ps: int) -> None:
-        """Write every line printed before `before_ps`. May be called from a signal handler: works in place."""
+    def flush(self, before_ps: int, *, last: bool = False) -> None:
+        """Write every line printed before `before_ps`. May be called from a signal handler: works in place.
+
+        Nothing comes after the `last` time, and so nothing waits for more of its like.
+        """
         if self._flushing or self._sinks is None:
             return
         self._flushing = True
@@ -80,9 +89,15 @@ class Output:
                 if clock_ps >= before_ps:
                     break
                 done += 1
-                self._write(rank, stream, text)
+                if self._alike:
+                    self._write_due(clock_ps)
+                if stream == COMPLAINT:
+                    self._alike.add(clock_ps, rank, text)
+                elif stream != 1 or not self._alike.hold(rank, text):
+                    self._write(rank, stream, text)
             del self.lines[:done]
-            for sink in self._sinks if done else ():
+            self._write_due(None if last else before_ps)
+            for sink in self._sinks if done or last else ():
                 sink.flush()
         except OSError as error:
             # Not to be raised here, where a rank may be running, which would take it for its own.
@@ -91,7 +106,14 @@ class Output:
         finally:
             self._flushing = False
 
-    def _write(self, rank: int, stream: int, text: str) -> None:
+    def _write_due(self, before_ps: int | None) -> None:
+        """Write the tracebacks that have waited long enough."""
+        for ranks, text in self._alike.due(before_ps):
+            if len(ranks) > 1 and not self._label:
+                text = f"ranks {spans(ranks)}: {text}"
+            self._write(spans(ranks), 1, text)
+
+    def _write(self, rank: int | str, stream: int, text: str) -> None:
         assert self._sinks is not None
         if stream == 0:
             self._hash.update(f"{rank}:{text}".encode("utf-8", "surrogatepass"))
@@ -172,6 +194,9 @@ class RankStream(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         rank = fiber.rank
         pieces = rank.private("partial", _Partial).pieces[self._stream]
+        if type(text) is Complaint and not pieces:
+            rank.shard.output.put(rank, COMPLAINT, str(text), fiber.clock_ps)
+            return len(text)
         head, newline, tail = text.rpartition("\n")
         if newline:
             whole = "".join((*pieces, head, newline))

@@ -188,7 +188,10 @@ def _run_object(thread: Any) -> None:
     except BaseException as error:
         without_simulator(error)
         try:
-            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+            if threading.excepthook is not threading.__excepthook__:
+                threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+            elif not isinstance(error, SystemExit):
+                report(error, f"Exception in thread {thread.name}:\n")
         except Exception as another:
             print("Exception in threading.excepthook:", file=sys.stderr)
             report(another)
