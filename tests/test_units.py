@@ -96,6 +96,17 @@ def test_a_time_per_byte_may_be_a_fraction_of_a_picosecond(text: object, expecte
         (units.parse_bandwidth, "1Gps", "'1Gps' has no known unit; did you mean Gbps?"),
         (units.parse_bandwidth, "0Gbps", "0Gbps would let no byte through"),
         (units.parse_bandwidth, -1, "-1 is negative; a bandwidth is zero or more"),
+        (units.parse_time_ps, "1e400s", "1e400s is longer than 1e+15 s, thirty million years"),
+        (units.parse_time_ps, "1:30", "'1:30' has no known unit"),
+        (units.parse_time_ps, "0x10us", "'0x10us' has no known unit; write for example"),
+        (units.parse_time_ps, "9" * 200, "'99999999999999999999'... has 200 characters; a time has 100 at most"),
+        (units.parse_cost_ps, "25h", "25h is longer than a day (24h), the most that this may take"),
+        (units.parse_bandwidth, "1e-30bps", "1e-30bps is beyond what there is: a byte takes no time, or from 8e-24 s"),
+        (units.parse_bandwidth, "1e400Gbps", "1e400Gbps is beyond what there is"),
+        (units.parse_bandwidth, "9s/B", "9s/B is beyond what there is"),
+        (units.parse_time_per_byte, "1h", "1h is beyond what there is"),
+        (units.parse_time_per_byte, "1e-300", "1e-300 is beyond what there is"),
+        (units.parse_size_bytes, "1e400B", "1e400B is beyond what there is; the largest size is 1024PiB"),
         (units.parse_size_bytes, "1.5", "1.5 is not a whole number of bytes"),
         (units.parse_size_bytes, "64K", "'64K' has no known unit; did you mean KB?"),
         (units.parse_size_bytes, None, "None is not a size; write for example 128KiB, 64KB or 65536 (bytes)"),
@@ -172,7 +183,7 @@ def test_the_patterns_for_editors_know_the_same_text_as_the_parsers(text: str) -
         try:
             parse(text)
         except ValueError as error:  # these cannot be said by a pattern
-            return any(said in str(error) for said in ("picosecond", "whole number", "longer than"))
+            return any(said in str(error) for said in ("picosecond", "whole number", "longer than", "beyond"))
         return True
 
     assert bool(re.search(units.TIME_PATTERN, text)) == is_read(units.parse_time_ps)

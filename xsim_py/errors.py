@@ -13,7 +13,27 @@ belongs to the virtual rank that raised it, and it ends up in the `Result`.
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "InternalError", "XsimError"]
+from typing import Final
+
+__all__ = ["ConfigError", "InternalError", "XsimError", "shortened"]
+
+_MOST_CHARACTERS: Final = 1_000
+_HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
+_MOST_LINES: Final = 100
+
+
+def shortened(text: str) -> str:
+    """A message that a person can read, whatever it quotes: long lines lose their middle, many lines the last ones."""
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES + 1:  # and one that says so, also when a message is shortened twice
+        lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
+    return "\n".join(map(_shortened_line, lines))
+
+
+def _shortened_line(line: str) -> str:
+    if len(line) <= _MOST_CHARACTERS:
+        return line
+    return f"{line[:_HEAD]} ... ({len(line) - _HEAD - _TAIL:,} characters) ... {line[-_TAIL:]}"
 
 
 class XsimError(Exception):
@@ -23,8 +43,12 @@ class XsimError(Exception):
 class ConfigError(XsimError):
     """The input (a YAML file, an option, a program's path) cannot be used.
 
-    The message holds one problem a line, each with its place (``file:line:column: path: what; what now``).
+    The message holds one problem a line, each with its place (``file:line:column: path: what; what now``), and is
+    `shortened`.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class InternalError(XsimError):

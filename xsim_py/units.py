@@ -30,6 +30,7 @@ __all__ = [
     "format_size",
     "format_time",
     "parse_bandwidth",
+    "parse_cost_ps",
     "parse_exact_seconds",
     "parse_size_bytes",
     "parse_time_per_byte",
@@ -68,6 +69,7 @@ UNITS: Final = {"time": _TIME_PS, "size": _SIZE_BYTES, "bandwidth": _BITS_PER_S,
 BARE: Final = {"time": PS_PER_S, "size": 1, "bandwidth": 1, "time per byte": PS_PER_S}
 """The factor of a number without a unit."""
 
+_LONGEST_TEXT: Final = 100
 # An exponent has three digits at most: a longer one would make a number that fills the memory.
 _NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
@@ -112,6 +114,8 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
         raise ValueError(f"{value!r} is not {what}; write {examples}")
     # repr() of a float is the shortest text that means it: what the person wrote, and not its binary neighbour.
     text = repr(value) if isinstance(value, float) else str(value)
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{text[:20]!r}... has {len(text):,} characters; {what} has {_LONGEST_TEXT} at most")
     if isinstance(value, Fraction):
         number, unit = value, ""
     else:
@@ -129,7 +133,11 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     return number * units[unit]
 
 
-_LONGEST_PS = 10**27
+_LONGEST_PS: Final = 10**27
+_LONGEST_COST_PS: Final = 86_400 * PS_PER_S
+_LONGEST_PER_BYTE: Final = Fraction(8 * PS_PER_S)  # of 1 bps: the slowest that is a bandwidth
+_SHORTEST_PER_BYTE: Final = _LONGEST_PER_BYTE / 10**24
+_LARGEST_BYTES: Final = 2**60
 
 
 def parse_time_ps(value: object) -> int:
@@ -150,6 +158,17 @@ def parse_time_ps(value: object) -> int:
     return time_ps
 
 
+def parse_cost_ps(value: object) -> int:
+    """The same as `parse_time_ps` for what something costs again and again: a day at most.
+
+    So a thousand of them still fit a signed number of 64 bits.
+    """
+    time_ps = parse_time_ps(value)
+    if time_ps > _LONGEST_COST_PS:
+        raise ValueError(f"{value} is longer than a day (24h), the most that this may take")
+    return time_ps
+
+
 def parse_bandwidth(value: object) -> Fraction:
     """The exact picoseconds of one byte at a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
 
@@ -158,17 +177,23 @@ def parse_bandwidth(value: object) -> Fraction:
     Raises
     ------
     ValueError
-        When it is no bandwidth, or is zero or negative.
+        When it is no bandwidth, is zero or negative, or is not from 1 to 10**24 bits per second.
     """
     if value == _UNLIMITED or value == float("inf"):
         return Fraction(0)
     examples = "for example 1Gbps, 1.25GB/s, 6ns/B, 1e9 (bits per second) or unlimited"
     if isinstance(value, str) and value.rstrip().endswith(tuple(_PER_BYTE_PS)):
-        return _quantity(value, _PER_BYTE_PS, bare=1, what="a bandwidth", examples=examples)
+        return _in_range(value, _quantity(value, _PER_BYTE_PS, bare=1, what="a bandwidth", examples=examples))
     bits_per_s = _quantity(value, _BITS_PER_S, bare=1, what="a bandwidth", examples=examples)
     if not bits_per_s:
         raise ValueError(f"{value} would let no byte through; write {examples}")
-    return Fraction(8 * PS_PER_S) / bits_per_s
+    return _in_range(value, Fraction(8 * PS_PER_S) / bits_per_s)
+
+
+def _in_range(value: object, ps_per_byte: Fraction) -> Fraction:
+    if ps_per_byte and not _SHORTEST_PER_BYTE <= ps_per_byte <= _LONGEST_PER_BYTE:
+        raise ValueError(f"{value} is beyond what there is: a byte takes no time, or from 8e-24 s to 8 s (1 bps)")
+    return ps_per_byte
 
 
 def parse_time_per_byte(value: object) -> Fraction:
@@ -177,10 +202,11 @@ def parse_time_per_byte(value: object) -> Fraction:
     Raises
     ------
     ValueError
-        When it is no time per byte, or is negative.
+        When it is no time per byte, is negative, or is neither zero nor that of 1 to 10**24 bits per second.
     """
     units = _PER_BYTE_PS | _TIME_PS
-    return _quantity(value, units, bare=PS_PER_S, what="a time per byte", examples="for example 0.1ns/B or 1e-10")
+    examples = "for example 0.1ns/B or 1e-10"
+    return _in_range(value, _quantity(value, units, bare=PS_PER_S, what="a time per byte", examples=examples))
 
 
 def parse_size_bytes(value: object) -> int:
@@ -189,11 +215,13 @@ def parse_size_bytes(value: object) -> int:
     Raises
     ------
     ValueError
-        When it is no size, is negative, or is not a whole number of bytes.
+        When it is no size, is negative, is not a whole number of bytes, or is more than 2**60 of them.
     """
     exact = _quantity(value, _SIZE_BYTES, bare=1, what="a size", examples="for example 128KiB, 64KB or 65536 (bytes)")
     if exact.denominator != 1:
         raise ValueError(f"{value} is not a whole number of bytes")
+    if exact > _LARGEST_BYTES:
+        raise ValueError(f"{value} is beyond what there is; the largest size is 1024PiB")
     return exact.numerator
 
 

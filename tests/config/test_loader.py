@@ -95,7 +95,7 @@ compute:
         ("name: *nobody", "1:7", "not YAML: found undefined alias"),
         ("? {x: y}\n: 3", "1:3", "a key must be a name"),
         ("- a list", "1:1", "a machine description is a section of the form `key: value`"),
-        ("machine: &m\n  nodes: *m", "1:10", "this value contains itself"),
+        ("machine: &m\n  nodes: *m", "2:10", "this value contains itself"),
         ("", "1:1", "network: missing: what a message costs on topology.type switch"),
         ("name: a\nnetwork:", "1:1", "network: missing: what a message costs on topology.type switch"),
     ],

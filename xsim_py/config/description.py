@@ -145,7 +145,7 @@ class LayerSpec:
 
     latency_ps: int = option(
         "latency",
-        kinds.TIME,
+        kinds.COST,
         "Time from the end of the injection to the arrival, before any hops.",
         default=0,
         required=True,
@@ -158,10 +158,10 @@ class LayerSpec:
         shown="unlimited",
     )
     send_overhead_ps: int = option(
-        "send_overhead", kinds.TIME, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
+        "send_overhead", kinds.COST, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
     )
     recv_overhead_ps: int = option(
-        "recv_overhead", kinds.TIME, "Time of the receiver's processor for a message.", default=0, shown="0s"
+        "recv_overhead", kinds.COST, "Time of the receiver's processor for a message.", default=0, shown="0s"
     )
     send_overhead_ps_per_byte: Fraction = option(
         "send_overhead_per_byte",
@@ -178,7 +178,7 @@ class LayerSpec:
         shown="0s/B",
     )
     gap_ps: int = option(
-        "gap", kinds.TIME, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
+        "gap", kinds.COST, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
     )
     eager_threshold_bytes: int | None = option(
         "eager_threshold",
@@ -199,7 +199,7 @@ class LayerSpec:
 class NetworkSpec(LayerSpec):
     """Section ``network``: what a message costs between two nodes."""
 
-    per_hop_ps: int = option("per_hop", kinds.TIME, "Additional latency of each hop.", default=0, shown="0s")
+    per_hop_ps: int = option("per_hop", kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
     contention: str = option(
         "contention",
         Choice(("none", "links")),
@@ -309,7 +309,7 @@ class MpiSpec:
 
     poll_time_ps: int = option(
         "poll_time",
-        kinds.TIME,
+        kinds.COST,
         "What a call costs that only looks (Test, Iprobe), so that a loop around it cannot stop the clock.",
         default=100_000,
         shown="100ns",
@@ -438,7 +438,7 @@ class StorageSpec:
 
     latency_ps: int = option(
         "latency",
-        kinds.TIME,
+        kinds.COST,
         "Time of each operation (open, read, write, rename, stat, ...) besides that of its bytes.",
         default=1,
         required=True,
@@ -477,14 +477,14 @@ class SpawnSpec:
 
     startup_ps: int = option(
         "startup",
-        kinds.TIME,
+        kinds.COST,
         "Time from when the launcher is asked for processes to when they begin, however many they are.",
         default=200 * 10**9,
         shown="200ms",
     )
     startup_per_process_ps: int = option(
         "startup_per_process",
-        kinds.TIME,
+        kinds.COST,
         "Time that each of them adds; they begin together.",
         default=40 * 10**9,
         shown="40ms",

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from xsim_py import units
@@ -18,6 +19,7 @@ from xsim_py.config.entries import Entry, Problem
 __all__ = [
     "BANDWIDTH",
     "BOOLEAN",
+    "COST",
     "DIMENSION",
     "FILE",
     "NAME",
@@ -44,6 +46,8 @@ __all__ = [
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
+_ADVISED: Final = 100  # problems
+_LONGEST_WORD: Final = 100
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -60,9 +64,10 @@ class Reading:
         self.problems.append(Problem(entry.place, path, message))
         return REFUSED
 
-    def unknown(self, entry: Entry, path: str, advice: str) -> None:
-        """Note a key that nobody knows."""
-        self.problems.append(Problem(entry.key_place, path, f"unknown key{advice}"))
+    def unknown(self, entry: Entry, path: str, advice: Callable[[], str]) -> None:
+        """Note a key that nobody knows, with some advice: a name that is near takes a while to find."""
+        said = advice() if len(self.problems) < _ADVISED else ""
+        self.problems.append(Problem(entry.key_place, path, f"unknown key{said}"))
 
 
 class Kind(Protocol):
@@ -80,7 +85,7 @@ class Kind(Protocol):
 def nearest(word: str, known: Iterable[str]) -> str:
     """The advice ``"; did you mean latency?"``, or the known words when none is near."""
     words = list(known)
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6) if len(word) <= _LONGEST_WORD else []
     return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(words)}"
 
 
@@ -153,6 +158,7 @@ FILE: Final = Scalar(_text, {"type": "string"}, "a file name", is_file=True)
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
+COST: Final = Scalar(units.parse_cost_ps, _quantity(units.TIME_PATTERN), "a time up to a day")
 TIME_PER_BYTE: Final = Scalar(units.parse_time_per_byte, _quantity(units.TIME_PER_BYTE_PATTERN), "a time per byte")
 BANDWIDTH: Final = Scalar(
     units.parse_bandwidth,
@@ -317,7 +323,7 @@ class MapOf:
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
             if key not in self.kinds:
-                reading.unknown(item, f"{path}.{key}", nearest(key, self.kinds))
+                reading.unknown(item, f"{path}.{key}", partial(nearest, key, self.kinds))
         found = {key: kind for key, kind in self.kinds.items() if key in entry.value}
         values = {key: kind.read(entry.value[key], f"{path}.{key}", reading) for key, kind in found.items()}
         return REFUSED if REFUSED in values.values() else values
@@ -360,7 +366,7 @@ class Section:
         fields = {f.metadata["key"]: f for f in options(self.type)}
         for key, item in entry.value.items():
             if key not in fields:
-                reading.unknown(item, _join(path, key), self._advice(key, reading, fields))
+                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, fields))
         values: dict[str, Any] = {}
         for key, f in fields.items():
             inner = entry.value.get(key)

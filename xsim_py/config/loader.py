@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from xsim_py.config.description import MachineSpec, SpawnSpec
-from xsim_py.config.entries import Entry, Problem, from_python, override, raise_all, read_yaml_file
+from xsim_py.config.document import override, read_yaml_file
+from xsim_py.config.entries import Entry, Problem, from_python, raise_all
 from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
 from xsim_py.config.rules import contradictions
 from xsim_py.errors import ConfigError

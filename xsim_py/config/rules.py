@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xsim_py.config.description import MachineSpec
+from xsim_py.config.description import MachineSpec, TwistSpec
+from xsim_py.inputs import is_file
 
-__all__ = ["contradictions"]
+__all__ = ["MOST_TORUS_NODES", "contradictions"]
 
 _LARGEST_BLOCK = 2**30
+MOST_TORUS_NODES = 2**22  # 161 x 161 x 161, and 26 times the nodes of Fugaku: each takes some time and memory
+_MOST_WAYS = 1_000
+_MOST_TRIED = 2**26
+_SPEEDS = (1e-9, 1e9)
 
 # The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
 Contradiction = tuple[str, str, tuple[str, ...]]
@@ -18,7 +23,7 @@ Contradiction = tuple[str, str, tuple[str, ...]]
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
-    for rule in (_nodes, _layers, _twist, _names, _detector, _ftco, _trace, _storage):
+    for rule in (_nodes, _torus, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
 
@@ -50,8 +55,33 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "topology", "a graph needs either a file or edges", ("topology.file", "topology.edges")
         if nodes is not None:
             yield "machine.nodes", "a graph knows its own number of nodes", ("topology.type",)
-        if topology.file is not None and not topology.file.is_file():
+        if topology.file is not None and not is_file(topology.file):
             yield "topology.file", f"there is no file {topology.file}", ()
+
+
+def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
+    dims, twist = spec.topology.dims, spec.topology.twist
+    if spec.topology.type != "torus" or not dims:
+        return
+    if (nodes := math.prod(dims)) > MOST_TORUS_NODES:
+        shape = "x".join(map(str, dims))
+        yield "topology.dims", f"a {shape} torus has {nodes:,} nodes; {MOST_TORUS_NODES:,} are the most", ()
+    elif (ways := _ways(dims, twist)) > (most := min(_MOST_WAYS, _MOST_TRIED // nodes)):
+        # Each is tried for every pair of nodes that lie differently.
+        message = f"such twists make {ways:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
+        yield "topology.twist", message, ("topology.dims",)
+
+
+def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
+    """How often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
+    if isinstance(twist, str):
+        shifts = dict.fromkeys(range(1, len(dims)), dims[0]) if twist == "half" else {}
+    else:
+        shifts = {}
+        for each in twist:
+            if max(each.wrap, each.shift) < len(dims):
+                shifts[each.wrap] = shifts.get(each.wrap, 0) + dims[each.shift]
+    return math.prod(2 + (shifted // dims[wrap]) for wrap, shifted in shifts.items())
 
 
 def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -97,6 +127,16 @@ def _names(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "machine.processor_name", "it may hold {node} and no other braces, and must not be empty", ()
 
 
+def _polls(spec: MachineSpec) -> Iterator[Contradiction]:
+    if spec.mpi.poll_time_ps == 0:
+        yield "mpi.poll_time", "looking needs some time, and this is zero: a loop around it would stop the clock", ()
+
+
+def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
+    if not _SPEEDS[0] <= spec.compute.speed <= _SPEEDS[1]:
+        yield "compute.speed", f"{spec.compute.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
+
+
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
     """The lengths of its times are judged where the network's longest latency is known."""
     detector = spec.mpi.detector
@@ -113,7 +153,7 @@ def _ftco(spec: MachineSpec) -> Iterator[Contradiction]:
 
 def _trace(spec: MachineSpec) -> Iterator[Contradiction]:
     trace = spec.failures.trace
-    if trace is not None and not trace.is_file():
+    if trace is not None and not is_file(trace):
         yield "failures.trace", f"there is no file {trace}", ()
 
 

@@ -1,7 +1,7 @@
 """Topologies that a user draws: any connected graph, routed by shortest paths.
 
-The graph comes as GraphML, as a list of edges, or inside the description. Only GraphML and edge lists need networkx, to
-read them; distances are found by breadth-first search, one search for each node that something is sent from.
+The graph comes from a file or stands in the description. Distances are found by breadth-first search, one search for
+each node that something is sent from.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from xsim_py.config import MachineSpec
+from xsim_py.config.entries import Problem, raise_all
+from xsim_py.machine.graphfile import read_graph, repeated
 from xsim_py.machine.topology import Route
 
 __all__ = ["GraphTopology", "graph_topology"]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts n2 before n10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Sorts n2 before n10, and n1 before n01: numbers by their lengths and digits, whatever their size."""
+    parts = re.split(r"([0-9]+)", name)
+    digits = [part.lstrip("0") for part in parts]
+    key = [(len(digits[i]), digits[i]) if i % 2 else (-1, part) for i, part in enumerate(parts)]
+    return key, name
 
 
 class GraphTopology:
@@ -133,14 +138,14 @@ def graph_topology(spec: MachineSpec) -> GraphTopology:
     Raises
     ------
     ConfigError
-        When its file cannot be read, no vertex is a node, or two nodes are not connected.
+        When its file cannot be read, an edge is there twice, no vertex is a node, or two nodes are not connected.
     """
     topology = spec.topology
     key = "topology.file" if topology.file is not None else "topology.edges"
     if topology.file is not None:
         edges, vertices = _read(spec, topology.file)
     else:
-        edges, vertices = list(topology.edges or ()), []
+        edges, vertices = _given(spec), []
     graph = GraphTopology(edges, hosts=topology.hosts, isolated=vertices)
     if not graph.nodes:
         raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
@@ -150,13 +155,24 @@ def graph_topology(spec: MachineSpec) -> GraphTopology:
     return graph
 
 
+def _given(spec: MachineSpec) -> list[tuple[str, str]]:
+    """The edges in the description, each of which leads somewhere else."""
+    edges = list(spec.topology.edges or ())
+    problems: list[Problem] = []
+    seen: dict[tuple[str, ...], str] = {}
+    for index, (a, b) in enumerate(edges):
+        path = f"topology.edges[{index}]"
+        first = seen.setdefault(tuple(sorted((a, b))), path)
+        if first != path:
+            problems.append(Problem(spec.place(path), path, repeated(a, b, f"{first}, {spec.place(first)}")))
+    raise_all(problems)
+    return edges
+
+
 def _read(spec: MachineSpec, file: Path) -> tuple[list[tuple[str, str]], list[str]]:
     """The edges and the vertices of a file, by name."""
-    import networkx  # here and not above: it takes longer to import than everything else together
-
-    read = networkx.read_graphml if file.suffix.lower() in (".graphml", ".xml") else networkx.read_edgelist
     try:
-        graph = read(file)
-    except (OSError, ValueError, TypeError, SyntaxError, networkx.NetworkXException) as error:
-        raise spec.error("topology.file", f"{file} cannot be read as a graph: {error}") from None
-    return [(str(a), str(b)) for a, b in graph.edges()], [str(vertex) for vertex in graph.nodes()]
+        graph = read_graph(file)
+    except OSError as error:
+        raise spec.error("topology.file", f"{file} cannot be read as a graph: {error.strerror}") from None
+    return graph.edges, list(graph.vertices)

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from xsim_py.config import MachineSpec
+from xsim_py.config.rules import MOST_TORUS_NODES
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topology import Single, Switch, Topology
 from xsim_py.machine.torus import Torus, Twist, fitting_dims, half_twists
@@ -117,10 +118,13 @@ def _topology(spec: MachineSpec, *, nodes: int) -> Topology:
     if topology.type == "switch":
         return Switch(spec.machine.nodes or nodes)
     if topology.type == "torus":
+        if topology.dims is None and nodes > MOST_TORUS_NODES:
+            said = f"a torus of {nodes:,} nodes is wanted; {MOST_TORUS_NODES:,} are the most"
+            raise spec.error("machine.cores_per_node", said)
         dims = topology.dims or fitting_dims(nodes, half=topology.twist == "half")
         if isinstance(topology.twist, str):
             return Torus(dims, twists=half_twists(dims) if topology.twist == "half" else ())
         return Torus(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in topology.twist])
-    from xsim_py.machine.graph import graph_topology  # it may need networkx, which takes a while to import
+    from xsim_py.machine.graph import graph_topology  # few machines are graphs
 
     return graph_topology(spec)

@@ -16,8 +16,14 @@ import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xsim_py.machine.topology import Route
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Torus", "Twist", "fitting_dims", "half_twists"]
 
@@ -87,11 +93,12 @@ class Torus:
 
         The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not run into each other.
         """
-        codes, radix = [0], 1
+        codes, radix = array("q", [0]), 1
         for length in self.dims:
-            codes = [code + digit * radix for digit in range(length) for code in codes]
+            # Not a list: that of a torus of millions of nodes would fill the memory.
+            codes = array("q", (code + digit * radix for digit in range(length) for code in codes))
             radix *= 2 * length - 1
-        return array("q", codes)
+        return codes
 
     def coordinates(self, node: int) -> tuple[int, ...]:
         """The place of a node, one number a dimension."""
@@ -216,15 +223,40 @@ class Torus:
         """The hops between the two nodes that are farthest apart; every node sees the same distances."""
         if not self.twists:
             return sum(length // 2 for length in self.dims)
-        return max(self.hops(0, node) for node in range(self.nodes))
+        return int(self._hops_from_first.max())
 
     def mean_distance(self) -> float:
         """The mean hops over all ordered pairs of different nodes."""
         if self.twists:
-            total = sum(self.hops(0, node) for node in range(self.nodes))
+            total = int(self._hops_from_first.sum())
         else:  # around a ring of k nodes they add up to k**2 / 4, rounded down
             total = sum(length * length // 4 * self.nodes // length for length in self.dims)
         return total / max(self.nodes - 1, 1)
+
+    @cached_property
+    def _hops_from_first(self) -> NDArray[np.int64]:
+        """`hops` from node 0 to every node, by `_way` on arrays."""
+        import numpy as np  # here and not above: it takes a while to import, and plain tori have no need of it
+
+        place = np.indices(self.dims[::-1])[::-1]  # x, which changes fastest, is the last of an array's dimensions
+        best = np.full(place.shape[1:], np.iinfo(np.int64).max)
+        # Whoever starts at 0 never pays for more than the windings up from 0 and down from the farthest offset.
+        windings = [
+            range(self._windings(self.dims[wrap] - 1, wrap).start, self._windings(0, wrap).stop)
+            for wrap in self._wrapped
+        ]
+        for times in itertools.product(*windings):
+            around = dict(zip(self._wrapped, times, strict=True))
+            hops = np.zeros_like(best)
+            for dimension, length in enumerate(self.dims):
+                shifts = (twist.by * around[twist.wrap] for twist in self.twists if twist.shift == dimension)
+                steps = place[dimension] - sum(shifts)
+                if dimension in around:
+                    hops += abs(steps + length * around[dimension])
+                else:
+                    hops += np.minimum(steps % length, -steps % length)
+            np.minimum(best, hops, out=best)
+        return best
 
     def __str__(self) -> str:
         twist = f"twisted: {', '.join(map(str, self.twists))}" if self.twists else "not twisted"

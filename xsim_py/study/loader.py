@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all, read_yaml_file
+from xsim_py.config.document import read_yaml_file
+from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all
 from xsim_py.config.kinds import Reading, Section, nearest
 from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.errors import ConfigError

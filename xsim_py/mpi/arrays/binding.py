@@ -38,6 +38,7 @@ __all__ = ["Bound", "Pending", "answers", "bind", "table"]
 Numbers = NDArray[np.int64]
 _MOST_BYTES = 1 << 28
 _WORD = (1 << 64) - 1
+_LONGEST_PS = 1 << 62  # calls that begin before `meeting._LATEST_PS` end before 2**63
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
 _RINGS = (allreduce.ring, allreduce.segmented_ring)
@@ -445,7 +446,7 @@ def table(kinds: Sequence[LinkTimes], which: Numbers, answer_ps: Callable[[], An
     """The costs of messages of several kinds.
 
     `answer_ps` gives how long answers to them are on their way, if they may ask. None where one of them takes no time,
-    or asks though it may not.
+    or asks though it may not, or where all of them, one after the other, could take more than 64 bits hold.
     """
 
     def columns(rows: list[tuple[int, ...]]) -> list[Any]:
@@ -453,6 +454,8 @@ def table(kinds: Sequence[LinkTimes], which: Numbers, answer_ps: Callable[[], An
         return [int(column[0]) if (column == column[0]).all() else column[which] for column in table]
 
     if not all(wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, _ in kinds):
+        return None
+    if 3 * len(which) * max((sum(kind[:5]) for kind in kinds), default=0) > _LONGEST_PS:
         return None
     costs = Costs(*columns([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds]))
     if all(eager for *_, eager in kinds):

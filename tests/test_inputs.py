@@ -1,0 +1,62 @@
+"""Whatever a user names as a file is read, or refused, in no time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from xsim_py.inputs import MIB, is_file, read_input
+
+
+def refused(path: str | Path, *, most_bytes: int = MIB) -> str:
+    began_s = time.perf_counter()
+    with pytest.raises(OSError, match=r"^\[Errno") as caught:
+        read_input(path, most_bytes=most_bytes)
+    assert time.perf_counter() - began_s < 1
+    return str(caught.value.strerror)
+
+
+def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * MIB)
+    assert read_input(file, most_bytes=MIB) == b"x" * MIB
+    file.write_bytes(b"x" * (MIB + 1))
+    assert refused(file) == "it holds more than 1 MiB, the most that is read"
+
+
+def test_a_device_without_an_end_is_refused() -> None:
+    assert refused("/dev/zero") == "it holds more than 1 MiB, the most that is read"
+    assert read_input(os.devnull, most_bytes=MIB) == b""
+
+
+def test_a_pipe_is_read_and_one_that_nobody_writes_into_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert refused(pipe) == "nobody writes into this pipe"
+    writer = threading.Thread(target=pipe.write_bytes, args=[b"network: {latency: 1us}"])
+    writer.start()
+    assert read_input(pipe, most_bytes=MIB) == b"network: {latency: 1us}"
+    writer.join()
+    reading, writing = os.pipe()
+    os.close(writing)
+    assert refused(f"/dev/fd/{reading}") == "nobody writes into this pipe"
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/", "Is a directory"),
+        ("x" * 300, "File name too long"),
+        ("a\0b", "no file can have this name"),
+        ("\ud800", "no file can have this name"),
+        ("no/such", "No such file or directory"),
+    ],
+)
+def test_a_name_that_no_file_has_is_refused(name: str, why: str) -> None:
+    assert refused(name) == why
+    assert not is_file(name)

@@ -1,0 +1,251 @@
+"""YAML documents: read without recursion, within limits, and with the place of everything in them.
+
+Prior art: ruamel.yaml and strictyaml keep positions through a whole document model. Here the events of PyYAML's parser
+(in C where libyaml is there) become a tree of `Entry` in one pass. `yaml.compose` would recurse, in C, and crash the
+interpreter on a file of 100,000 brackets.
+
+A scalar is a number, true, false or nothing where YAML 1.1 and YAML 1.2 both say so, and text otherwise: ``yes``,
+``010``, ``1_000`` and ``1:30`` are something else to a reader of the one than to a reader of the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from xsim_py.config.entries import MOST_LEVELS, Entry, Place, Problem, from_python
+from xsim_py.errors import ConfigError
+from xsim_py.inputs import MIB, read_input
+
+__all__ = ["override", "read_yaml", "read_yaml_file"]
+
+_MOST_BYTES: Final = MIB  # a second
+_MOST_VALUES: Final = 100_000  # with those that aliases repeat: a short file can say more than any memory holds
+_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG: Final = "tag:yaml.org,2002:"
+_INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
+_FLOAT: Final = re.compile(r"(?:[-+]?[0-9]{1,100}\.[0-9]{0,100}|\.[0-9]{1,100})(?:[eE][-+][0-9]{1,3})?")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_NOTHING: Final = ("", "~", "null", "Null", "NULL")
+
+
+def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
+    """The entry of a YAML document, an empty section if nothing is in it, and one without a value if it is not YAML.
+
+    What is wrong with the syntax, and every key given twice, goes to ``problems``.
+    """
+    return _Reader(name, folder, problems).read(text)
+
+
+def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
+    """The entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
+
+    Raises
+    ------
+    ConfigError
+        When there is no text to read.
+    """
+    try:
+        text = read_input(path, most_bytes=_MOST_BYTES).decode()
+    except OSError as error:
+        raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        before = bytes(error.object[: error.start])
+        place = Place(False, before.count(b"\n") + 1, error.start - before.rfind(b"\n"), str(path))
+        raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
+    return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
+
+
+def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
+    """Put ``value`` (text is read as YAML) at the dotted ``path`` below ``root``, as ``--set path=value`` asks."""
+    place = Place(True, 0, 0, f"--set {path}={value}".replace("\n", "\\n"))
+    if isinstance(value, str):
+        wrong: list[Problem] = []
+        entry = _moved(read_yaml(value, name="", folder=Path(), problems=wrong), place)
+        if wrong or not value.strip():
+            problems.append(Problem(place, path, wrong[0].message if wrong else "there is no value after the ="))
+            return
+    else:
+        entry = from_python(value, place=place)
+    *sections, last = path.split(".")
+    if len(sections) >= MOST_LEVELS:
+        problems.append(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))
+        return
+    where = root
+    for section in sections:
+        if section not in where.value or where.value[section].value is None:
+            where.value[section] = Entry({}, place, place, Path())
+        where = where.value[section]
+        if not isinstance(where.value, dict):
+            problems.append(Problem(place, path, f"{section} is no section here, so there is no {last} in it to set"))
+            return
+    where.value[last] = entry
+
+
+def _moved(entry: Entry, place: Place) -> Entry:
+    """``entry`` and everything below it, as if it had been written at ``place``."""
+    value = entry.value
+    if isinstance(value, dict):
+        value = {key: _moved(item, place) for key, item in value.items()}
+    elif isinstance(value, list):
+        value = [_moved(item, place) for item in value]
+    return Entry(value, place, place, entry.folder)
+
+
+class _Made(NamedTuple):
+    """An entry, and what it takes to hold it: aliases may stand for much more than is written."""
+
+    entry: Entry
+    text: str | None = None
+    """What stands there, if it is a scalar: the name of a key."""
+    values: int = 1
+    levels: int = 0
+
+
+@dataclass
+class _Open:
+    """A list or a mapping whose end has not come yet."""
+
+    place: Place
+    anchor: str | None
+    value: dict[str, Entry] | list[Entry]
+    first: int
+    """How many values there were before it."""
+    key: tuple[str | None, Place] | None = None
+    """That of the next value; without a name if that is not wanted."""
+    levels: int = 0
+
+
+class _Stop(Exception):
+    """The rest cannot be read, or would be too much; with a place and a message."""
+
+
+class _Reader:
+    """One YAML document on its way to entries."""
+
+    def __init__(self, name: str, folder: Path, problems: list[Problem]) -> None:
+        self.name = name
+        self.folder = folder
+        self.problems = problems
+        self.anchors: dict[str, _Made | None] = {}  # None while it is open
+        self.open: list[_Open] = []
+        self.root: Entry | None = None
+        self.values = 0
+
+    def read(self, text: str) -> Entry:
+        start = Place(False, 1, 1, self.name)
+        try:
+            for event in yaml.parse(text, Loader=_Loader):
+                self.take(event)
+            return self.root or Entry({}, start, start, self.folder)
+        except _Stop as stop:
+            self.problem(*stop.args)
+        except yaml.MarkedYAMLError as error:
+            at = error.problem_mark or error.context_mark
+            what = ", ".join(part for part in (error.context, error.problem) if part)
+            self.problem(self.place(at) if at else start, f"not YAML: {what}")
+        except yaml.reader.ReaderError as error:
+            before = text[: error.position]
+            line, column = before.count("\n") + 1, error.position - before.rfind("\n")
+            self.problem(Place(False, line, column, self.name), f"not YAML: {error.reason}")
+        except UnicodeEncodeError:  # half a character: an option that is not UTF-8
+            self.problem(start, "not YAML: it is not UTF-8 text")
+        return Entry(None, start, start, self.folder)
+
+    def place(self, mark: Any) -> Place:
+        return Place(False, mark.line + 1, mark.column + 1, self.name)
+
+    def problem(self, place: Place, message: str, path: str = "") -> None:
+        self.problems.append(Problem(place, path, message))
+
+    def take(self, event: yaml.Event) -> None:
+        """The parser's next event."""
+        if isinstance(event, yaml.ScalarEvent):
+            place = self.place(event.start_mark)
+            self.count(1, levels=0)
+            self.add(_Made(Entry(_scalar(event), place, place, self.folder), event.value), event.anchor)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            made: dict[str, Entry] | list[Entry] = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self.open.append(_Open(self.place(event.start_mark), event.anchor, made, self.values))
+            self.count(1, levels=0)
+            if event.anchor is not None:
+                self.anchors[event.anchor] = None
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self.close(self.open.pop())
+        elif isinstance(event, yaml.AliasEvent):
+            self.alias(event)
+        elif isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
+            what = "not YAML: expected a single document in the stream, but found another document"
+            raise _Stop(self.place(event.start_mark), what)
+
+    def alias(self, event: yaml.AliasEvent) -> None:
+        place = self.place(event.start_mark)
+        if event.anchor not in self.anchors:
+            raise _Stop(place, "not YAML: found undefined alias")
+        made = self.anchors[event.anchor]
+        if made is None:
+            self.problem(place, "this value contains itself")
+        made = made or _Made(Entry(None, place, place, self.folder))
+        self.count(made.values, levels=made.levels)
+        self.add(made, None)
+
+    def close(self, done: _Open) -> None:
+        entry = Entry(done.value, done.place, done.place, self.folder)
+        self.add(_Made(entry, None, self.values - done.first, done.levels + 1), done.anchor)
+
+    def count(self, values: int, *, levels: int) -> None:
+        """Stop when there are too many."""
+        self.values += values
+        if self.values > _MOST_VALUES:
+            said = f"there are more than {_MOST_VALUES:,} values up to here, with those that aliases repeat"
+            raise _Stop(self.open[-1].place, said)
+        if len(self.open) + levels > MOST_LEVELS:
+            raise _Stop(self.open[-1].place, f"nested more than {MOST_LEVELS} levels deep")
+
+    def add(self, made: _Made, anchor: str | None) -> None:
+        """Put what is complete into what is open: it is a value, or the key of one."""
+        if anchor is not None:
+            self.anchors[anchor] = made
+        if not self.open:
+            self.root = made.entry
+            return
+        around = self.open[-1]
+        around.levels = max(around.levels, made.levels)
+        if isinstance(around.value, list):
+            around.value.append(made.entry)
+        elif around.key is None:
+            around.key = self.key(made, around.value)
+        else:
+            name, place = around.key
+            if name is not None:
+                around.value[name] = dataclasses.replace(made.entry, key_place=place)
+            around.key = None
+
+    def key(self, made: _Made, found: dict[str, Entry]) -> tuple[str | None, Place]:
+        place = made.entry.place
+        if made.text is None:
+            self.problem(place, "a key must be a name")
+            return None, place
+        if made.text in found:
+            first = found[made.text].key_place.line
+            self.problem(place, f"this key is given twice, first in line {first}", made.text)
+            return None, place
+        return made.text, place
+
+
+def _scalar(event: yaml.ScalarEvent) -> object:
+    text: str = event.value
+    tag = event.tag.removeprefix(_TAG) if event.tag else "" if event.implicit[0] else "str"
+    if tag in ("", "int") and _INTEGER.fullmatch(text):
+        return int(text)
+    if tag in ("", "float") and (_FLOAT.fullmatch(text) or _NOT_FINITE.fullmatch(text)):
+        return float(re.sub(r"\.(?=[a-zA-Z])", "", text))
+    if tag in ("", "bool") and text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return None if tag == "null" or (not tag and text in _NOTHING) else text

@@ -1,0 +1,173 @@
+"""Graphs in files: GraphML, and lists of edges.
+
+Read with the place of everything, so that what is wrong can be shown. Attributes, ports and what else GraphML has are
+no concern of ours: a vertex has a name, and a link joins two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from sys import intern
+from typing import Final, NamedTuple
+from xml.parsers import expat
+
+from xsim_py.config.entries import Place, Problem, raise_all
+from xsim_py.inputs import MIB, read_input
+
+__all__ = ["Graph", "read_graph", "repeated"]
+
+_MOST_BYTES: Final = 16 * MIB  # half a million links
+_NO_GRAPH: Final = "this cannot be read as a graph"
+
+
+@dataclass
+class Graph:
+    """What a file holds: vertices by name, and links, each with the place of its line."""
+
+    file: Path
+    vertices: dict[str, int] = field(default_factory=dict)
+    """The line of each that is declared; a list of edges declares none."""
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    _lines: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def refuse(self, line: int, column: int, message: str) -> None:
+        """Note what is wrong."""
+        self.problems.append(Problem(Place(False, line, column, str(self.file)), "", message))
+
+    def link(self, a: str, b: str, line: int, column: int, *, one_way: bool = False) -> None:
+        """Add a link; one that is there already, unless it leads the other way, is refused."""
+        key = (a, b) if one_way or a <= b else (b, a)
+        if key in self._lines:
+            self.refuse(line, column, repeated(a, b, f"line {self._lines[key]}"))
+        else:
+            self._lines[key] = line
+            self.edges.append((a, b))
+
+
+def repeated(a: str, b: str, first: str) -> str:
+    """What is wrong with a link that has been named before."""
+    return f"there is a link of {a} and {b} already, in {first}; links side by side cannot be simulated: name it once"
+
+
+def read_graph(file: Path) -> Graph:
+    """The graph in a file; GraphML where its name ends in .graphml or .xml.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is too large.
+    ConfigError
+        It is no graph; with the place of each problem.
+    """
+    content = read_input(file, most_bytes=_MOST_BYTES)
+    graph = Graph(file)
+    if file.suffix.lower() in (".graphml", ".xml"):
+        _GraphML(graph).read(content)
+    else:
+        _read_edges(graph, content)
+    raise_all(graph.problems)
+    return graph
+
+
+def _read_edges(graph: Graph, content: bytes) -> None:
+    """An edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        graph.refuse(*place, f"{_NO_GRAPH}: this byte is not UTF-8 text")
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.partition("#")[0].split(maxsplit=2)
+        if not words:
+            continue
+        rest = words[2].strip() if len(words) > 2 else "{}"
+        if len(words) < 2:
+            graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and here is only {words[0]}")
+        elif not (rest.startswith("{") and rest.endswith("}")):
+            graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and after these comes {rest}")
+        else:
+            graph.link(intern(words[0]), intern(words[1]), number, 1)
+
+
+class _Edge(NamedTuple):
+    source: str | None
+    target: str | None
+    line: int
+    column: int
+    one_way: bool
+
+
+class _GraphML:
+    """GraphML on its way to a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.graphs = 0
+        self.one_way = False
+        self.edges: list[_Edge] = []
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.StartElementHandler = self.start
+        self.parser.EntityDeclHandler = self.entity
+
+    def read(self, content: bytes) -> None:
+        try:
+            self.parser.Parse(content, True)
+        except expat.ExpatError as error:
+            said = expat.ErrorString(error.code)
+            self.graph.refuse(error.lineno, error.offset + 1, f"{_NO_GRAPH}: not XML: {said}")
+            return
+        except (LookupError, ValueError) as error:  # an encoding that Python does not have, or expat cannot use
+            self.graph.refuse(1, 1, f"{_NO_GRAPH}: {error}")
+            return
+        if not self.graphs:
+            self.graph.refuse(1, 1, f"{_NO_GRAPH}: there is no <graph> in it")
+        for edge in self.edges:
+            self.connect(edge)
+
+    def connect(self, edge: _Edge) -> None:
+        """Declarations may come after the edges that need them, so this is the last step."""
+        declared = True
+        for name, end in ((edge.source, "source"), (edge.target, "target")):
+            if name is None:
+                self.graph.refuse(edge.line, edge.column, f"an edge without a {end}")
+            elif name not in self.graph.vertices:
+                self.graph.refuse(edge.line, edge.column, f"the {end} of this edge, {name}, is not among the nodes")
+            declared = declared and name in self.graph.vertices
+        if declared and edge.source is not None and edge.target is not None:
+            self.graph.link(edge.source, edge.target, edge.line, edge.column, one_way=edge.one_way)
+
+    def entity(self, *_: object) -> None:
+        self.refuse("entities are not read")
+
+    def refuse(self, message: str) -> None:
+        self.graph.refuse(self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1, message)
+
+    def start(self, element: str, told: dict[str, str]) -> None:
+        name = element.rpartition(" ")[2]
+        if name == "graph":
+            self.graphs += 1
+            self.one_way = told.get("edgedefault") == "directed"
+            if self.graphs > 1:
+                self.refuse("there is another <graph> before this one; a machine is one graph")
+        elif name == "node":
+            self.node(told.get("id", ""))
+        elif name == "edge":
+            line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
+            default = "true" if self.one_way else "false"
+            one_way = told.get("directed", default) == "true"
+            self.edges.append(_Edge(told.get("source"), told.get("target"), line, column, one_way))
+        elif name == "hyperedge":
+            self.refuse("a link joins two vertices, and a <hyperedge> more")
+
+    def node(self, name: str) -> None:
+        vertices = self.graph.vertices
+        if not name:
+            self.refuse("a node without an id")
+        elif name in vertices:
+            self.refuse(f"the node {name} is there already, in line {vertices[name]}")
+        else:
+            vertices[intern(name)] = self.parser.CurrentLineNumber
