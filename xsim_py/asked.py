@@ -7,6 +7,7 @@ wrong. The names of the parameters and of the options are the same.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, parse_time_ps
 
-__all__ = ["COLLECTIVES", "COMPUTE", "Asked", "assignment", "one_of", "positive", "read", "seconds", "whole"]
+__all__ = ["COLLECTIVES", "COMPUTE", "Asked", "assignment", "one_of", "positive", "read", "seconds", "seed"]
 
 ALGORITHMS: Final = ("tuned", "ftco")
 """What collective operations can be run by as a whole."""
@@ -24,30 +25,46 @@ WAYS: Final = ("messages", "arrays", "auto")
 
 COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
+MOST: Final = 2**63 - 1
+"""The largest number that is read."""
+_MOST_DIGITS: Final = 100
+_DIGITS: Final = re.compile(r"[-+]?[0-9]+")
+_LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # what every timer can wait
 _KINDS: Final = ("script", "module", "code", "callable")
 
 
-def whole(value: Any) -> int:
-    """Return a whole number."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return int(value) if isinstance(value, str) else operator.index(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{value!r} is not a whole number") from None
-
-
 def positive(value: Any) -> int:
-    """Return a whole number of at least one."""
-    number = whole(value)
-    if number < 1:
-        raise ValueError(f"{number} is less than 1")
+    """Return a whole number of at least one, and at most 2**63 - 1."""
+    return _whole(value, least=1)
+
+
+def seed(value: Any) -> int:
+    """Return a seed: a whole number from 0 to 2**63 - 1."""
+    return _whole(value, least=0)
+
+
+def _whole(value: Any, *, least: int) -> int:
+    if isinstance(value, str):
+        if not _DIGITS.fullmatch(value):
+            raise ValueError(f"{value!r} is not a whole number")
+        number = int(value[:_MOST_DIGITS])  # of more digits, these are too large as well
+    elif isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{value!r} is not a whole number")
+    else:
+        number = operator.index(value)
+    if number < least:
+        raise ValueError(f"{value} is less than {least}")
+    if number > MOST:
+        raise ValueError(f"{value} is more than {MOST}" if isinstance(value, str) else f"it is more than {MOST}")
     return number
 
 
 def seconds(value: Any) -> float:
-    """Return the seconds of a time such as 60s or 5min; a bare number means seconds."""
-    return parse_time_ps(value) / PS_PER_S
+    """Return the seconds of a time such as 60s or 5min, on a clock on the wall; a bare number means seconds."""
+    time_ps = parse_time_ps(value)
+    if time_ps > _LONGEST_WAIT_PS:
+        raise ValueError(f"{value} is longer than thirty years; leave it out")
+    return time_ps / PS_PER_S
 
 
 def assignment(text: Any) -> tuple[str, str]:
@@ -171,7 +188,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "ranks": positive,
     "kind": _unless_none(one_of(*_KINDS)),
     "args": _list,
-    "seed": whole,
+    "seed": seed,
     "shards": positive,
     "set": _entries,
     "wall_limit": _unless_none(seconds),

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from xsim_py import __version__
 from xsim_py.asked import read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import MAX_ORIGINS, Lookahead, Transport, by_way_of_others, make_transport
+from xsim_py.engine import Lookahead, Transport, by_way_of_others, make_transport
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, AUTO, MESSAGES, Meetings
@@ -165,7 +165,6 @@ def simulate(
         The input is wrong; nothing was run.
     """
     asked = read(locals(), _wrong(program, wall_limit=wall_limit))
-    _check_ranks(asked.ranks)
     spec = load_machine(machine, overrides=asked.overrides)
     what = Program(program, kind=asked.kind or ("callable" if callable(program) else "script"), args=asked.args)
     run = _Run(spec, what, ranks=asked.ranks, seed=asked.seed, shards=asked.shards, compute=asked.compute)
@@ -192,11 +191,6 @@ def _wrong(program: Any, *, wall_limit: Any) -> list[str]:
     if wall_limit is not None and threading.current_thread() is not threading.main_thread():
         problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")
     return problems
-
-
-def _check_ranks(ranks: int) -> None:
-    if ranks > MAX_ORIGINS // 2:
-        raise ConfigError(f"ranks: {ranks} are more than the {MAX_ORIGINS // 2} that can be simulated")
 
 
 def _check_shards(local: int, ranks: int) -> None:

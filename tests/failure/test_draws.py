@@ -186,5 +186,5 @@ def test_a_law_that_makes_no_sense_is_refused(law: str, message: str) -> None:
 
 
 def test_more_failures_than_anybody_could_want_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one failure of a rank every 1 ns are more than a million up to 2 ms"):
+    with pytest.raises(ConfigError, match="one failure of a rank of 8 every 1 ns are more than a million up to 2 ms"):
         model("exponential:rank,mtbf=1ns").schedule(2 * 10**9)

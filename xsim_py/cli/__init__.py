@@ -123,6 +123,15 @@ def _refuse_launcher(command: str) -> None:
         raise ConfigError(f"{command}: this command is for one process, which starts others itself; type {instead}")
 
 
+def _refuse_half_characters(argv: Sequence[str]) -> None:
+    """Our own arguments are text; what is not UTF-8 would come to light where it is written, if at all."""
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"the argument {word!r} is not UTF-8 text") from None
+
+
 def _parse(argv: Sequence[str]) -> Namespace:
     """Return the options, with the program's own arguments cut off first: argparse never sees those."""
     parser = Parser(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
@@ -139,8 +148,10 @@ def _parse(argv: Sequence[str]) -> Namespace:
     add_ftco_parser(commands)
     command = argv[0] if argv else ""
     if command not in with_program:
+        _refuse_half_characters(argv)
         return parser.parse_args(argv)
     own, program = split_program(argv[1:], with_program[command])
+    _refuse_half_characters(own)
     args = parser.parse_args([command, *own])
     if program is None and command != "compare-recovery":  # which has one of its own
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")

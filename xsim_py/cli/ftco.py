@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
@@ -10,7 +11,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import positive, time_ps
+from xsim_py.cli.options import positive, seed, time_ps
 from xsim_py.cli.output import writing
 from xsim_py.cli.outputs import check_outputs, not_dash
 from xsim_py.cli.progress import ProgressLine, clock
@@ -55,7 +56,7 @@ def add_ftco_parser(commands: Any) -> None:
     _add_configuration(parser)
     add = parser.add_argument
     add("--runs", type=positive, default=100, metavar="N", help="runs of each configuration (default: 100)")
-    add("--seed", type=int, default=0, metavar="S", help="seed of every random draw (default: 0)")
+    add("--seed", type=seed, default=0, metavar="S", help="seed of every random draw (default: 0)")
     add("-j", "--jobs", type=positive, metavar="N", help="processes (default: as many as there are cores)")
     add(
         "--json",
@@ -318,6 +319,9 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
             if made[0].nodes > MOST_NODES_DRAWN:
                 nodes = f"a picture of {made[0].nodes:,} nodes shows nothing"
                 problems.append(f"--trace: {nodes}; {MOST_NODES_DRAWN} at most")
+        killed = [node for node, _ in args.kill or ()]
+        twice = sorted({node for node in killed if killed.count(node) > 1})
+        problems += [f"--kill: node {node} would die twice; say when once" for node in twice]
         if args.kill and (made[0].inactive or made[0].failures):
             problems.append("--kill says who dies; --inactive and --failures draw others")
     if problems:
@@ -326,7 +330,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
 
 def _death(text: str) -> tuple[int, int]:
     """Return node and step of ``3@12``, or of ``3``, which is dead from the beginning."""
-    node, _, step = text.partition("@")
-    if not node.isdecimal() or not (step or "0").isdecimal() or text.endswith("@"):
+    found = re.fullmatch(r"([0-9]{1,18})(?:@([0-9]{1,18}))?", text)
+    if found is None:
         raise ArgumentTypeError(f"{text!r} is neither a node nor NODE@STEP")
-    return int(node), int(step or 0)
+    return int(found[1]), int(found[2] or 0)

@@ -30,11 +30,11 @@ __all__ = [
     "positive",
     "reader",
     "seconds",
+    "seed",
     "simulation_arguments",
     "sizes",
     "split_program",
     "time_ps",
-    "whole",
 ]
 
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
@@ -56,6 +56,18 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
         raise ConfigError(f"{message}\ntry: {self.prog} --help")
+
+
+class _Either(BooleanOptionalAction):
+    """An option and its opposite, of which only one can be meant."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        super().__call__(parser, namespace, values, option_string)
+        if before not in (None, getattr(namespace, self.dest)):
+            parser.error(f"{' and '.join(self.option_strings)} contradict each other")
 
 
 class ProgramSpec(NamedTuple):
@@ -115,7 +127,7 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     """Add the options that say what to simulate besides the machine and the program, and return them."""
     add = parser.add_argument
     return [
-        add("--seed", type=whole, default=0, metavar="S", help="seed of every random stream (default: 0)"),
+        add("--seed", type=seed, default=0, metavar="S", help="seed of every random stream (default: 0)"),
         add_set_option(parser, of="the machine"),
     ]
 
@@ -174,7 +186,7 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
         add_fail_option(parser),
         add(
             "--ft",
-            action=BooleanOptionalAction,
+            action=_Either,
             help="whether the job outlives the death of a process, as under mpirun --with-ft ulfm (default: what the"
             " machine says; else yes if failures are injected and --restart is not given)",
         ),
@@ -228,7 +240,7 @@ def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:
     return read
 
 
-whole: Callable[[str], int] = reader(asked.whole)
+seed: Callable[[str], int] = reader(asked.seed)
 positive: Callable[[str], int] = reader(asked.positive)
 seconds: Callable[[str], float] = reader(asked.seconds)
 time_ps: Callable[[str], int] = reader(parse_time_ps)

@@ -168,6 +168,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Path):
-        return hashlib.blake2b(value.read_bytes()).hexdigest()
+        with value.open("rb") as file:
+            return hashlib.file_digest(file, hashlib.blake2b).hexdigest()
     assert dataclasses.is_dataclass(value), value
     return {field.name: getattr(value, field.name) for field in options(type(value))}

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from xsim_py.config.description import MachineSpec, TwistSpec
 from xsim_py.inputs import is_file
 
-__all__ = ["MOST_TORUS_NODES", "contradictions"]
+__all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
 
+MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
 _LARGEST_BLOCK = 2**30
 MOST_TORUS_NODES = 2**22  # 161 x 161 x 161, and 26 times the nodes of Fugaku: each takes some time and memory
 _MOST_WAYS = 1_000

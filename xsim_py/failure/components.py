@@ -17,6 +17,7 @@ from xsim_py.config import ComponentSpec
 
 __all__ = ["Components", "Level", "component_problems", "levels"]
 
+_MOST_DRAWN: Final = 2**24
 _WORDS: Final = ("machine", "node", "rank")
 _TAKEN: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")
 
@@ -102,6 +103,12 @@ class Components:
     def count(self, name: str) -> int:
         """How many components of that level there are, up to the last one with a rank."""
         return max(self.of_ranks(name)) + 1
+
+    def too_many(self, name: str) -> str:
+        """What is wrong with drawing a failure for each component of that level, or nothing."""
+        if (count := self.count(name)) <= _MOST_DRAWN:
+            return ""
+        return f"there are {count:,} components of level {name}, with or without ranks; {_MOST_DRAWN:,} are the most"
 
     def of_later(self, name: str, number: int, node: int) -> int | None:
         """The number of the component of that level which holds a rank that was started later, on that node.

@@ -85,10 +85,11 @@ class Renewals:
         Raises
         ------
         ConfigError
-            When there would be a million failures before.
+            When there would be a million failures before, of all components together.
         """
-        if after_ps > _MOST_RENEWALS * self.draw.mtbf_ps:
-            law = f"one failure of a {self.draw.per} every {format_time(self.draw.mtbf_ps)}"
+        if after_ps * self._count > _MOST_RENEWALS * self.draw.mtbf_ps:
+            each = f" of {self._count:,}" if self._count > 1 else ""
+            law = f"one failure of a {self.draw.per}{each} every {format_time(self.draw.mtbf_ps)}"
             raise ConfigError(
                 f"failures: {law} are more than a million up to {format_time(after_ps)}; give a longer mtbf"
             )

@@ -79,7 +79,7 @@ class FailureModel:
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
         self._events = sorted(event for _, event in said.events)
-        self._renewals = list(self._make_renewals(said.draws, seed))
+        self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
         before: Counter[str] = Counter()

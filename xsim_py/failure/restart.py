@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.units import parse_time_ps
@@ -10,6 +11,8 @@ from xsim_py.units import parse_time_ps
 __all__ = ["RestartPolicy"]
 
 _MOST = 1000
+_MOST_EVER = 100_000
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
@@ -39,6 +42,8 @@ class RestartPolicy(NamedTuple):
         event, *options = (part.strip() for part in text.split(","))
         problems = [] if event == "on-abort" else [f"{event!r} is not on-abort"]
         found = cls()._asdict()
+        names = [option.partition("=")[0] for option in options]
+        problems += [f"{name} is given twice" for name in sorted(set(names)) if names.count(name) > 1]
         for option in options:
             name, _, value = option.partition("=")
             try:
@@ -58,6 +63,6 @@ class RestartPolicy(NamedTuple):
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{text!r} is not a whole number")
+    if not _NUMBER.fullmatch(text) or int(text) > _MOST_EVER:
+        raise ValueError(f"{text!r} is not a whole number from 0 to {_MOST_EVER:,}")
     return int(text)

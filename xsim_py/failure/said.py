@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import Place, Problem
@@ -16,6 +17,8 @@ from xsim_py.failure.trace import Event, read_trace
 
 __all__ = ["Said", "misfits", "read_failures"]
 
+_MOST_SHOWN: Final = 100
+
 
 class Said(NamedTuple):
     """What is to happen, as far as it could be understood, and what could not."""
@@ -23,7 +26,7 @@ class Said(NamedTuple):
     levels: dict[str, Level]
     explicit: list[tuple[Place, Timed | AtCall]]
     events: list[tuple[Place, Event]]
-    draws: list[DrawSpec]
+    draws: list[tuple[Place, DrawSpec]]
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
@@ -37,7 +40,7 @@ class Said(NamedTuple):
         if draw.per not in self.levels:
             wrong = "per", f"nothing is called {draw.per!r}{nearest(draw.per, self.levels)}"
         if wrong is None:
-            self.draws.append(draw)
+            self.draws.append((place, draw))
         else:
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
@@ -94,8 +97,11 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
 
 
 def misfits(said: Said, components: Components) -> Iterator[Problem]:
-    """What a machine of these components cannot meet: failures of what is not there, and of the dead."""
-    strangers = list(_strangers(said, components))
+    """What a machine of these components cannot meet: failures of what is not there, of the dead, and of too many."""
+    for place, draw in said.draws:
+        if too_many := components.too_many(draw.per):
+            yield Problem(place, "", too_many)
+    strangers = list(islice(_strangers(said, components), _MOST_SHOWN))
     yield from strangers or _dead_already(said.explicit, components)
 
 

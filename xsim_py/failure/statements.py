@@ -23,11 +23,12 @@ from xsim_py.units import format_time, parse_time_ps
 
 __all__ = ["AtCall", "Drawn", "FromTrace", "Statement", "Timed", "parse_statement", "unknown_call"]
 
-_TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?\d+)\s*@\s*(.*)")
-_AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?\d+)\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
+_TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s*@\s*(.*)")
+_AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
 _DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")
 _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
-_NUMERAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
+_PLAIN: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?")
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
 _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
@@ -124,10 +125,7 @@ def _drawn(law: str, per: str, rest: str, place: Place) -> Drawn | list[Problem]
 
 
 def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return float(text) if _PLAIN.fullmatch(text) else text
 
 
 def unknown_call(name: str, known: Collection[str]) -> str:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterator
+from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from xsim_py.config.entries import Place, Problem
+from xsim_py.inputs import MIB, read_input
 from xsim_py.units import parse_time_ps
 
 __all__ = ["Event", "read_trace"]
+
+_MOST_BYTES: Final = 16 * MIB  # half a million failures
+_MOST_SHOWN: Final = 100
+_NUMBER: Final = re.compile("-?[0-9]{1,18}")
 
 
 class Event(NamedTuple):
@@ -34,7 +41,7 @@ class _Columns(NamedTuple):
 
 
 def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
-    """The failures in a file; every line that is none goes to ``problems``.
+    """The failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
 
     Parameters
     ----------
@@ -47,8 +54,8 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
         Where to note what is wrong.
     """
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
+        lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")
+        return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
     except OSError as error:
         problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace cannot be read: {error.strerror}"))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -58,6 +65,7 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
 
 def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], problems: list[Problem]) -> Iterator[Event]:
     columns = None
+    bad = 0
     for row in rows:
         line: int = rows.line_num  # type: ignore[attr-defined]  # of csv.reader
         if not row or not any(cell.strip() for cell in row):
@@ -69,7 +77,8 @@ def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], prob
                 yield _event([cell.strip() for cell in row], columns, line, file)
         except ValueError as error:
             problems.append(Problem(Place(False, line, 1, str(file)), "", str(error)))
-            if columns is None:
+            bad += 1
+            if columns is None or bad > _MOST_SHOWN:
                 return
     if columns is None:
         problems.append(Problem(Place(False, 1, 1, str(file)), "", "the trace is empty; it needs a header"))
@@ -88,7 +97,7 @@ def _event(cells: list[str], columns: _Columns, line: int, file: Path) -> Event:
     if len(cells) != columns.width:
         raise ValueError(f"{len(cells)} cells where the header has {columns.width}")
     number = cells[columns.what]
-    if not (number.isascii() and number.removeprefix("-").isdigit()):
+    if not _NUMBER.fullmatch(number):
         raise ValueError(f"{number!r} is not the number of a {columns.level}")
     told = cells[columns.cause] if columns.cause is not None else ""
     time_ps = parse_time_ps(cells[columns.time])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.ftco.backend import is_compiled, is_worth_it, measure, prepare
-from xsim_py.ftco.model import Configuration
+from xsim_py.ftco.model import MOST_RUNS, Configuration
 from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.summary import Summary, summarise
 from xsim_py.workers import Crash, cores, do_in_workers
@@ -27,6 +27,7 @@ __all__ = ["do_chunk", "run_ensemble"]
 
 _NODES_A_CHUNK: Final = 1 << 18  # half a second or so
 _NODES_A_PLAIN_CHUNK: Final = 1 << 12
+_MOST_JOBS: Final = 1_000
 _FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
 
 
@@ -74,14 +75,15 @@ def run_ensemble(
     Raises
     ------
     ConfigError
-        When fewer than one run, or process, is asked for.
+        When fewer than one run, or process, is asked for, or more than `MOST_RUNS` or a thousand processes.
     XsimError
         When a process dies.
     """
-    if runs < 1:
-        raise ConfigError(f"runs: {runs} is less than 1")
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs: {jobs} is less than 1")
+    for name, number, most in (("runs", runs, MOST_RUNS), ("jobs", 1 if jobs is None else jobs, _MOST_JOBS)):
+        if number < 1:
+            raise ConfigError(f"{name}: {number} is less than 1")
+        if number > most:
+            raise ConfigError(f"{name}: {number:,} are more than {most:,}")
     made = [with_radix(configuration) for configuration in configurations]
     counts = [runs if _is_random(each) else 1 for each in made]
     bare = [replace(each, inactive=0, failures=0) for each in made]

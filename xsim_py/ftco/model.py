@@ -13,6 +13,7 @@ numbers at the end of this module do the same on Python integers, on NumPy array
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -29,6 +30,9 @@ __all__ = [
     "FAILURE_STEP",
     "IMBALANCES",
     "INACTIVE",
+    "MOST_NODES",
+    "MOST_RUNS",
+    "MOST_STEPS",
     "NEVER",
     "OPERATIONS",
     "RULES",
@@ -50,6 +54,11 @@ __all__ = [
 
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
+MOST_NODES = 1_000_000
+MOST_RUNS = 1_000_000
+"""Of a configuration: what came of each is kept."""
+MOST_STEPS = 100_000
+"""The most that a latency, a time limit, a window or an imbalance may take: a run looks at every step."""
 NEVER = 1 << 62
 """The step in which a node fails that does not fail."""
 
@@ -228,6 +237,8 @@ class Configuration:
         problems = []
         if self.nodes < 1:
             problems.append(f"nodes: {self.nodes} is less than 1")
+        if self.nodes > MOST_NODES:
+            problems.append(f"nodes: {self.nodes:,} are more than {MOST_NODES:,}")
         if self.tree not in KINDS:
             problems.append(f"tree: {self.tree!r} is not one of {', '.join(KINDS)}")
         if self.roots not in ROOTS:
@@ -254,9 +265,18 @@ class Configuration:
         kind, _, spread = self.imbalance.partition(":")
         if kind not in IMBALANCES or (kind == "none") != (not spread):
             problems.append(f"imbalance: {self.imbalance!r} is not none, uniform:S or normal:S")
-        elif spread and not (spread.isascii() and spread.isdigit()):
+        elif spread and not re.fullmatch("[0-9]{1,18}", spread):
             problems.append(f"imbalance: {spread!r} is not a whole number of steps")
-        return problems
+        return problems or self._too_long(int(spread or 0))
+
+    def _too_long(self, spread: int) -> list[str]:
+        window = self.window[1] if self.window is not None else 0
+        lengths = {"L": self.latency, "timeout": self.timeout or 0, "window": window, "imbalance": spread}
+        return [
+            f"{name}: {steps:,} steps are more than {MOST_STEPS:,}"
+            for name, steps in lengths.items()
+            if steps > MOST_STEPS
+        ]
 
     @property
     def k(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -32,7 +33,9 @@ DEFAULTS: Final[dict[str, str]] = {
 
 _LISTED: Final = ("nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation")
 _NUMBERS: Final = ("nodes", "L", "o", "inactive", "failures", "timeout")
-_WINDOW: Final = re.compile(r"(\d+)\.\.(\d+)", re.ASCII)
+_WINDOW: Final = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+_MOST_CONFIGURATIONS: Final = 10_000
 
 
 def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> list[Configuration]:
@@ -64,6 +67,9 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
     sets = [_rules(text, options["service"], problems) for text in rules or [options["rules"]]]
     timeout = _value("timeout", options["timeout"], problems) if options["timeout"] else None
     lists = {name: [_value(name, word.strip(), problems) for word in options[name].split(",")] for name in _LISTED}
+    count = math.prod(map(len, lists.values())) * len(sets)
+    if count > _MOST_CONFIGURATIONS:
+        problems.append(f"nodes: with all lists {count:,} configurations; {_MOST_CONFIGURATIONS:,} are the most")
     if problems:
         raise ConfigError("\n".join(problems))
     made: list[Configuration] = []
@@ -106,11 +112,10 @@ def _value(name: str, text: str, problems: list[str]) -> Any:
         return _window(text, problems)
     if name not in _NUMBERS:
         return text
-    try:
-        return int(text)
-    except ValueError:
-        problems.append(f"{name}: {text!r} is not a whole number")
+    if not _NUMBER.fullmatch(text):
+        problems.append(f"{name}: {text!r} is not a whole number{' of 18 digits or fewer' if text.isdigit() else ''}")
         return 0
+    return int(text)
 
 
 def _tree(text: str, problems: list[str]) -> tuple[str, int | str]:
@@ -118,11 +123,10 @@ def _tree(text: str, problems: list[str]) -> tuple[str, int | str]:
     kind, _, radix = text.partition(":")
     if radix in ("", "auto"):
         return kind, "auto"
-    try:
-        return kind, int(radix)
-    except ValueError:
+    if not _NUMBER.fullmatch(radix):
         problems.append(f"tree: {radix!r} is neither a whole number nor auto; write for example knomial:9")
         return kind, "auto"
+    return kind, int(radix)
 
 
 def _window(text: str, problems: list[str]) -> tuple[int, int] | None:

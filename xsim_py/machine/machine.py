@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from xsim_py.config import MachineSpec
-from xsim_py.config.rules import MOST_TORUS_NODES
+from xsim_py.config.rules import MOST_RANKS, MOST_TORUS_NODES
+from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topology import Single, Switch, Topology
 from xsim_py.machine.torus import Torus, Twist, fitting_dims, half_twists
@@ -39,10 +40,12 @@ class Machine:
     Raises
     ------
     ConfigError
-        When the ranks do not fit, or a graph cannot be read or is not connected.
+        When there are too many ranks, they do not fit, or a graph cannot be read or is not connected.
     """
 
     def __init__(self, spec: MachineSpec, *, ranks: int) -> None:
+        if ranks > MOST_RANKS:
+            raise ConfigError(f"ranks: {ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
         self.spec = spec
         self.ranks = ranks
         wanted = spec.spawn.universe

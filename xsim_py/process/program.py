@@ -14,6 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xsim_py.errors import ConfigError
+from xsim_py.inputs import MIB, read_input
 
 from .modules import code_for
 from .own import Unseen, set_flags
@@ -21,6 +22,8 @@ from .rank import Rank
 
 __all__ = ["Program"]
 
+_MOST_BYTES = 64 * MIB
+_TOO_MUCH = (ValueError, RecursionError, MemoryError, OverflowError)
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 
 
@@ -66,12 +69,13 @@ class Program:
 
     def _load_script(self, target: Any) -> None:
         path = Path(self.start, target)
-        if path.is_dir():
+        is_folder = os.path.isdir(path)  # Path.is_dir() raises for a name that is too long
+        if is_folder:
             path = path / "__main__.py"
         try:
-            source = path.read_bytes()
+            source = read_input(path, most_bytes=_MOST_BYTES)
         except OSError as error:
-            if path.name == "__main__.py" and Path(self.start, target).is_dir():
+            if is_folder:
                 raise ConfigError(f"{target}: a folder is run by the __main__.py in it, and there is none") from None
             raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
         self.file = os.path.abspath(path)
@@ -89,7 +93,7 @@ class Program:
             target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
         try:
             spec = _find_module(target, [str(self.folder), *self._search])
-        except ImportError:
+        except (ImportError, ValueError, AttributeError):  # also a name that no module can have
             spec = None
         loader = spec.loader if spec is not None else None
         if spec is None or not hasattr(loader, "get_code"):
@@ -98,7 +102,7 @@ class Program:
         self.file = spec.origin
         try:
             self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
-        except SyntaxError as error:
+        except (SyntaxError, *_TOO_MUCH) as error:
             raise ConfigError(_not_python(spec.origin or target, error)) from None
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
@@ -166,10 +170,12 @@ def _current_folder() -> str:
 def _compile(source: bytes | str, name: str) -> CodeType:
     try:
         return compile(source, name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, *_TOO_MUCH) as error:
         raise ConfigError(_not_python(name, error)) from None
 
 
 def _not_python(name: str, error: Exception) -> str:
     line = getattr(error, "lineno", None)
+    if isinstance(error, RecursionError | MemoryError | OverflowError):  # the parser's, whose stack has an end
+        error = SyntaxError("it is nested too deeply, or too large, for Python")
     return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     ConfigError
         With a line ``option: what is wrong`` for each problem.
     """
+    from xsim_py.ftco.model import MOST_RUNS
     from xsim_py.ftco.options import configurations
 
     lists = [f"{name}: a list; sweep over its values" for name, value in given.items() if isinstance(value, list)]
@@ -63,8 +65,8 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     settings: dict[str, Any] = {"seed": int(words.pop("seed"))}
     problems = []
     runs, overhead = words.pop("runs", str(_RUNS)), words.pop("overhead_time", _OVERHEAD)
-    if not runs.isdecimal() or int(runs) < 1:
-        problems.append(f"runs: {runs!r} is not a whole number of at least 1")
+    if not re.fullmatch("[0-9]{1,9}", runs) or not 1 <= int(runs) <= MOST_RUNS:
+        problems.append(f"runs: {runs!r} is not a whole number from 1 to {MOST_RUNS:,}")
     else:
         settings["runs"] = int(runs)
     try:
