@@ -1,7 +1,9 @@
 import argparse
+import re
 
 import pytest
 
+from xsim_py.cli import main
 from xsim_py.cli.options import Parser, ProgramSpec, add_simulation_options, exit_status, split_program
 from xsim_py.errors import ConfigError
 
@@ -35,6 +37,39 @@ def options() -> list[argparse.Action]:
 )
 def test_everything_after_the_program_belongs_to_it(line, own, program):
     assert split_program(line.split(), options()) == (own, program and ProgramSpec(*program))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ft", "--no-ft"], "--ft and --no-ft contradict each other"),
+        (["--no-ft", "--ft"], "--ft and --no-ft contradict each other"),
+        (["--seed", "-1"], "argument --seed: -1 is less than 0"),
+        (["--seed", str(2**63)], f"argument --seed: {2**63} is more than {2**63 - 1}"),
+        (["--seed", "9" * 5000], "is more than 9223372036854775807"),
+        (["--shards", "-" + "9" * 5000], "is less than 1"),
+        (["--shards", "1_0"], "argument --shards: '1_0' is not a whole number"),
+        (["--wall-limit", "1e15s"], "argument --wall-limit: 1e15s is longer than thirty years; leave it out"),
+    ],
+)
+def test_what_an_option_cannot_be_is_bad_input(words, said):
+    parser = Parser()
+    add_simulation_options(parser)
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        parser.parse_args(words)
+
+
+def test_an_option_that_is_said_twice_alike_is_no_contradiction():
+    parser = Parser()
+    add_simulation_options(parser)
+    assert parser.parse_args(["--ft", "--ft"]).ft is True
+    assert parser.parse_args(["--seed", str(2**63 - 1), "--no-ft"]).ft is False
+
+
+@pytest.mark.parametrize("command", ["run", "models", "ftco"])
+def test_our_arguments_are_utf8(capsys, command):
+    assert main([command, "--set", "name=\udcff", "p.py"]) == 2
+    assert capsys.readouterr().err == "xsim: the argument 'name=\\udcff' is not UTF-8 text\n"
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("-m", "module"), ("-c", "code")])

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.failure.models import errors, model, times_s
+from tests.failure.models import described, errors, model, times_s
 from xsim_py.config import DrawSpec
 from xsim_py.errors import ConfigError
+from xsim_py.failure import FailureModel
 from xsim_py.failure.draws import Renewals, interval_ps
 from xsim_py.units import PS_PER_S
 
@@ -177,12 +178,24 @@ def test_what_a_drawn_failure_says_of_its_cause() -> None:
         ("exponential:node,mtbf=1s,shape=2", "shape: the exponential law has no shape; weibull has one"),
         ("weibull:node,mtbf=1s", "shape: missing: the shape of a Weibull distribution, such as 0.7"),
         ("weibull:node,mtbf=1s,shape=0.05", "shape: 0.05 is not from 0.1 to 100"),
+        ("exponential:node,mtbf=1e400", "mtbf: 1e400 is longer than 1e+15 s, thirty million years"),
+        ("exponential:node,mtbf=1_0", "mtbf: '1_0' has no known unit; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        ("exponential:node,mtbf=nan", "mtbf: 'nan' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
         ("weibull:node,mtbf=1s,shape=101", "shape: 101 is not from 0.1 to 100"),
         ("exponential:cabinet,mtbf=1s", "per: nothing is called 'cabinet'; known: machine, node, rank"),
     ],
 )
 def test_a_law_that_makes_no_sense_is_refused(law: str, message: str) -> None:
     assert errors(law) == [f"--fail {law}: {message}"]
+
+
+def test_a_law_for_more_components_than_can_be_drawn_is_refused() -> None:
+    """A node of two billion sockets numbers those of the next node from there on, whoever is in them."""
+    sockets = {"components": [{"name": "socket", "cores": 1}]}
+    spec = described(sockets)
+    law = "exponential:socket,mtbf=1h"
+    with pytest.raises(ConfigError, match=f"--fail {law}: there are 2,147,483,648 components of level socket"):
+        FailureModel(spec, extra=[law], ranks=2, node_of=[0, 1], cores_per_node=2**31 - 1, seed=0)
 
 
 def test_more_failures_than_anybody_could_want_are_refused() -> None:

@@ -84,6 +84,8 @@ def test_a_trace_is_a_file() -> None:
         ("rank=5 before its 0th Send", "'0th' is not which call it is; write first, 2nd, 3rd, ..."),
         ("rank=5 before its last Send", "'last' is not which call it is"),
         ("rank=5 during its 2nd Send", "is no failure"),
+        (f"rank={'9' * 19}@1s", "is no failure"),
+        (f"rank=5 before its {'9' * 5000}th Send", "is not which call it is; write first, 2nd, 3rd, ..."),
         ("weibul:node,mtbf=1h", "law: 'weibul' is not one of its values; did you mean weibull?"),
         ("weibull:node,shape=2", "mtbf: missing: mean time between failures of one component."),
         ("weibull:node,mtbf=1h,shap=2", "shap: unknown key; did you mean shape?"),

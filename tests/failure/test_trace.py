@@ -88,6 +88,16 @@ def test_what_is_no_csv_is_refused(tmp_path: Path) -> None:
     assert "the trace is no CSV: 'utf-8' codec can't decode" in errors(f"trace={file}")[0]
 
 
+def test_a_trace_is_a_file_of_bounded_size_and_of_its_mistakes_a_hundred_are_shown(tmp_path: Path) -> None:
+    assert errors("trace=/dev/zero") == [
+        "/dev/zero: the trace cannot be read: it holds more than 16 MiB, the most that is read"
+    ]
+    assert errors(f"trace={'x' * 300}") == [f"{'x' * 300}: the trace cannot be read: File name too long"]
+    for line in ("oh,no", "1s,99999", f"1s,{'9' * 5000}"):
+        file = written(tmp_path, "time,rank\n" + f"{line}\n" * 1000)
+        assert 100 <= len(errors(f"trace={file}")) <= 101
+
+
 def test_a_trace_lies_beside_the_description(tmp_path: Path) -> None:
     written(tmp_path, "time,rank\n1,2\n")
     file = tmp_path / "m.yaml"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from xsim_py.config import load_machine
+from xsim_py.config.rules import MOST_RANKS
+from xsim_py.engine import MAX_ORIGINS
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 
@@ -54,6 +56,19 @@ def test_the_error_of_a_machine_names_the_line_of_its_file(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as caught:
         Machine(load_machine(file), ranks=3)
     assert str(caught.value) == f"{file}:3:3: machine: machine m has 2 cores (2 nodes of 1), too few for 3 ranks"
+
+
+def test_a_million_ranks_and_a_torus_of_128_cubed_are_machines() -> None:
+    assert machine("torus3d", ranks=2, topology__dims=[128, 128, 128]).topology.diameter() == 192
+    assert machine("gige", ranks=10**6).nodes == 10**6
+
+
+def test_more_ranks_or_nodes_than_any_machine_has_are_refused() -> None:
+    with pytest.raises(ConfigError, match="ranks: 1,000,000,000 are more than the 16,777,216 that can be simulated"):
+        machine("gige", ranks=10**9)
+    with pytest.raises(ConfigError, match="a torus of 2,147,483,647 nodes is wanted; 4,194,304 are the most"):
+        machine("torus3d", ranks=2, spawn__universe=2**31 - 1)
+    assert MOST_RANKS == MAX_ORIGINS // 2
 
 
 def test_ranks_fill_nodes_or_are_dealt_out() -> None:

@@ -74,7 +74,7 @@ class NodesSpec:
     )
     processor_name: str | None = option(
         "processor_name",
-        kinds.TEXT,
+        kinds.LINE,
         "What MPI.Get_processor_name() answers; {node} stands for the node's number, or its name in a graph.",
         shown="node{node}, and in a graph {node}",
     )
@@ -501,7 +501,7 @@ class SpawnSpec:
 class MachineSpec:
     """A whole machine description, checked."""
 
-    name: str = option("name", kinds.TEXT, "A short name.", default="", shown="the file's name")
+    name: str = option("name", kinds.LINE, "A short name.", default="", shown="the file's name")
     description: str = option("description", kinds.TEXT, "One line about it.", default="")
     source: str = option("source", kinds.TEXT, "Where the figures come from.", default="")
     machine: NodesSpec = option("machine", Section(NodesSpec), "Nodes and cores.", default=NodesSpec)

@@ -22,6 +22,7 @@ __all__ = [
     "COST",
     "DIMENSION",
     "FILE",
+    "LINE",
     "NAME",
     "POSITIVE",
     "SIZE",
@@ -48,6 +49,7 @@ REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
 _ADVISED: Final = 100  # problems
 _LONGEST_WORD: Final = 100
+_LONGEST_LINE: Final = 200
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -120,6 +122,20 @@ def _text(value: object) -> str:
     return value
 
 
+def _line(value: object) -> str:
+    text = _text(value)
+    if len(text) > _LONGEST_LINE or not text.isprintable():
+        raise ValueError(f"{text[:20]!r}... is not a name: one has at most {_LONGEST_LINE} characters, all on one line")
+    return text
+
+
+def _file(value: object) -> str:
+    text = _text(value)
+    if "\0" in text:
+        raise ValueError(f"{text!r} is not the name of a file: no name holds a zero byte")
+    return text
+
+
 def _name(value: object) -> str:
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
         raise ValueError(f"{value!r} is not a name")
@@ -154,7 +170,8 @@ def _quantity(pattern: str, **number: object) -> dict[str, Any]:
 
 TEXT: Final = Scalar(_text, {"type": "string"}, "text")
 NAME: Final = Scalar(_name, {"type": ["string", "integer"], "minLength": 1}, "a name")
-FILE: Final = Scalar(_text, {"type": "string"}, "a file name", is_file=True)
+LINE: Final = Scalar(_line, {"type": "string", "maxLength": _LONGEST_LINE}, "text")
+FILE: Final = Scalar(_file, {"type": "string"}, "a file name", is_file=True)
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")

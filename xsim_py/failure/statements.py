@@ -28,7 +28,7 @@ _AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|
 _DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")
 _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
 _NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
-_PLAIN: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?")
+_PLAIN: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?")  # finite
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
 _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
