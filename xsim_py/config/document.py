@@ -64,15 +64,15 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
 
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
     """Put ``value`` (text is read as YAML) at the dotted ``path`` below ``root``, as ``--set path=value`` asks."""
-    place = Place(True, 0, 0, f"--set {path}={value}".replace("\n", "\\n"))
+    wrong: list[Problem] = []
     if isinstance(value, str):
-        wrong: list[Problem] = []
-        entry = _moved(read_yaml(value, name="", folder=Path(), problems=wrong), place)
-        if wrong or not value.strip():
-            problems.append(Problem(place, path, wrong[0].message if wrong else "there is no value after the ="))
-            return
+        entry = read_yaml(value, name="", folder=Path(), problems=wrong)
     else:
-        entry = from_python(value, place=place)
+        entry = from_python(value, place=Place(True, 0, 0, f"--set {path}"))  # it refuses numbers that have no text
+    place = Place(True, 0, 0, f"--set {path}={value}".replace("\n", "\\n"))
+    if wrong or (isinstance(value, str) and not value.strip()):
+        problems.append(Problem(place, path, wrong[0].message if wrong else "there is no value after the ="))
+        return
     *sections, last = path.split(".")
     if len(sections) >= MOST_LEVELS:
         problems.append(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))
@@ -85,7 +85,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
         if not isinstance(where.value, dict):
             problems.append(Problem(place, path, f"{section} is no section here, so there is no {last} in it to set"))
             return
-    where.value[last] = entry
+    where.value[last] = _moved(entry, place)
 
 
 def _moved(entry: Entry, place: Place) -> Entry:

@@ -10,8 +10,9 @@ import fnmatch
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import cached_property, lru_cache, reduce
+from operator import or_
 from pathlib import Path
 
 from xsim_py.config import MachineSpec
@@ -20,6 +21,8 @@ from xsim_py.machine.graphfile import read_graph, repeated
 from xsim_py.machine.topology import Route
 
 __all__ = ["GraphTopology", "graph_topology"]
+
+_AT_ONCE = 4096
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -116,16 +119,36 @@ class GraphTopology:
         """The name of its vertex."""
         return self.names[node]
 
-    def _pairs(self) -> Iterator[tuple[int, int, int]]:
-        return ((a, b, self.hops(a, b)) for a in range(self.nodes) for b in range(self.nodes))
-
     def diameter(self) -> int:
         """The hops between the two nodes that are farthest apart."""
-        return max(hops for _, _, hops in self._pairs())
+        return self._farthest_and_sum[0]
 
     def mean_distance(self) -> float:
         """The mean hops over all ordered pairs of different nodes."""
-        return sum(hops for _, _, hops in self._pairs()) / max(self.nodes * (self.nodes - 1), 1)
+        return self._farthest_and_sum[1] / max(self.nodes * (self.nodes - 1), 1)
+
+    @cached_property
+    def _farthest_and_sum(self) -> tuple[int, int]:
+        """The largest of all distances between nodes, and their sum, by searches from thousands of nodes at once.
+
+        Each vertex has a number whose bits are the searches that have come to it, and hands it to its neighbours.
+        """
+        farthest = total = 0
+        for first in range(0, self.nodes, _AT_ONCE):
+            sources = range(first, min(first + _AT_ONCE, self.nodes))
+            reached = [1 << at - first if at in sources else 0 for at in range(len(self.names))]
+            distance, known = 0, len(sources)
+            while known < len(sources) * self.nodes:
+                distance += 1
+                reached = [
+                    reduce(or_, map(reached.__getitem__, near), reached[at]) for at, near in enumerate(self._linked)
+                ]
+                before, known = known, sum(map(int.bit_count, reached[: self.nodes]))
+                if known == before:  # it is not connected, see `unreachable`
+                    break
+                total += distance * (known - before)
+            farthest = max(farthest, distance)
+        return farthest, total
 
     def __str__(self) -> str:
         links = sum(map(len, self._linked)) // 2
