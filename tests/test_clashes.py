@@ -107,3 +107,9 @@ def test_what_a_simulation_reads(here: Path):
     assert found(machine_files("m.yaml", {})) == of_machine
     assert found(machine_files("gige", {})) == []
     assert found(failure_files(["rank=1@1ms", "trace=log.csv"])) == [("what fails", "log.csv")]
+
+
+def test_what_comes_through_a_pipe_is_left_for_the_run(here: Path):
+    os.mkfifo(here / "pipe.yaml")
+    assert list(machine_files("pipe.yaml", {})) == []
+    assert list(program_files("pipe.yaml", "script")) == []

@@ -85,14 +85,23 @@ def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
 # ----------------------------------------------------------------------------------------------------- what is read
 
 
+def _is_read_once(path: str) -> bool:
+    """Whether it is a pipe or a device: what it holds is for the run."""
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
 def program_files(program: str, kind: str) -> Iterator[Input]:
     """The file of a program that has one."""
+    if kind == "script" and _is_read_once(program):
+        return
     if kind in ("script", "module") and (file := Program(program, kind=kind, args=()).file) is not None:
         yield Input("the program", file)
 
 
 def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[Input]:
     """The file of a machine that has one, and those that it names."""
+    if _is_read_once(machine):
+        return
     if Path(machine).suffix in (".yaml", ".yml") or len(Path(machine).parts) > 1:
         yield Input("the machine", machine)
     spec = load_machine(machine, overrides=overrides)

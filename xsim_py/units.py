@@ -98,7 +98,7 @@ def round_half_up(numerator: int, denominator: int) -> int:
 
 def split_quantity(text: str) -> tuple[Fraction, str] | None:
     """Number and unit of a text such as ``"0.5us"``, or of a number alone; None when it is neither."""
-    match = _SPLIT.fullmatch(text)
+    match = _SPLIT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     return (Fraction(match[1]), match[2]) if match else None
 
 

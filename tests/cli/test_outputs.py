@@ -27,6 +27,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run -n 1 --trace p.py -m p", "--trace p.py: this is the program"),
         ("run -n 1 --json m.yaml --machine m.yaml p.py", "--json m.yaml: this is the machine"),
         ("run -n 1 --json log.csv --fail trace=log.csv p.py", "--json log.csv: this is what fails"),
+        (f"run -n 1 --json {'f' * 300} p.py", f"--json {'f' * 300}: File name too long"),
+        (f"run -n 1 --timeline {'f' * 300}.png p.py", f"--timeline {'f' * 300}.png: File name too long"),
         ("run -n 1 --json f --trace ./f p.py", "--json f: --trace ./f is the same file"),
         ("run -n 1 --json o/result.json --out o p.py", "--out o (result.json): --json o/result.json is the same file"),
         ("run -n 1 --json pairs.csv --out . p.py", "--out . (pairs.csv): --json pairs.csv is the same file"),
