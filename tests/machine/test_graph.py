@@ -121,9 +121,9 @@ def test_a_list_of_edges_that_is_no_graph_is_refused_with_the_place(tmp_path: Pa
     assert str(caught.value).startswith(f"{file}:{said}")
 
 
-def graphml(inside: str, *, edges: str = "undirected") -> str:
+def graphml(inside: str, *, edges: str = "undirected", keys: str = "") -> str:
     namespace = "http://graphml.graphdrawing.org/xmlns"
-    return f'<graphml xmlns="{namespace}">\n<graph edgedefault="{edges}">\n{inside}</graph></graphml>'
+    return f'<graphml xmlns="{namespace}">{keys}\n<graph edgedefault="{edges}">\n{inside}</graph></graphml>'
 
 
 A_B = '<node id="a"/><node id="b"/>'
@@ -167,13 +167,19 @@ def test_graphml_that_is_no_graph_is_refused_with_the_place(tmp_path: Path, text
     assert str(caught.value).startswith(f"{file}:{said}")
 
 
-def test_the_two_directions_of_a_link_are_one_link_and_attributes_are_not_read(tmp_path: Path) -> None:
-    key = '<key id="k" for="node" attr.name="w" attr.type="wtf"/>'
+def test_the_two_directions_of_a_link_are_one_link(tmp_path: Path) -> None:
+    key = '<key id="k" for="edge" attr.name="w" attr.type="string"/>'
     edges = '<edge source="a" target="b"><data key="k">x</data></edge><edge source="b" target="a"/>'
-    (tmp_path / "g.xml").write_text(
-        key.join(["<graphml>", f'<graph edgedefault="directed">{A_B}{edges}</graph></graphml>'])
-    )
+    (tmp_path / "g.xml").write_text(graphml(A_B + edges, edges="directed", keys=key))
     assert str(machine({"file": str(tmp_path / "g.xml")}).topology) == "graph of 2 nodes, 0 switches and 1 links"
+
+
+def test_what_networkx_cannot_read_is_bad_input(tmp_path: Path) -> None:
+    file = tmp_path / "g.graphml"
+    key = '<key id="k" for="node" attr.name="w" attr.type="wtf"/>'
+    file.write_text(graphml(A_B, keys=key))
+    with pytest.raises(ConfigError, match=r"networkx stops at 'wtf' \(KeyError\)"):
+        machine({"file": str(file)})
 
 
 def test_an_edge_of_the_description_that_is_there_twice_is_refused_with_both_places() -> None:

@@ -1,12 +1,13 @@
 """Graphs in files: GraphML, and lists of edges.
 
-Read with the place of everything, so that what is wrong can be shown. Attributes, ports and what else GraphML has are
-no concern of ours: a vertex has a name, and a link joins two of them.
+networkx reads GraphML. It takes edges without ends for edges of a vertex called None, and links that are named twice
+for one, so these are looked for first, and shown with their places. A list of edges is read here, line by line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from sys import intern
 from typing import Final, NamedTuple
@@ -127,6 +128,19 @@ class _GraphML:
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: there is no <graph> in it")
         for edge in self.edges:
             self.connect(edge)
+        if not self.graph.problems:
+            self.read_whole(content)
+
+    def read_whole(self, content: bytes) -> None:
+        """Have networkx read what nothing has been found wrong with."""
+        import networkx  # here and not above: it takes longer to import than everything else together
+
+        try:
+            drawn = networkx.read_graphml(BytesIO(content))
+        except (LookupError, TypeError, ValueError, SyntaxError, networkx.NetworkXException) as error:
+            self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx stops at {error} ({type(error).__name__})")
+            return
+        self.graph.edges = [(str(a), str(b)) for a, b in drawn.edges()]
 
     def connect(self, edge: _Edge) -> None:
         """Declarations may come after the edges that need them, so this is the last step."""

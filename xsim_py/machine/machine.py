@@ -128,6 +128,6 @@ def _topology(spec: MachineSpec, *, nodes: int) -> Topology:
         if isinstance(topology.twist, str):
             return Torus(dims, twists=half_twists(dims) if topology.twist == "half" else ())
         return Torus(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in topology.twist])
-    from xsim_py.machine.graph import graph_topology  # few machines are graphs
+    from xsim_py.machine.graph import graph_topology  # it may need networkx, which takes a while to import
 
     return graph_topology(spec)
