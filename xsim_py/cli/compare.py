@@ -83,7 +83,7 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
     """Return one run's result and the program's output, with a line on standard error to say that it is done."""
     from xsim_py.run import simulate
 
-    line = ProgressLine(sys.stderr)
+    line = ProgressLine(sys.stderr, plain=f"xsim: {label}, {ranks:,} ranks: ")
     output = io.StringIO()
     try:
         result = simulate(

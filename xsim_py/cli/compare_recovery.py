@@ -20,7 +20,7 @@ from xsim_py.cli.options import (
 )
 from xsim_py.cli.output import writing
 from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
-from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.progress import ProgressLine, Tally
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -155,17 +155,8 @@ def compare_recovery(args: Namespace) -> int:
     )
     folder = None if args.out is None else Path(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
-    line = ProgressLine(sys.stderr)
-    try:
-        with writing(folder or Path()):
-            comparison = compare_recovery(
-                experiment,
-                jobs=args.jobs,
-                out=folder,
-                progress=lambda done, total: line.show(f"{done:,} of {total:,} runs"),
-            )
-    finally:
-        line.clear()
+    with Tally(ProgressLine(sys.stderr, plain="xsim: ")) as tally, writing(folder or Path()):
+        comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=tally.update)
     if args.json == "-":
         comparison.to_json(sys.stdout)
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import positive, seed, time_ps
 from xsim_py.cli.output import writing
 from xsim_py.cli.outputs import check_outputs, not_dash
-from xsim_py.cli.progress import ProgressLine, clock
+from xsim_py.cli.progress import ProgressLine, Tally
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_ftco_parser", "run_ftco"]
 
-_BAR = 24
 _OVERHEAD_PS = 130_000
 _OPTIONS = (
     "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "service", "timeout"
@@ -146,27 +144,15 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
         print(told, file=sys.stderr)
         for said in about(made, args.runs):
             print(f"xsim: {said}", file=sys.stderr)
-    line = ProgressLine(sys.stderr, wanted=not args.quiet)
-    since_s = time.perf_counter()
-
-    def show(done: int, total: int) -> None:
-        filled = _BAR * done // max(total, 1)
-        elapsed_s = time.perf_counter() - since_s
-        left = f"  about {clock(elapsed_s / done * (total - done))} left" if 0 < done < total else ""
-        bar = "#" * filled + "." * (_BAR - filled)
-        line.show(f"{bar} {done:,} of {total:,} runs  {clock(elapsed_s)}{left}")
-
-    try:
+    with Tally(ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")) as tally:
         return run_ensemble(
             made,
             runs=args.runs,
             seed=args.seed,
             jobs=args.jobs,
             overhead_s=args.overhead_time / PS_PER_S,
-            progress=show,
+            progress=tally.update,
         )
-    finally:
-        line.clear()
 
 
 def _table(summaries: Sequence[Summary]) -> Table:

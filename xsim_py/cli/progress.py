@@ -1,20 +1,24 @@
-"""One live line on a terminal, and nothing anywhere else."""
+"""One live line on a terminal; anywhere else nothing, or a plain line now and then."""
 
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from xsim_py.units import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ProgressLine", "clock"]
+__all__ = ["ProgressLine", "Tally", "clock"]
 
 _ERASE = "\r\x1b[K"
+_BAR = 24
+_TICK_S = 1.0
+_PLAIN_EVERY_S = 30.0
 
 
 class ProgressLine:
@@ -26,22 +30,32 @@ class ProgressLine:
         Where the line appears, if it is a terminal.
     wanted : bool, optional
         False for no line, terminal or not.
+    plain : str, optional
+        How a line begins where the stream is no terminal, after each half minute; without it, there is none.
     clock : callable, optional
         The wall clock, in seconds.
     """
 
-    def __init__(self, stream: TextIO, *, wanted: bool = True, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        wanted: bool = True,
+        plain: str | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._stream = stream
         self._clock = clock
-        self._enabled = wanted and stream.isatty()
+        self.is_live = wanted and stream.isatty()
+        self._plain = plain if wanted and not self.is_live else None
         self._shown = False
         self._events = 0
-        self._since_s = clock()
+        self._since_s = self._said_s = clock()
 
     @property
     def callback(self) -> Callable[[int, int, int, int], None] | None:
         """What `simulate` is to call now and then; None when nobody would see it."""
-        return self.update if self._enabled else None
+        return self.update if self.is_live or self._plain is not None else None
 
     def update(self, virtual_time_ps: int, events: int, finished: int, ranks: int) -> None:
         """Show where the run is."""
@@ -52,13 +66,23 @@ class ProgressLine:
 
     def show(self, text: str) -> None:
         """Show any text, as far as it fits."""
-        if not self._enabled:
+        if not self.is_live:
+            self._say(text)
             return
         # A timer's signal brings us here, perhaps in the middle of a write to this stream, which then refuses another.
         with suppress(RuntimeError):
             self._stream.write(_ERASE + text[: shutil.get_terminal_size().columns - 1])
             self._stream.flush()
         self._shown = True
+
+    def _say(self, text: str) -> None:
+        """A plain line, unless the last one was only just said."""
+        now_s = self._clock()
+        if self._plain is not None and now_s - self._said_s >= _PLAIN_EVERY_S:
+            self._said_s = now_s
+            with suppress(RuntimeError):
+                self._stream.write(f"{self._plain}{text}\n")
+                self._stream.flush()
 
     def clear(self) -> None:
         """Take the line away."""
@@ -69,7 +93,7 @@ class ProgressLine:
 
     def above(self, stream: TextIO) -> TextIO:
         """Return the stream such that the line makes room for what is written to it."""
-        return cast("TextIO", _Above(stream, self)) if self._enabled and stream.isatty() else stream
+        return cast("TextIO", _Above(stream, self)) if self.is_live and stream.isatty() else stream
 
 
 class _Above:
@@ -85,6 +109,60 @@ class _Above:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class Tally:
+    """How many of many runs are done; inside ``with`` it is shown by itself, also while no run ends.
+
+    Parameters
+    ----------
+    line : ProgressLine
+        Where it is shown.
+    """
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
+        self._since_s = time.perf_counter()
+        self._first: int | None = None
+        self._counts = (0, 0, 0)
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._line.clear()
+
+    def update(self, done: int, planned: int, failed: int = 0) -> None:
+        """Tell that so many runs are done, of how many, and how many of those that are done are not good."""
+        self._first = done if self._first is None else self._first
+        self._counts = (done, planned, failed)
+        self._show()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK_S):
+            if self._first is not None:
+                self._show()
+
+    def _show(self) -> None:
+        with self._lock:
+            self._line.show(self._text())
+
+    def _text(self) -> str:
+        done, planned, failed = self._counts
+        filled = _BAR * done // max(planned, 1)
+        bar = f"{'#' * filled}{'.' * (_BAR - filled)} " if self._line.is_live else ""
+        elapsed_s = time.perf_counter() - self._since_s
+        parts = [f"{bar}{done:,} of {planned:,} runs", *([f"{failed:,} not good"] if failed else []), clock(elapsed_s)]
+        here = done - (self._first or 0)
+        if here and done < planned:
+            parts.append(f"about {clock(elapsed_s / here * (planned - done))} left")
+        return "  ".join(parts)
 
 
 def clock(time_s: float) -> str:

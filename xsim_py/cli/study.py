@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_set_option, positive
 from xsim_py.cli.output import writing
-from xsim_py.cli.progress import ProgressLine, clock
+from xsim_py.cli.progress import ProgressLine, Tally
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["add_study_parser"]
 
-_BAR = 24
-
 _NOTES = """\
 Results go to a folder: runs.jsonl (a line for each run as soon as it is done), runs.csv (a row for each run),
 summary.csv (means over repetitions), results.json (everything), and the pictures. The same command again runs only
 what is missing.
 
-exit status: 0 when all runs are good, 1 when some are not, 2 bad input, 130 interrupted.
+exit status: 0 when all runs are good, 1 when some are not or lack a value whose search took too long, 2 bad input,
+130 interrupted.
 """
 
 
@@ -108,11 +106,20 @@ def _run(spec: StudySpec, args: Namespace) -> int:
     from xsim_py.study import run_study
     from xsim_py.study.conduct import StudyInterrupted, results_folder
 
-    line = ProgressLine(sys.stderr, wanted=not args.quiet)
     folder = results_folder(spec, args.out)
-    bar = _Bar(line, None if args.quiet else spec.name, folder)
+    begun = args.quiet
+
+    def progress(done: int, planned: int, failed: int) -> None:
+        nonlocal begun
+        if not begun:
+            before = f", {done:,} of them done before" if done else ""
+            text = f"xsim: version {__version__}, study {spec.name}: {planned:,} runs{before}; in {folder}"
+            print(text, file=sys.stderr)
+            begun = True
+        tally.update(done, planned, failed)
+
     try:
-        with writing(folder):
+        with writing(folder), Tally(ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")) as tally:
             results = run_study(
                 spec,
                 out=folder,
@@ -120,22 +127,19 @@ def _run(spec: StudySpec, args: Namespace) -> int:
                 only=args.only,
                 overrides=dict(args.overrides),
                 fresh=args.fresh,
-                progress=bar.update,
+                progress=progress,
             )
     except StudyInterrupted as interrupt:
-        line.clear()
         planned, missing = len(interrupt.results.planned), interrupt.results.missing
         print(f"xsim: interrupted: {planned - missing:,} of {planned:,} runs are done and kept", file=sys.stderr)
         print("xsim: the same command goes on with the rest", file=sys.stderr)
         return 130
-    finally:
-        line.clear()
     print(results.shown().to_text(max_rows=None))
     for complaint in results.complaints():
         print(complaint if complaint.startswith(" ") else f"xsim: {complaint}", file=sys.stderr)
     if not args.quiet:
         _say_where(results, folder)
-    return 1 if results.failed else 0
+    return 1 if results.failed or results.given_up else 0
 
 
 def _say_where(results: StudyResults, folder: Path) -> None:
@@ -145,35 +149,3 @@ def _say_where(results: StudyResults, folder: Path) -> None:
         print(f"xsim: no picture: {results.not_drawn}", file=sys.stderr)
     for remark in results.remarks:
         print(f"xsim: {remark}", file=sys.stderr)
-
-
-class _Bar:
-    """Tells how far a study is: in one line at first, and then in a live one on a terminal."""
-
-    def __init__(self, line: ProgressLine, name: str | None, folder: Path) -> None:
-        self._line = line
-        self._name = name
-        self._folder = folder
-        self._first: int | None = None
-        self._since_s = time.perf_counter()
-
-    def update(self, done: int, planned: int, failed: int) -> None:
-        """Show it."""
-        if self._first is None:
-            self._first = done
-            before = f", {done:,} of them done before" if done else ""
-            if self._name is not None:
-                text = f"xsim: version {__version__}, study {self._name}: {planned:,} runs{before}; in {self._folder}"
-                print(text, file=sys.stderr)
-        filled = _BAR * done // planned
-        parts = [f"{'#' * filled}{'.' * (_BAR - filled)} {done:,} of {planned:,} runs"]
-        if failed:
-            parts.append(f"{failed:,} not good")
-        self._line.show("  ".join([*parts, *self._times(done - self._first, planned - done)]))
-
-    def _times(self, done: int, left: int) -> list[str]:
-        elapsed_s = time.perf_counter() - self._since_s
-        told = [clock(elapsed_s)]
-        if done and left:
-            told.append(f"about {clock(elapsed_s / done * left)} left")
-        return told
