@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from xsim_py import __version__
 from xsim_py.asked import read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import Lookahead, Transport, by_way_of_others, make_transport
+from xsim_py.engine import Lookahead, Transport, by_way_of_others, make_transport, most_shards
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, AUTO, MESSAGES, Meetings
@@ -71,8 +71,6 @@ __all__ = ["simulate"]
 
 _TICK_S = 0.25
 _PAIRS_UP_TO_RANKS = 1024
-_SHARDS_OF_FEW_RANKS = 64
-_MOST_SHARDS = 1024
 _UNBOUNDED_PS = 1 << 90
 
 
@@ -194,12 +192,8 @@ def _wrong(program: Any, *, wall_limit: Any) -> list[str]:
 
 
 def _check_shards(local: int, ranks: int) -> None:
-    """Refuse what would only be slow: each shard looks at all others in each window, and needs a time to each of them.
-
-    Some without ranks are no mistake: the same number may be asked for in a test of any size, and ranks that are
-    started while others run live in them, too.
-    """
-    most = min(max(ranks, _SHARDS_OF_FEW_RANKS), _MOST_SHARDS)
+    """Refuse more shards than one process takes."""
+    most = most_shards(ranks)
     if local > most:
         noun = "rank" if ranks == 1 else "ranks"
         raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")

@@ -1,5 +1,6 @@
 """What is wrong with a study is found before anything runs, with its place, all at once."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -41,6 +42,30 @@ def test_a_good_study_is_good(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
+        ("name: good", 'name: "a\\0b"', "1:7: name: 'a\\x00b' holds a NUL character"),
+        ("machine: gige", 'machine: "a\\0b"', "4:10: machine: 'a\\x00b' holds a NUL character"),
+        ("[--bytes,", '["a\\0{size}",', "3:8: args[0]: 'a\\x00{size}' holds a NUL character"),
+        ("  size: [1", '  size: ["a\\0", 1', "7:10: sweep.size: 'a\\x00' holds a NUL character"),
+        ("  size: [1", "  size: [0x" + "f" * 300 + ", 1", "7:10: sweep.size: a whole number of 1,200 bits; 1,000 are"),
+        ("  size: [1", "  size: ['1', 1", "7:15: sweep.size: the value 1 is there twice"),
+        ("  size: [1, 1024]", f"  size: 1..{'9' * 101}", "7:9: sweep.size: '1..999"),
+        ("[--bytes,", "{a: 1} #", "3:7: args: a section is not a list"),
+        ("machine: gige", "machine: gige\nshards: 65", "5:9: shards: 65 are too many for 2 ranks in one process"),
+        ("  ranks: [2", "  ranks: [100000000", "6:10: sweep.ranks: 100,000,000 are more than the 16,777,216 that"),
+        ("apps/ring.py", ".", "2:10: program: "),
+        ("apps/ring.py", ".", " is neither a file nor a folder with a __main__.py in it"),
+        ("apps/ring.py", "/dev/zero", "/dev/zero is neither a file nor a folder with a __main__.py in it"),
+        ("apps/ring.py", "p" * 300, "2:10: program: there is no ppp"),
+        (
+            "machine: gige",
+            "published: {file: /dev/zero}",
+            "4:19: published.file: /dev/zero: a file of at most",
+        ),
+        ("time: ([0-9.]+)", "(" * 5000, "8:20: capture.time_us: '((((("),
+        ("time: ([0-9.]+)", "(" * 20000, "is longer than 10,000 characters"),
+        ("time: ([0-9.]+)", "(x{9999999999})", "is not a regular expression: the repetition number is too large"),
+        ("file: a.png", f"file: {'a' * 201}.png", "10:12: plots[0].file: this name is longer than 200 bytes"),
+        ("  size: [1, 1024]", "  size: 1..1000\n  seed: 1..1000", "6:3: sweep: 2,000,000 runs are more than"),
         ("name: good", "nam: good", "1:1: nam: unknown key; did you mean name?"),
         ("name: good", "name: ../good", "1:7: name: '../good' cannot be part of the name of a folder"),
         ("name: good", "name: /good", "1:7: name: '/good' cannot be part of the name of a folder"),
@@ -135,6 +160,13 @@ def test_repetitions_and_a_sweep_of_seeds_do_not_go_together(tmp_path):
     assert complaints(tmp_path, text) == [
         "5:14: repetitions: repetitions have seeds of their own, and sweep has others: use one of the two"
     ]
+
+
+def test_values_within_values_are_refused_at_once(tmp_path):
+    """An alias may stand for ten others, each of which stands for ten."""
+    lines = [f"  {name}: &{name} [{', '.join([before] * 10)}]" for before, name in pairwise(["x", *"abcdefgh"])]
+    text = GOOD.replace("sweep:\n", "\n".join(["sweep:", *lines, ""]).replace("[", "[*").replace("*x", "x"))
+    assert len(complaints(tmp_path, text)) < 200
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,28 @@ def test_a_value_that_is_no_number_is_shown_and_in_no_mean():
     assert done.summary["speed"][0] == pytest.approx(2.5e-2)
 
 
+@pytest.mark.parametrize(("second", "shown"), [("abc", "abc"), ("x", "(2 different)"), (None, "abc")])
+def test_captured_text_stands_in_the_tables_as_far_as_the_repetitions_agree(tmp_path, second, shown: str):
+    texts = ["abc", second, "abc"]
+    done = results([*(outcome(1.0, captured={"speed": text}) for text in texts), *TIMES_S[3:]])
+    assert (done.shown()["speed"][0], done.summary["speed"][0], done.summary["speed_stderr"][0]) == (shown, shown, None)
+    done.write(tmp_path)
+    assert f",{shown}," in (tmp_path / "summary.csv").read_text()
+
+
+def test_means_of_numbers_whose_sum_is_none():
+    done = results([*(outcome(1.0, captured={"speed": speed}) for speed in (1e308, 1e308, 1.7e308)), *TIMES_S[3:]])
+    assert done.summary["speed"][0] == pytest.approx(3.7e307 / 3 * 10)
+
+
+def test_a_capture_that_was_given_up_is_a_complaint_and_not_the_end_of_a_run():
+    done = results([outcome(1.0, captured={"speed": None}, given_up={"speed": "aaa"}), *TIMES_S[1:]])
+    assert not done.failed
+    (complaint,) = done.complaints()
+    assert complaint.startswith("capture.speed: given up in 1 of 12 runs, which have no value: its regular expression")
+    assert complaint.endswith("takes more than 5 s, or all memory, such as on the line 'aaa'")
+
+
 def test_the_terminal_has_what_varies_in_one_unit():
     head, _, first, *_ = str(results(TIMES_S)).splitlines()
     assert head.split("  ")[0] == "ranks"

@@ -1,16 +1,20 @@
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from xsim_py.errors import ConfigError
 from xsim_py.study.store import NAME, Store, read_outcomes
 
+GOOD: dict[str, Any] = {"ended": "finished", "exit_status": 0, "said": "", "last_lines": []}
+
 
 def fill(folder: Path, *keys: str) -> None:
     with Store(folder) as store:
         for key in keys:
-            store.add(key, {"ranks": 2}, {"ranks": 2}, {"ended": "finished", "of": key})
+            store.add(key, {"ranks": 2}, {"ranks": 2}, {**GOOD, "of": key})
 
 
 def test_what_was_added_is_there_the_next_time(tmp_path):
@@ -23,7 +27,7 @@ def test_the_last_line_of_a_key_counts(tmp_path):
     fill(tmp_path, "a")
     with Store(tmp_path) as store:
         assert store.outcomes["a"]["ended"] == "finished"
-        store.add("a", {}, {}, {"ended": "crashed"})
+        store.add("a", {}, {}, {**GOOD, "ended": "crashed"})
     assert read_outcomes(tmp_path)["a"]["ended"] == "crashed"
 
 
@@ -35,6 +39,35 @@ def test_a_line_that_a_crash_has_torn_is_left_out_and_nothing_else(tmp_path, lef
     file.write_bytes(first + b"\n" + second[:left])
     fill(tmp_path, "c")
     assert list(read_outcomes(tmp_path)) == ["a", "c"]
+
+
+WRONG = [
+    "{}",
+    "5",
+    "null",
+    "[" * 100_000,
+    json.dumps({**GOOD, "ended": None}),
+    json.dumps({**GOOD, "exit_status": "0"}),
+    json.dumps({**GOOD, "captured": 5}),
+    json.dumps({**GOOD, "captured": {"a": [1]}}),
+    json.dumps({**GOOD, "captured": {"a": 10**4000}}),
+    json.dumps({**GOOD, "given_up": {"a": 1}}),
+    json.dumps({**GOOD, "spread": {"a": [1, 2, 3, 4]}}),
+    json.dumps({**GOOD, "last_lines": [1]}),
+    json.dumps({**GOOD, "virtual_time_s": float("nan")}),
+    json.dumps({**GOOD, "virtual_time_s": {}}),
+    json.dumps({**GOOD, "events": 10**400}),
+    json.dumps({**GOOD, "wall_limit_s": "1"}),
+    json.dumps({"ended": "finished", "exit_status": 0}),
+]
+
+
+@pytest.mark.parametrize("outcome", WRONG, ids=range(len(WRONG)))
+def test_a_line_with_something_else_than_a_result_in_it_is_left_out_too(tmp_path, outcome: str):
+    fill(tmp_path, "a", "b")
+    with open(tmp_path / NAME, "a") as file:
+        file.write(f'{{"key": "b", "outcome": {outcome}}}\n{{"key": "a", "key": 5, "outcome": {{}}}}\n')
+    assert list(read_outcomes(tmp_path)) == ["a", "b"]
 
 
 def test_fresh_forgets_what_is_there(tmp_path):

@@ -1,12 +1,14 @@
 """One run in this process: what is heard of its output, and what comes of it."""
 
 import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from xsim_py.study.task import Outcome, Task, do
+from xsim_py.study.task import Outcome, Task, _Listener, do
 
 
 def outcome_of(code: str, captures: dict[str, tuple[str, str]] | None = None, **arguments: Any) -> Outcome:
@@ -92,3 +94,40 @@ def test_the_most_memory_is_that_of_the_run_and_not_of_those_before():
     large = outcome_of("b'x' * 100_000_000", ranks=1)["peak_rss_bytes"]
     small = outcome_of("pass", ranks=1)["peak_rss_bytes"]
     assert large - small > 50_000_000
+
+
+CATASTROPHE = "((?:a+)+)$"
+
+
+def test_a_search_that_takes_too_long_is_given_up_and_the_rest_of_the_run_is_kept(monkeypatch):
+    monkeypatch.setattr("xsim_py.study.capture.MOST_SEARCHED_S", 0.02)
+    before = signal.getsignal(signal.SIGVTALRM)
+    code = "print('a' * 40 + 'b'); print('n=3', end='')"
+    outcome = outcome_of(code, {"v": (CATASTROPHE, "last"), "n": ("n=(.)", "last")}, ranks=1)
+    assert (outcome["ended"], outcome["captured"]) == ("finished", {"v": None, "n": 3})
+    assert outcome["given_up"] == {"v": "a" * 40 + "b"}
+    assert signal.getsignal(signal.SIGVTALRM) == before
+
+
+def test_outside_of_the_main_thread_captures_work_too():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(outcome_of, "print('n=3')", {"n": ("n=(.)", "last")}, ranks=1).result()["captured"] == {
+            "n": 3
+        }
+
+
+@pytest.mark.parametrize(("text", "value"), [("9" * 400, "9" * 400), ("9" * 5000, "9" * 5000), ("9" * 30, 10**30 - 1)])
+def test_a_whole_number_too_large_for_means_is_text(text: str, value: Any):
+    assert outcome_of(f"print('n={text}')", {"n": ("n=(.*)", "max")}, ranks=1)["captured"] == {"n": value}
+
+
+def test_a_sum_beyond_all_numbers_is_text():
+    assert outcome_of("print('n=1e308')", {"n": ("n=(.*)", "sum")}, ranks=2)["captured"] == {"n": "inf"}
+
+
+def test_a_line_without_an_end_is_heard_in_parts(monkeypatch):
+    monkeypatch.setattr("xsim_py.study.task._LONGEST_HEARD", 10)
+    listener = _Listener({"n": ("(aa+)", "count")})
+    for _ in range(4):
+        listener.write("a" * 8)
+    assert listener.captured() == {"n": 2}

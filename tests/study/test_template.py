@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from xsim_py.study.template import Template, text_of
 
-VALUES = {"ranks": 64, "steps": 10, "share": 0.5, "name": "gige", "on": True, "words": ["a", "b"], "network.latency": 5}
+VALUES = {
+    "ranks": 64,
+    "steps": 10,
+    "share": 0.5,
+    "name": "gige",
+    "on": True,
+    "words": ["a", "b"],
+    "network.latency": 5,
+    "long": "x" * 60_000,
+}
 
 
 def fill(text: str):
@@ -56,6 +65,13 @@ def test_expressions_give_way_to_their_values(text, filled):
         ("{name * 2}", "counts with name, which is 'gige' and no number"),
         ("{on + 1}", "counts with on, which is True and no number"),
         ("{ranks // (steps - 10)}", "divides by zero"),
+        ("{" + "9" * 400 + "}", "is beyond all numbers"),
+        ("{" + "9" * 5000 + "}", "neither a variable nor arithmetic"),
+        ("{" + "*".join(["9" * 200] * 4) + "}", "is beyond all numbers"),
+        ("{1e300 * 1e300}", "is beyond all numbers"),
+        ("{" + "-" * 60 + "1}", "neither a variable nor arithmetic"),
+        ("{" + "+".join(["1"] * 60) + "}", "neither a variable nor arithmetic"),
+        ("{long} {long}", "becomes longer than 100,000 characters"),
         ("a {words}", "is a list, which cannot stand in the middle"),
     ],
 )

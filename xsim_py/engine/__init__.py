@@ -1,6 +1,7 @@
 """Floor 3, the engine: event queue, shards and windows. It does not know what a message costs, nor what one is."""
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel, first_key
+from .limits import most_shards
 from .transport import launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
 
@@ -18,4 +19,5 @@ __all__ = [
     "first_key",
     "launched_by_mpiexec",
     "make_transport",
+    "most_shards",
 ]

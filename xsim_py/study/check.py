@@ -14,6 +14,7 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec
 from xsim_py.study.kinds import Given
 from xsim_py.study.published import read_published
+from xsim_py.study.template import shortened
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
@@ -23,6 +24,7 @@ Contradiction = tuple[str, str, tuple[str, ...]]
 ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
 """What a template may name beside the variables and the options that are given."""
 
+_LONGEST_NAME: Final = 200
 _PICTURES: Final = (".png", ".svg", ".pdf")
 
 
@@ -158,7 +160,9 @@ def _plots(spec: StudySpec) -> Iterator[Contradiction]:
     for index, plot in enumerate(spec.plots):
         path = f"plots[{index}]"
         if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in _PICTURES:
-            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(_PICTURES)} file", ()
+            yield f"{path}.file", f"{shortened(plot.file)} is not the name of a {' or '.join(_PICTURES)} file", ()
+        if len(plot.file.encode()) > _LONGEST_NAME:
+            yield f"{path}.file", f"this name is longer than {_LONGEST_NAME} bytes", ()
         if plot.file in files:
             yield f"{path}.file", "another plot has the same file", ()
         files.append(plot.file)

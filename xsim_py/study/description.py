@@ -23,6 +23,7 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.kinds import (
     ANY,
     CONDITION,
+    TEXT,
     Given,
     MachineEntry,
     Named,
@@ -32,27 +33,32 @@ from xsim_py.study.kinds import (
     TextOrList,
     Values,
 )
+from xsim_py.study.template import shortened
 
 __all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", "StudySpec", "option_kind"]
 
 _MOST: Final = 2**31 - 1
+_LONGEST_PATTERN: Final = 10_000
 _SCALES: Final = Choice(("linear", "log", "log2"))
 
 
 def _pattern(value: object) -> re.Pattern[str]:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a regular expression; put it in quotes")
+    if len(value) > _LONGEST_PATTERN:
+        raise ValueError(f"{shortened(value)} is longer than {_LONGEST_PATTERN:,} characters")
     try:
         pattern = re.compile(value)
-    except re.error as error:
-        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    except (re.error, OverflowError, RecursionError) as error:  # a{10**9}, and ( 10,000 times
+        raise ValueError(f"{shortened(value)} is not a regular expression: {error}") from None
     if pattern.groups != 1:
-        raise ValueError(f"{value!r} has {pattern.groups} groups; put what is to be captured, and only that, in ( )")
+        groups = f"{shortened(value)} has {pattern.groups} groups"
+        raise ValueError(f"{groups}; put what is to be captured, and only that, in ( )")
     return pattern
 
 
 _PATTERN: Final = Scalar(_pattern, {"type": "string"}, "a regular expression with one group")
-_COLUMN: Final = Scalar(kinds.TEXT.parse, {"type": "string"}, "a column of the runs")
+_COLUMN: Final = Scalar(TEXT.parse, {"type": "string"}, "a column of the runs")
 _COLUMNS: Final = TextOrList(_COLUMN, "a column of the runs, or a list of columns")
 
 
@@ -68,7 +74,7 @@ class CaptureSpec:
         required=True,
     )
     unit: str = option(
-        "unit", kinds.TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s"
+        "unit", TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s"
     )
     take: str = option(
         "take",
@@ -100,10 +106,8 @@ class _Capture:
 class PlotSpec:
     """One entry of ``plots``: a picture of means over repetitions, with standard errors."""
 
-    file: str = option(
-        "file", kinds.TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True
-    )
-    title: str = option("title", kinds.TEXT, "Stands over the picture.", shown="the study's name")
+    file: str = option("file", TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True)
+    title: str = option("title", TEXT, "Stands over the picture.", shown="the study's name")
     x: str = option("x", _COLUMN, "The column along the x axis.", default="", required=True)
     y: tuple[str, ...] = option(
         "y", _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
@@ -119,8 +123,8 @@ class PlotSpec:
     )
     x_scale: str = option("x_scale", _SCALES, "Scale of the x axis.", default="linear")
     y_scale: str = option("y_scale", _SCALES, "Scale of the y axis.", default="linear")
-    x_label: str | None = option("x_label", kinds.TEXT, "Name of the x axis; its unit is added.", shown="the column")
-    y_label: str | None = option("y_label", kinds.TEXT, "Name of the y axis; its unit is added.", shown="the columns")
+    x_label: str | None = option("x_label", TEXT, "Name of the x axis; its unit is added.", shown="the column")
+    y_label: str | None = option("y_label", TEXT, "Name of the y axis; its unit is added.", shown="the columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +155,12 @@ class PublishedSpec:
 
     file: str = option(
         "file",
-        kinds.TEXT,
+        TEXT,
         "A CSV file beside the study: columns of the runs, and for each combination the published means.",
         default="",
         required=True,
     )
-    label: str = option("label", kinds.TEXT, "Whose they are.", default="published")
+    label: str = option("label", TEXT, "Whose they are.", default="published")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +168,10 @@ class StudySpec:
     """A whole study, checked."""
 
     name: str = option(
-        "name", kinds.TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
+        "name", TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
     )
-    description: str = option("description", kinds.TEXT, "One line about it.", default="")
-    source: str = option("source", kinds.TEXT, "Where the experiment comes from.", default="")
+    description: str = option("description", TEXT, "One line about it.", default="")
+    source: str = option("source", TEXT, "Where the experiment comes from.", default="")
     command: str | None = option(
         "command",
         Choice(tuple(COMMANDS)),
@@ -183,7 +187,7 @@ class StudySpec:
     )
     program: Given | None = option(
         "program",
-        Templated(kinds.TEXT),
+        Templated(TEXT),
         "The program: a file beside the study or one of those that come with xsim_py (apps/ring.py), a module's name "
         "or Python text, as kind says.",
     )
@@ -195,7 +199,7 @@ class StudySpec:
     )
     ranks: Given | None = option("ranks", Templated(Integer(1, _MOST)), "Number of virtual ranks.")
     machine: Given | None = option(
-        "machine", Templated(kinds.TEXT), "A preset, or a YAML file beside the study.", shown="gige"
+        "machine", Templated(TEXT), "A preset, or a YAML file beside the study.", shown="gige"
     )
     overrides: Mapping[str, Given] = option(
         "set",
@@ -216,7 +220,7 @@ class StudySpec:
     )
     fail: Given | None = option(
         "fail",
-        TemplatedList(kinds.TEXT, "a list of failures such as ['rank=5@1.2ms']"),
+        TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
         "Failures, besides those that the machine names.",
     )
     ft: Given | None = option(
@@ -224,7 +228,7 @@ class StudySpec:
         shown="as for xsim run",
     )  # fmt: skip
     restart: Given | None = option(
-        "restart", Templated(kinds.TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
+        "restart", Templated(TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
     )
     wall_limit_ps: Given | None = option(
         "wall_limit", Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"

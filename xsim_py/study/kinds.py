@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from xsim_py.config import kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar
 from xsim_py.study.condition import Condition
-from xsim_py.study.template import NAME, Template, Value, is_template
+from xsim_py.study.template import MOST_BITS, NAME, Template, Value, is_template, shortened, text_of
 from xsim_py.study.template import Scalar as PlainScalar
 
 __all__ = [
     "ANY",
     "CONDITION",
     "PLAIN",
+    "TEXT",
     "Given",
     "MachineEntry",
     "Named",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 _MOST_VALUES: Final = 100_000
+_MOST_DIGITS: Final = 100
+_MOST_WORDS: Final = 10_000
 _RANGE: Final = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*(?:([*+])\s*(\d+))?\s*", re.ASCII)
 _TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
 
@@ -38,7 +42,15 @@ _TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
 def _scalar(value: object) -> PlainScalar:
     if not isinstance(value, str | int | float | bool):
         raise ValueError("a value is missing here")
-    return value
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"a whole number of {value.bit_length():,} bits; {MOST_BITS:,} are allowed")
+    return _without_nul(value) if isinstance(value, str) else value
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"{shortened(text)} holds a NUL character, which no file name and no argument can have")
+    return text
 
 
 def _condition(value: object) -> Condition:
@@ -47,6 +59,7 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
+TEXT: Final = Scalar(lambda value: _without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
@@ -68,7 +81,10 @@ class Given:
         """
         value = self.entry.value
         if isinstance(value, list):
-            return [word for item in value for word in _words(item.value, value_of)]
+            words = [word for item in value for word in _words(item.value, value_of)]
+            if len(words) > _MOST_WORDS:
+                raise ValueError(f"it becomes {len(words):,} words; {_MOST_WORDS:,} are allowed")
+            return words
         return _filled(value, value_of)
 
     def names(self) -> Iterator[tuple[str, str]]:
@@ -95,7 +111,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
     def present(name: str) -> Value:
         found = value_of(name)
         if found is None:
-            raise ValueError(f"{value!r}: {name} has no value in this run")
+            raise ValueError(f"{shortened(value)}: {name} has no value in this run")
         return found
 
     return Template(value).fill(present) if is_template(value) else value
@@ -178,7 +194,8 @@ class TemplatedList:
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
-            return reading.refuse(entry, path, f"{entry.value!r} is not a list; write {self.words}")
+            given = "a section" if isinstance(entry.value, dict) else shortened(entry.value)
+            return reading.refuse(entry, path, f"{given} is not a list; write {self.words}")
         item = Templated(self.items)
         inside = {f"{path}[{index}]": each for index, each in enumerate(entry.value)}
         reading.entries.update(inside)
@@ -196,7 +213,7 @@ class TemplatedList:
 
 def _well_formed(entry: Entry, path: str, reading: Reading) -> Any:
     try:
-        return Template(entry.value)
+        return Template(_without_nul(entry.value))
     except ValueError as error:
         return reading.refuse(entry, path, str(error))
 
@@ -257,10 +274,13 @@ class Values:
             return reading.refuse(entry, path, f"there is no value to take; write {self.words}")
         before = len(reading.problems)
         read = tuple(self._value(label, item, path, reading) for label, item in items)
-        labels = [label for label, _ in items]
-        for index, (label, item) in enumerate(items):
-            if label in labels[:index]:
-                reading.refuse(item, path, f"the value {label!r} is there twice")
+        if len(reading.problems) > before:
+            return REFUSED
+        seen: set[PlainScalar] = set()
+        for label, item in items:
+            if seen & (same := {label, text_of(label)}):  # 1 and "1" look alike in every table
+                reading.refuse(item, path, f"the value {shortened(label)} is there twice")
+            seen |= same
         return REFUSED if len(reading.problems) > before else read
 
     def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Swept:
@@ -274,6 +294,8 @@ class Values:
                 reading.refuse(part, path, "a value is text, a number, true or false, or a list of these")
             elif is_template(part.value):
                 _well_formed(part, path, reading)
+            elif part.value is not None:
+                ANY.read(part, path, reading)
         return Swept(label, Given(item, ANY))
 
     def schema(self) -> dict[str, Any]:
@@ -300,7 +322,9 @@ def _places(entry: Entry) -> tuple[Any, Any, Any]:
 def _range(value: Any) -> list[int]:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} is neither a list nor a range; write {Values.words}")
+        raise ValueError(f"{shortened(value)} is neither a list nor a range; write {Values.words}")
+    if max(map(len, filter(None, match.groups()))) > _MOST_DIGITS:
+        raise ValueError(f"{shortened(value)} has a number of more than {_MOST_DIGITS} digits")
     number, last, by = int(match[1]), int(match[2]), int(match[4] or 1)
     multiply = match[3] == "*"
     if last < number or by < (2 if multiply else 1) or (multiply and number < 1):

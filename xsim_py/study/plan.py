@@ -11,6 +11,8 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from xsim_py import __version__
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
 from xsim_py.config.entries import Place, from_python, raise_all
 from xsim_py.config.kinds import REFUSED, Reading, nearest
+from xsim_py.config.rules import MOST_RANKS
+from xsim_py.engine import most_shards
 from xsim_py.errors import ConfigError
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.machine import Machine
@@ -85,11 +89,10 @@ def plan_runs(
     ConfigError
         With every value that cannot be used.
     """
-    total = spec.repetitions
-    for values in spec.sweep.values():
-        total *= len(values)
+    total = math.prod(map(len, spec.sweep.values()), start=spec.repetitions)
     if total > _MOST_RUNS:
-        raise ConfigError(str(spec.problem("sweep", f"{total:,} runs are more than {_MOST_RUNS:,}")))
+        count = f"{total:,}" if total < 10**30 else "more than 10^30"
+        raise ConfigError(str(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}")))
     for condition in only:
         try:
             condition.check(key_columns(spec))
@@ -252,6 +255,8 @@ class _Planner:
 
     def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
         program = self._program(options["program"], options["kind"])
+        if not self._has_room(options["ranks"], options["shards"] or 1):
+            return None
         machine = self._machine(options["machine"], entries, options["ranks"])
         if program is None or machine is None or not self._can_fail(options, machine):
             return None
@@ -286,10 +291,12 @@ class _Planner:
         return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _content(self, file: Path) -> str:
-        if file.is_dir():
-            file = file / "__main__.py"
         if file not in self.contents:
-            self.contents[file] = hashlib.blake2b(file.read_bytes()).hexdigest() if file.is_file() else ""
+            path = file / "__main__.py" if os.path.isdir(file) else file
+            self.contents[file] = ""
+            if os.path.isfile(path):
+                with open(path, "rb") as opened:
+                    self.contents[file] = hashlib.file_digest(opened, "blake2b").hexdigest()
         return self.contents[file]
 
     def _program(self, name: str, kind: str) -> str | None:
@@ -299,13 +306,25 @@ class _Planner:
         if name not in self.programs:
             inside = name.removeprefix("apps/")
             places = [self.spec.folder / name, *([bundled_apps() / inside] if inside != name else [])]
-            self.programs[name] = next((place for place in places if place.exists()), None)
-            if self.programs[name] is None:
+            found = self.programs[name] = next((place for place in places if os.path.exists(place)), None)
+            if found is not None and not os.path.isfile(found / "__main__.py" if os.path.isdir(found) else found):
+                self.programs[name] = None
+                self._refuse("program", f"{found} is neither a file nor a folder with a __main__.py in it")
+            elif found is None:
                 known = sorted(f"apps/{path.name}" for path in bundled_apps().glob("*.py"))
                 missing = f"there is no {name} in {self.spec.folder} or with xsim_py{nearest(name, known)}"
                 self._refuse("program", missing)
         found = self.programs[name]
         return None if found is None else str(found)
+
+    def _has_room(self, ranks: int, shards: int) -> bool:
+        """Whether so many ranks, and shards, can be simulated by one process."""
+        before = len(self.reading.problems)
+        if ranks > MOST_RANKS:
+            self._refuse("ranks", f"{ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
+        if shards > (most := most_shards(ranks)):
+            self._refuse("shards", f"{shards:,} are too many for {ranks:,} ranks in one process; give at most {most:,}")
+        return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:
         """A machine's file is beside the study; a preset has no folder and no ending."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import math
+import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config.kinds import nearest
 from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
-from xsim_py.study.template import text_of
+from xsim_py.study.template import shortened, text_of
 
 __all__ = ["Published", "read_published"]
 
+_MOST_BYTES: Final = 10_000_000
 _REMARKS: Final = ("source", "note")
 
 
@@ -52,6 +55,9 @@ def read_published(spec: StudySpec) -> Published:
     assert spec.published is not None
     path = spec.folder / spec.published.file
     try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            os.stat(path)  # says why, where there is nothing
+            raise ValueError(f"{path}: a file of at most {_MOST_BYTES:,} bytes should be here")
         with open(path, encoding="utf-8", newline="") as file:
             reader = csv.DictReader(line for line in file if not line.startswith("#"))
             rows = tuple(reader)
@@ -73,6 +79,8 @@ def _check_number(where: str, text: str | None) -> None:
     if text is None:
         raise ValueError(f"{where} is missing")
     try:
-        float(text or 0)
+        good = math.isfinite(float(text or 0))
     except ValueError:
-        raise ValueError(f"{where}: {text!r} is not a number") from None
+        good = False
+    if not good:
+        raise ValueError(f"{where}: {shortened(text)} is not a number")

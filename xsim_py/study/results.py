@@ -15,6 +15,7 @@ from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Line
 from xsim_py.report.ruler import PLAIN
 from xsim_py.report.style import time_scale
+from xsim_py.study.capture import MOST_SEARCHED_S
 from xsim_py.study.columns import (
     MEASURED,
     captured_names,
@@ -94,6 +95,15 @@ class StudyResults:
         """The runs that are done and not good."""
         return [run for run in self.planned if run.key in self._outcomes and not self.is_good(self._outcomes[run.key])]
 
+    @property
+    def given_up(self) -> dict[str, list[str]]:
+        """The captures whose search took too long in some runs, with the line in each of these runs."""
+        found: dict[str, list[str]] = {}
+        for row in self._outcomes.values():
+            for name, line in row.get("given_up", {}).items():
+                found.setdefault(name, []).append(line)
+        return found
+
     def __str__(self) -> str:
         """Return the means for a terminal, and what went wrong."""
         return "\n".join([self.shown().to_text(max_rows=None), *self.complaints()])
@@ -122,6 +132,8 @@ class StudyResults:
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
         for name in metric_names(self.spec):
             mean |= _statistics(name, [row[name] for row in good])
+            if mean[name] is None:
+                mean[name] = _in_common([row[name] for row in good])
             if len(good) == 1 and name in good[0][_SPREAD]:
                 ends = zip(_ENDS, good[0][_SPREAD][name], strict=False)
                 mean |= {f"{name}{end}": value for end, value in ends}
@@ -185,6 +197,10 @@ class StudyResults:
             yield from (f"    {line[:_SHOWN_CHARACTERS]}" for line in lines)
         if len(failed) > _SHOWN_FAILURES:
             yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
+        for name, lines in self.given_up.items():
+            where = f"given up in {len(lines):,} of {len(self._rows):,} runs, which have no value"
+            why = f"its regular expression takes more than {MOST_SEARCHED_S:g} s, or all memory"
+            yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}"
         if self.missing:
             yield f"missing: {self.missing:,} of {len(self.planned):,} runs"
 
@@ -314,6 +330,17 @@ def _statistics(name: str, values: Sequence[Any]) -> Row:
     numbers = [value for value in values if _is_number(value)]
     if not numbers:
         return {name: None, **{f"{name}{end}": None for end in _ENDS}}
+    try:
+        mean, error = _mean_and_error(numbers)
+    except OverflowError:  # their sum, or a square, is beyond all numbers
+        largest = max(map(abs, numbers))
+        mean, error = _mean_and_error([number / largest for number in numbers])
+        mean, error = mean * largest, None if error is None else error * largest
+    return {name: mean, f"{name}_stderr": error, f"{name}_min": min(numbers), f"{name}_max": max(numbers)}
+
+
+def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard error."""
     count = len(numbers)
     mean = math.fsum(numbers) / count
     if all(number == numbers[0] for number in numbers):
@@ -321,14 +348,22 @@ def _statistics(name: str, values: Sequence[Any]) -> Row:
     error = None
     if count > 1:
         error = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1) / count)
-    return {name: mean, f"{name}_stderr": error, f"{name}_min": min(numbers), f"{name}_max": max(numbers)}
+    return mean, error
+
+
+def _in_common(values: Sequence[Any]) -> str | None:
+    """The text that stands for those of the repetitions: what all say, or how many different ones there are."""
+    texts = {value for value in values if isinstance(value, str)}
+    return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _rounded(value: float | None, scale: float) -> float | None:
+def _rounded(value: float | str | None, scale: float) -> float | str | None:
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}..."
     return None if value is None else float(f"{value * scale:.6g}")
 
 

@@ -1,7 +1,8 @@
 """The results of a study on disk: one line of JSON for each finished run, added at the end and never changed.
 
 A file that only grows survives everything: an interrupt loses the runs under way and no other, and a line that a
-crash has torn is recognised and left out. The last line of a key counts.
+crash has torn is recognised and left out, as is one in which somebody has changed what a result always has. Such a run
+is missing, and made again. The last line of a key counts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from xsim_py.errors import ConfigError
+from xsim_py.study.task import is_outcome
 
 __all__ = ["NAME", "Store", "read_outcomes"]
 
@@ -128,9 +130,16 @@ def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
     outcomes = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
-            record = json.loads(line)
+            record = json.loads(line, parse_constant=_refuse)
+            if not isinstance(record["key"], str) or not is_outcome(record["outcome"]):
+                raise ValueError("no result")
             outcomes[record["key"]] = record["outcome"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             if not _START.startswith(line[: len(_START)]):  # else a crash tore it, and what follows is whole again
                 raise ConfigError(f"{path}:{number}: not a result of a study; use another folder") from None
     return outcomes
+
+
+def _refuse(constant: str) -> Any:
+    """NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(constant)

@@ -5,26 +5,27 @@ Both are plain data, so that they can be sent to a process of this computer, or 
 
 from __future__ import annotations
 
-import math
-import re
 import tempfile
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple, TextIO, cast
 
 from xsim_py.errors import ConfigError, XsimError
+from xsim_py.study.capture import Captures
 from xsim_py.whole import scratch_folder
 
-__all__ = ["Outcome", "Task", "do"]
+__all__ = ["Outcome", "Task", "do", "is_outcome"]
 
 Outcome = dict[str, Any]
 """``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
 
 _LAST_LINES: Final = 20
 _LONGEST_LINE: Final = 2000
+_LARGEST: Final = 1e300
+_LONGEST_HEARD: Final = 1 << 20
 _FIGURES: Final = (
     "virtual_time_s",
     "events",
@@ -52,6 +53,45 @@ class Task(NamedTuple):
     """Whose arguments they are, where it is not a program that is simulated."""
 
 
+def is_outcome(value: object) -> bool:
+    """Whether something read from a file is an `Outcome`: all that tables and complaints rely on is there."""
+    if not isinstance(value, dict):
+        return False
+    parts = (
+        isinstance(value.get("ended"), str),
+        isinstance(value.get("exit_status"), int),
+        isinstance(value.get("said"), str),
+        _is_list(value.get("last_lines"), lambda line: isinstance(line, str)),
+        _is_map(value.get("captured", {}), _is_cell),
+        _is_map(value.get("given_up", {}), lambda line: isinstance(line, str)),
+        _is_map(value.get("spread", {}), lambda ends: _is_list(ends, _is_figure) and len(ends) <= 3),
+        _is_figure(value.get("wall_limit_s")),
+        all(_is_cell(value.get(name)) for name in _FIGURES),
+        _is_figure(value.get("failures")),
+    )
+    return all(parts)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_cell(value: object) -> bool:
+    return isinstance(value, str) or _is_figure(value)
+
+
+def _is_list(value: object, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(holds, value))
+
+
+def _is_map(value: object, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(map(holds, value.values()))
+
+
 def do(task: Task) -> Outcome:
     """Run it, and say what came of it; whatever goes wrong is an outcome too."""
     if task.command is not None:
@@ -59,11 +99,12 @@ def do(task: Task) -> Outcome:
     output = _Listener(task.captures)
     stream = cast("TextIO", output)
     _forget_peak()
-    with _standing(task.folder):
+    with _standing(task.folder), output.captures:
         try:
             from xsim_py.run import simulate
 
             result = simulate(**task.arguments, stdout=stream, stderr=stream)
+            captured = output.captured()
         except ConfigError as error:
             return _failed("refused", 2, str(error), output)
         except XsimError as error:
@@ -79,7 +120,8 @@ def do(task: Task) -> Outcome:
         "exit_status": result.exit_status,
         **figures,
         "failures": len(result.summary["failures"]),
-        "captured": output.captured(),
+        "captured": captured,
+        "given_up": output.captures.given_up,
         "said": said[:_LONGEST_LINE],
         "last_lines": list(output.last_lines),
     }
@@ -129,7 +171,7 @@ class _Listener:
 
     def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        self._searches = {name: (re.compile(pattern), _Taken(take)) for name, (pattern, take) in captures.items()}
+        self.captures = Captures(captures)
         self._partial = ""
 
     def write(self, text: str) -> int:
@@ -137,6 +179,9 @@ class _Listener:
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             self._hear(line)
+        if len(self._partial) > _LONGEST_HEARD:  # without an end it would be kept, and copied, for ever
+            self._hear(self._partial)
+            self._partial = ""
         return len(text)
 
     def flush(self) -> None:
@@ -147,51 +192,8 @@ class _Listener:
         if self._partial:
             self._hear(self._partial)
             self._partial = ""
-        return {name: taken.value() for name, (_, taken) in self._searches.items()}
+        return self.captures.values()
 
     def _hear(self, line: str) -> None:
         self.last_lines.append(line[:_LONGEST_LINE])
-        for pattern, taken in self._searches.values():
-            if found := pattern.search(line):
-                taken.add(found[1])
-
-
-class _Taken:
-    """The one value that is taken of all that a capture finds."""
-
-    def __init__(self, take: str) -> None:
-        self._take = take
-        self._count = 0
-        self._value: Any = None
-
-    def add(self, text: str | None) -> None:
-        """One more value; the group of a pattern may be one that took no part in the match."""
-        if text is None:
-            return
-        self._count += 1
-        value = _number(text)
-        if self._value is None or self._take == "last":
-            self._value = value
-        elif self._take in ("min", "max", "mean", "sum"):
-            both = (self._value, value)
-            if any(isinstance(each, str) for each in both):
-                self._value = value  # no number: the tables will show it, and no mean
-            else:
-                self._value = {"min": min, "max": max}.get(self._take, sum)(both)
-
-    def value(self) -> Any:
-        """The number, or text where it is none; None when nothing matched."""
-        if self._take == "count":
-            return self._count
-        if self._take == "mean" and isinstance(self._value, int | float):
-            return self._value / self._count
-        return self._value
-
-
-def _number(text: str) -> int | float | str:
-    with suppress(ValueError):
-        return int(text)
-    with suppress(ValueError):
-        if math.isfinite(number := float(text)):
-            return number
-    return text
+        self.captures.hear(line)

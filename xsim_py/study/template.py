@@ -1,24 +1,34 @@
 """Text with ``{expressions}`` in it: ``--steps={steps}``, ``rank={ranks // 2}@1ms``.
 
 Prior art: Hydra and Snakemake fill text in too, with Python's own `str.format` or `eval`. Here an expression is a name
-or arithmetic with names, and nothing else: a study from someone else is data, and must not be able to run code.
+or arithmetic with names, and nothing else: what a value becomes must not depend on code hidden in braces. This keeps
+nobody from running code: a study names a ``program``, or holds its text with ``kind: code``, and that is run.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["NAME", "Scalar", "Template", "Value", "is_template", "text_of"]
+__all__ = ["MOST_BITS", "NAME", "Scalar", "Template", "Value", "is_template", "shortened", "text_of"]
 
 Scalar = str | int | float | bool
 Value = Scalar | list[Scalar]
 
+MOST_BITS: Final = 1000
+"""Of a whole number, so that a floating-point number can be as large."""
+
 NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+
+_SHOWN_CHARACTERS: Final = 80
+_LONGEST_EXPRESSION: Final = 1000
+_DEEPEST: Final = 50
+_MOST_CHARACTERS: Final = 100_000
 
 _PIECE: Final = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<expression>[^{}]*)\}|(?P<stray>[{}])|(?P<text>[^{}]+)")
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -39,6 +49,12 @@ def is_template(value: object) -> bool:
 def text_of(value: Scalar) -> str:
     """A value as it stands on a command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def shortened(value: object) -> str:
+    """A value as Python writes it, as far as it fits into a message."""
+    text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 class Template:
@@ -73,18 +89,21 @@ class Template:
         Raises
         ------
         ValueError
-            When an expression cannot be computed, or a list stands in the middle of text.
+            When an expression cannot be computed, a list stands in the middle of text, or this becomes too long.
         """
         if len(self._pieces) == 1 and isinstance(self._pieces[0], _Expression):
             return self._pieces[0].value(value_of)
-        return "".join(self._text(piece, value_of) for piece in self._pieces)
+        filled = "".join(self._text(piece, value_of) for piece in self._pieces)
+        if len(filled) > _MOST_CHARACTERS:
+            raise ValueError(f"{shortened(self.text)} becomes longer than {_MOST_CHARACTERS:,} characters")
+        return filled
 
     def _text(self, piece: str | _Expression, value_of: Callable[[str], Value]) -> str:
         if isinstance(piece, str):
             return piece
         value = piece.value(value_of)
         if isinstance(value, list):
-            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {self.text!r}")
+            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {shortened(self.text)}")
         return text_of(value)
 
 
@@ -93,7 +112,7 @@ def _pieces(text: str) -> Iterator[str | _Expression]:
         if match["stray"]:
             other = "}" if match["stray"] == "{" else "{"
             raise ValueError(
-                f"{text!r}: a {match['stray']} without its {other}; write {match['stray'] * 2} for the sign"
+                f"{shortened(text)}: a {match['stray']} without its {other}; write {match['stray'] * 2} for the sign"
             )
         if match["expression"] is not None:
             yield _Expression(match["expression"].strip(), text)
@@ -107,22 +126,25 @@ class _Expression:
     def __init__(self, text: str, whole: str) -> None:
         self.text = text
         if not text:
-            raise ValueError(f"{whole!r}: nothing stands between {{ and }}; name a variable")
+            raise ValueError(f"{shortened(whole)}: nothing stands between {{ and }}; name a variable")
         try:
+            if len(text) > _LONGEST_EXPRESSION:
+                raise ValueError(text)
             self._tree = ast.parse(text, mode="eval").body
-            self._check(self._tree)
+            self._check(self._tree, 0)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(
-                f"{whole!r}: {{{text}}} is neither a variable nor arithmetic (+ - * / // %) with variables and numbers"
+                f"{shortened(whole)}: {{{text[:_SHOWN_CHARACTERS]}}} is neither a variable nor arithmetic"
+                " (+ - * / // %) with variables and numbers"
             ) from None
 
-    def _check(self, node: ast.expr) -> None:
-        """Refuse whatever `_compute` does not know."""
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            self._check(node.left)
-            self._check(node.right)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            self._check(node.operand)
+    def _check(self, node: ast.expr, depth: int) -> None:
+        """Refuse whatever `_compute` does not know, and what is nested more deeply than it can go."""
+        if depth < _DEEPEST and isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            self._check(node.left, depth + 1)
+            self._check(node.right, depth + 1)
+        elif depth < _DEEPEST and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            self._check(node.operand, depth + 1)
         elif not (isinstance(node, ast.Constant) and type(node.value) in (int, float)) and _name(node) is None:
             raise ValueError(self.text)
 
@@ -150,6 +172,8 @@ class _Expression:
             result = self._compute(self._tree, value_of)
         except ZeroDivisionError:
             raise ValueError(f"{{{self.text}}} divides by zero") from None
+        except OverflowError:
+            raise ValueError(f"{{{self.text}}} is beyond all numbers") from None
         if isinstance(result, Fraction):
             return result.numerator if result.denominator == 1 else float(result)
         return result
@@ -158,15 +182,26 @@ class _Expression:
         """A number, exactly as long as only whole ones are in it: a half of 8 ranks is 4 and not 4.0."""
         if isinstance(node, ast.BinOp):
             left, right = self._compute(node.left, value_of), self._compute(node.right, value_of)
-            result: Fraction | float = _OPERATORS[type(node.op)](left, right)
-            return Fraction(result) if isinstance(result, int) else result
+            return _bounded(_OPERATORS[type(node.op)](left, right))
         if isinstance(node, ast.UnaryOp):
             return -self._compute(node.operand, value_of)
         name = _name(node)
         value = value_of(name) if name is not None else node.value  # type: ignore[attr-defined]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{{{self.text}}} counts with {name}, which is {value!r} and no number")
-        return Fraction(value) if isinstance(value, int) else value
+            raise ValueError(f"{{{self.text}}} counts with {name}, which is {shortened(value)} and no number")
+        return _bounded(value)
+
+
+def _bounded(value: Fraction | float) -> Fraction | float:
+    """A number that the next step can compute with, at once; OverflowError when it is too large, or none."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise OverflowError
+        return value
+    exact = Fraction(value)
+    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MOST_BITS:
+        raise OverflowError
+    return exact
 
 
 def _name(node: ast.AST) -> str | None:

@@ -1,0 +1,142 @@
+"""What is captured of a program's output, by regular expressions, each under a limit.
+
+A regular expression can take longer for one line than anybody lives: ``((?:a+)+)$`` doubles its time with every ``a``.
+A timer of this process's own CPU time interrupts a search, which Python allows; whatever else the run gave is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, Self
+
+__all__ = ["MOST_SEARCHED_S", "Captures"]
+
+MOST_SEARCHED_S: Final = 5.0
+"""So much CPU time may the search for one value take in one run."""
+_SHOWN_CHARACTERS: Final = 60
+
+# The real ones, taken before a simulation puts those of its ranks in their place.
+_set_timer: Final = signal.setitimer
+_set_handler: Final = signal.signal
+_cpu_time_s: Final = time.process_time
+
+
+class _TooLong(Exception):
+    """A search has used up the time that its capture has in a run."""
+
+
+class Captures:
+    """The captures of one run; inside ``with``, and in a process's main thread, their searches have a limit.
+
+    Parameters
+    ----------
+    captures : mapping
+        Regular expression, and which value to take, by name.
+
+    Attributes
+    ----------
+    given_up : dict of str to str
+        The beginning of the line at which a search came to its limit of time or memory, by the capture's name.
+    """
+
+    def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:
+        self._taken = {name: _Taken(take) for name, (_, take) in captures.items()}
+        self._patterns = {name: re.compile(pattern) for name, (pattern, _) in captures.items()}
+        self._left_s = dict.fromkeys(captures, MOST_SEARCHED_S)
+        self._timed = self._searching = False
+        self._before: Any = None
+        self.given_up: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        self._timed = threading.current_thread() is threading.main_thread()
+        if self._timed:
+            self._before = _set_handler(signal.SIGVTALRM, self._ring)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timed:
+            _set_handler(signal.SIGVTALRM, self._before)
+        self._timed = False
+
+    def hear(self, line: str) -> None:
+        """Search a line for every value."""
+        for name in list(self._patterns):
+            try:
+                found = self._search(name, line)
+            except (_TooLong, MemoryError, RecursionError):
+                self.given_up[name] = line[:_SHOWN_CHARACTERS]
+                del self._patterns[name]
+            else:
+                if found:
+                    self._taken[name].add(found[1])
+
+    def _search(self, name: str, line: str) -> re.Match[str] | None:
+        began_s = _cpu_time_s()
+        self._searching = True
+        if self._timed:
+            _set_timer(signal.ITIMER_VIRTUAL, max(self._left_s[name], 1e-3))
+        try:
+            return self._patterns[name].search(line)
+        finally:
+            self._searching = False
+            if self._timed:
+                _set_timer(signal.ITIMER_VIRTUAL, 0)
+            self._left_s[name] -= _cpu_time_s() - began_s
+
+    def _ring(self, *_: object) -> None:
+        if self._searching:  # else it rang when the search was over
+            raise _TooLong
+
+    def values(self) -> dict[str, Any]:
+        """What was captured, by name; None where no line matched, and where the search was given up."""
+        return {name: None if name in self.given_up else taken.value() for name, taken in self._taken.items()}
+
+
+class _Taken:
+    """The one value that is taken of all that a capture finds."""
+
+    def __init__(self, take: str) -> None:
+        self._take = take
+        self._count = 0
+        self._value: Any = None
+
+    def add(self, text: str | None) -> None:
+        """One more value; the group of a pattern may be one that took no part in the match."""
+        if text is None:
+            return
+        self._count += 1
+        value = _number(text)
+        if self._value is None or self._take == "last":
+            self._value = value
+        elif self._take in ("min", "max", "mean", "sum"):
+            both = (self._value, value)
+            if any(isinstance(each, str) for each in both):
+                self._value = value  # no number: the tables will show it, and no mean
+            else:
+                self._value = {"min": min, "max": max}.get(self._take, sum)(both)
+
+    def value(self) -> Any:
+        """The number, or text where it is none; None when nothing matched."""
+        if self._take == "count":
+            return self._count
+        mean = self._take == "mean" and isinstance(self._value, int | float)
+        value = self._value / self._count if mean else self._value
+        return str(value) if isinstance(value, float) and not math.isfinite(value) else value  # a sum of large ones
+
+
+def _number(text: str) -> int | float | str:
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number):  # also of a whole number, of which there would be no mean
+        return text
+    with suppress(ValueError):
+        return int(text)
+    return number
