@@ -25,7 +25,7 @@ help:
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
-	@echo 'make campaign  the property tests with many more random cases (an hour or so)'
+	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
 	@echo 'make clean     remove what the others made'

@@ -9,6 +9,7 @@ it. An option of a run has the name that it has on the command line of ``xsim ru
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +49,9 @@ def _pattern(value: object) -> re.Pattern[str]:
     if len(value) > _LONGEST_PATTERN:
         raise ValueError(f"{shortened(value)} is longer than {_LONGEST_PATTERN:,} characters")
     try:
-        pattern = re.compile(value)
+        with warnings.catch_warnings():  # [[a] may mean something else one day
+            warnings.simplefilter("ignore")
+            pattern = re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:  # a{10**9}, and ( 10,000 times
         raise ValueError(f"{shortened(value)} is not a regular expression: {error}") from None
     if pattern.groups != 1:

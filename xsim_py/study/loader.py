@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.errors import ConfigError
 from xsim_py.study.check import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
+from xsim_py.study.template import shortened
 
 __all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
 
@@ -78,7 +80,7 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
     if isinstance(source, Mapping):
         return from_python(source, place=_PYTHON), "study", Path.cwd()
     path = Path(source)
-    if isinstance(source, str) and not path.is_file():
+    if isinstance(source, str) and not os.path.isfile(path):  # which takes names of any length
         path = _preset(source)
     return read_yaml_file(path, what="study", problems=problems), path.stem, path.absolute().parent
 
@@ -89,7 +91,7 @@ def _preset(name: str) -> Path:
     if found is None:
         advice = nearest(name.removeprefix("studies/").removesuffix(".yaml"), presets()).removeprefix("; ")
         raise ConfigError(
-            f"there is neither a file nor a preset study {name!r}: {advice}\npresets: {', '.join(presets())}"
+            f"there is neither a file nor a preset study {shortened(name)}: {advice}\npresets: {', '.join(presets())}"
         )
     return found
 
