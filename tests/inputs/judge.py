@@ -128,7 +128,6 @@ def _has_place(case: Case, said: str) -> bool:
 
 def load_everything() -> None:
     """Load here what children need, and let studies make their runs without worker processes or simulations."""
-    import networkx  # noqa: F401
     import numpy  # noqa: F401
 
     import xsim_py.ftco.ensemble

@@ -46,7 +46,6 @@ def test_a_good_study_is_good(tmp_path):
         ("machine: gige", 'machine: "a\\0b"', "4:10: machine: 'a\\x00b' holds a NUL character"),
         ("[--bytes,", '["a\\0{size}",', "3:8: args[0]: 'a\\x00{size}' holds a NUL character"),
         ("  size: [1", '  size: ["a\\0", 1', "7:10: sweep.size: 'a\\x00' holds a NUL character"),
-        ("  size: [1", "  size: [0x" + "f" * 300 + ", 1", "7:10: sweep.size: a whole number of 1,200 bits; 1,000 are"),
         ("  size: [1", "  size: ['1', 1", "7:15: sweep.size: the value 1 is there twice"),
         ("  size: [1, 1024]", f"  size: 1..{'9' * 101}", "7:9: sweep.size: '1..999"),
         ("[--bytes,", "{a: 1} #", "3:7: args: a section is not a list"),
@@ -59,7 +58,7 @@ def test_a_good_study_is_good(tmp_path):
         (
             "machine: gige",
             "published: {file: /dev/zero}",
-            "4:19: published.file: /dev/zero: a file of at most",
+            "4:19: published.file: /dev/zero: it holds more than 16 MiB",
         ),
         ("time: ([0-9.]+)", "(" * 5000, "8:20: capture.time_us: '((((("),
         ("time: ([0-9.]+)", "(" * 20000, "is longer than 10,000 characters"),

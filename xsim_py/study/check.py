@@ -14,7 +14,6 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec
 from xsim_py.study.kinds import Given
 from xsim_py.study.published import read_published
-from xsim_py.study.template import shortened
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
@@ -160,7 +159,7 @@ def _plots(spec: StudySpec) -> Iterator[Contradiction]:
     for index, plot in enumerate(spec.plots):
         path = f"plots[{index}]"
         if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in _PICTURES:
-            yield f"{path}.file", f"{shortened(plot.file)} is not the name of a {' or '.join(_PICTURES)} file", ()
+            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(_PICTURES)} file", ()
         if len(plot.file.encode()) > _LONGEST_NAME:
             yield f"{path}.file", f"this name is longer than {_LONGEST_NAME} bytes", ()
         if plot.file in files:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from xsim_py.config.kinds import nearest
-from xsim_py.study.template import NAME, Scalar, shortened, text_of
+from xsim_py.study.template import NAME, Scalar, text_of
 
 __all__ = ["Condition"]
 
@@ -64,7 +64,7 @@ class Condition:
         known = list(columns)
         for test in self._tests:
             if test.name not in known:
-                raise ValueError(f"{shortened(self.text)}: there is no {test.name} here{nearest(test.name, known)}")
+                raise ValueError(f"{self.text!r}: there is no {test.name} here{nearest(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
         """Whether it holds for a run with these columns."""
@@ -74,12 +74,12 @@ class Condition:
 def _test(part: str, whole: str) -> _Test:
     match = _FORM.fullmatch(part)
     if match is None:
-        raise ValueError(f"{shortened(whole)} is not a condition; write for example ranks<=64 or machine=gige,shmem")
+        raise ValueError(f"{whole!r} is not a condition; write for example ranks<=64 or machine=gige,shmem")
     sign = "=" if match["sign"] == "==" else match["sign"]
     values = tuple(value.strip() for value in match["value"].split(","))
     if sign in _COMPARISONS and (len(values) != 1 or _number(values[0]) is None):
-        given = shortened(match["value"].strip())
-        raise ValueError(f"{shortened(whole)}: {match['name']} {sign} compares numbers, and {given} is none")
+        given = match["value"].strip()
+        raise ValueError(f"{whole!r}: {match['name']} {sign} compares numbers, and {given!r} is none")
     return _Test(match["name"], sign, values)
 
 

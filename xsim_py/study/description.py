@@ -34,7 +34,6 @@ from xsim_py.study.kinds import (
     TextOrList,
     Values,
 )
-from xsim_py.study.template import shortened
 
 __all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", "StudySpec", "option_kind"]
 
@@ -47,15 +46,15 @@ def _pattern(value: object) -> re.Pattern[str]:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a regular expression; put it in quotes")
     if len(value) > _LONGEST_PATTERN:
-        raise ValueError(f"{shortened(value)} is longer than {_LONGEST_PATTERN:,} characters")
+        raise ValueError(f"{value!r} is longer than {_LONGEST_PATTERN:,} characters")
     try:
         with warnings.catch_warnings():  # [[a] may mean something else one day
             warnings.simplefilter("ignore")
             pattern = re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:  # a{10**9}, and ( 10,000 times
-        raise ValueError(f"{shortened(value)} is not a regular expression: {error}") from None
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
     if pattern.groups != 1:
-        groups = f"{shortened(value)} has {pattern.groups} groups"
+        groups = f"{value!r} has {pattern.groups} groups"
         raise ValueError(f"{groups}; put what is to be captured, and only that, in ( )")
     return pattern
 

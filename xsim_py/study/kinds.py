@@ -14,7 +14,7 @@ from xsim_py.config import kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar
 from xsim_py.study.condition import Condition
-from xsim_py.study.template import MOST_BITS, NAME, Template, Value, is_template, shortened, text_of
+from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
 
 __all__ = [
@@ -42,14 +42,12 @@ _TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
 def _scalar(value: object) -> PlainScalar:
     if not isinstance(value, str | int | float | bool):
         raise ValueError("a value is missing here")
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise ValueError(f"a whole number of {value.bit_length():,} bits; {MOST_BITS:,} are allowed")
     return _without_nul(value) if isinstance(value, str) else value
 
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError(f"{shortened(text)} holds a NUL character, which no file name and no argument can have")
+        raise ValueError(f"{text!r} holds a NUL character, which no file name and no argument can have")
     return text
 
 
@@ -111,7 +109,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
     def present(name: str) -> Value:
         found = value_of(name)
         if found is None:
-            raise ValueError(f"{shortened(value)}: {name} has no value in this run")
+            raise ValueError(f"{value!r}: {name} has no value in this run")
         return found
 
     return Template(value).fill(present) if is_template(value) else value
@@ -194,7 +192,7 @@ class TemplatedList:
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
-            given = "a section" if isinstance(entry.value, dict) else shortened(entry.value)
+            given = "a section" if isinstance(entry.value, dict) else repr(entry.value)
             return reading.refuse(entry, path, f"{given} is not a list; write {self.words}")
         item = Templated(self.items)
         inside = {f"{path}[{index}]": each for index, each in enumerate(entry.value)}
@@ -279,7 +277,7 @@ class Values:
         seen: set[PlainScalar] = set()
         for label, item in items:
             if seen & (same := {label, text_of(label)}):  # 1 and "1" look alike in every table
-                reading.refuse(item, path, f"the value {shortened(label)} is there twice")
+                reading.refuse(item, path, f"the value {label!r} is there twice")
             seen |= same
         return REFUSED if len(reading.problems) > before else read
 
@@ -322,9 +320,9 @@ def _places(entry: Entry) -> tuple[Any, Any, Any]:
 def _range(value: Any) -> list[int]:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{shortened(value)} is neither a list nor a range; write {Values.words}")
+        raise ValueError(f"{value!r} is neither a list nor a range; write {Values.words}")
     if max(map(len, filter(None, match.groups()))) > _MOST_DIGITS:
-        raise ValueError(f"{shortened(value)} has a number of more than {_MOST_DIGITS} digits")
+        raise ValueError(f"{value!r} has a number of more than {_MOST_DIGITS} digits")
     number, last, by = int(match[1]), int(match[2]), int(match[4] or 1)
     multiply = match[3] == "*"
     if last < number or by < (2 if multiply else 1) or (multiply and number < 1):

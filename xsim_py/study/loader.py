@@ -16,7 +16,6 @@ from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.errors import ConfigError
 from xsim_py.study.check import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
-from xsim_py.study.template import shortened
 
 __all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
 
@@ -91,7 +90,7 @@ def _preset(name: str) -> Path:
     if found is None:
         advice = nearest(name.removeprefix("studies/").removesuffix(".yaml"), presets()).removeprefix("; ")
         raise ConfigError(
-            f"there is neither a file nor a preset study {shortened(name)}: {advice}\npresets: {', '.join(presets())}"
+            f"there is neither a file nor a preset study {name!r}: {advice}\npresets: {', '.join(presets())}"
         )
     return found
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config.kinds import nearest
+from xsim_py.inputs import MIB, read_input
 from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
-from xsim_py.study.template import shortened, text_of
+from xsim_py.study.template import text_of
 
 __all__ = ["Published", "read_published"]
 
-_MOST_BYTES: Final = 10_000_000
+_MOST_BYTES: Final = 16 * MIB
 _REMARKS: Final = ("source", "note")
 
 
@@ -55,13 +56,11 @@ def read_published(spec: StudySpec) -> Published:
     assert spec.published is not None
     path = spec.folder / spec.published.file
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            os.stat(path)  # says why, where there is nothing
-            raise ValueError(f"{path}: a file of at most {_MOST_BYTES:,} bytes should be here")
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(line for line in file if not line.startswith("#"))
-            rows = tuple(reader)
-            names = tuple(reader.fieldnames or ())
+        text = read_input(path, most_bytes=_MOST_BYTES).decode()
+        lines = (line for line in io.StringIO(text, newline="") if not line.startswith("#"))
+        reader = csv.DictReader(lines)
+        rows = tuple(reader)
+        names = tuple(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     known = [*key_columns(spec), *metric_names(spec), *_REMARKS]
@@ -83,4 +82,4 @@ def _check_number(where: str, text: str | None) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError(f"{where}: {shortened(text)} is not a number")
+        raise ValueError(f"{where}: {text!r} is not a number")

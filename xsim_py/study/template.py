@@ -15,20 +15,17 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["MOST_BITS", "NAME", "Scalar", "Template", "Value", "is_template", "shortened", "text_of"]
+__all__ = ["NAME", "Scalar", "Template", "Value", "is_template", "text_of"]
 
 Scalar = str | int | float | bool
 Value = Scalar | list[Scalar]
 
-MOST_BITS: Final = 1000
-"""Of a whole number, so that a floating-point number can be as large."""
-
 NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 
-_SHOWN_CHARACTERS: Final = 80
 _LONGEST_EXPRESSION: Final = 1000
 _DEEPEST: Final = 50
 _MOST_CHARACTERS: Final = 100_000
+_MOST_BITS: Final = 1000  # floating-point numbers are as large
 
 _PIECE: Final = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<expression>[^{}]*)\}|(?P<stray>[{}])|(?P<text>[^{}]+)")
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -49,12 +46,6 @@ def is_template(value: object) -> bool:
 def text_of(value: Scalar) -> str:
     """A value as it stands on a command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def shortened(value: object) -> str:
-    """A value as Python writes it, as far as it fits into a message."""
-    text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 class Template:
@@ -95,7 +86,7 @@ class Template:
             return self._pieces[0].value(value_of)
         filled = "".join(self._text(piece, value_of) for piece in self._pieces)
         if len(filled) > _MOST_CHARACTERS:
-            raise ValueError(f"{shortened(self.text)} becomes longer than {_MOST_CHARACTERS:,} characters")
+            raise ValueError(f"{self.text!r} becomes longer than {_MOST_CHARACTERS:,} characters")
         return filled
 
     def _text(self, piece: str | _Expression, value_of: Callable[[str], Value]) -> str:
@@ -103,7 +94,7 @@ class Template:
             return piece
         value = piece.value(value_of)
         if isinstance(value, list):
-            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {shortened(self.text)}")
+            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {self.text!r}")
         return text_of(value)
 
 
@@ -112,7 +103,7 @@ def _pieces(text: str) -> Iterator[str | _Expression]:
         if match["stray"]:
             other = "}" if match["stray"] == "{" else "{"
             raise ValueError(
-                f"{shortened(text)}: a {match['stray']} without its {other}; write {match['stray'] * 2} for the sign"
+                f"{text!r}: a {match['stray']} without its {other}; write {match['stray'] * 2} for the sign"
             )
         if match["expression"] is not None:
             yield _Expression(match["expression"].strip(), text)
@@ -126,7 +117,7 @@ class _Expression:
     def __init__(self, text: str, whole: str) -> None:
         self.text = text
         if not text:
-            raise ValueError(f"{shortened(whole)}: nothing stands between {{ and }}; name a variable")
+            raise ValueError(f"{whole!r}: nothing stands between {{ and }}; name a variable")
         try:
             if len(text) > _LONGEST_EXPRESSION:
                 raise ValueError(text)
@@ -134,8 +125,7 @@ class _Expression:
             self._check(self._tree, 0)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(
-                f"{shortened(whole)}: {{{text[:_SHOWN_CHARACTERS]}}} is neither a variable nor arithmetic"
-                " (+ - * / // %) with variables and numbers"
+                f"{whole!r}: {{{text}}} is neither a variable nor arithmetic (+ - * / // %) with variables and numbers"
             ) from None
 
     def _check(self, node: ast.expr, depth: int) -> None:
@@ -188,7 +178,7 @@ class _Expression:
         name = _name(node)
         value = value_of(name) if name is not None else node.value  # type: ignore[attr-defined]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{{{self.text}}} counts with {name}, which is {shortened(value)} and no number")
+            raise ValueError(f"{{{self.text}}} counts with {name}, which is {value!r} and no number")
         return _bounded(value)
 
 
@@ -199,7 +189,7 @@ def _bounded(value: Fraction | float) -> Fraction | float:
             raise OverflowError
         return value
     exact = Fraction(value)
-    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MOST_BITS:
+    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _MOST_BITS:
         raise OverflowError
     return exact
 
