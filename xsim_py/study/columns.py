@@ -46,6 +46,7 @@ _COSTS: Final = ("cpu_s", "wall_s", "peak_rss_bytes")
 _SUFFIXES: Final = {**dict.fromkeys(("ps", "ns", "us", "ms", "s", "min", "h")), "bytes": "B"}
 _QUANTITIES: Final = (
     (kinds.TIME.parse, "time"),
+    (kinds.COST.parse, "time"),
     (kinds.SIZE.parse, "size"),
     (kinds.SIZE_OR_UNLIMITED.parse, "size"),
     (kinds.BANDWIDTH.parse, "bandwidth"),
