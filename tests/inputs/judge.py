@@ -120,8 +120,8 @@ def _wrong(case: Case, ended: int, cpu_s: float, peak_bytes: int, said: str, lat
 
 def _has_place(case: Case, said: str) -> bool:
     """Whether bad input is told with a line and column, an option, or at least the word that is wrong."""
-    names = (*case.argv, *case.files)
-    words = [word.partition("\n")[0][:_SHOWN_OF_A_WORD] for name in names for word in (name, repr(name)[1:-1])]
+    names = [name.rpartition("=")[2] for name in (*case.argv, *case.files)]  # of trace=t.csv, the file
+    words = [word.splitlines()[0][:_SHOWN_OF_A_WORD] for name in names for word in (name, repr(name)[1:-1]) if word]
     lines = [line for line in said.splitlines() if not line.startswith("xsim: version")]
     return any(_PLACE.search(line) or any(word in line for word in words) for line in lines)
 
