@@ -91,20 +91,25 @@ def test_large_sends_without_a_receive(tmp_path: Path, shards: int):
         ("comm.recv()", "Comm.recv on MPI_COMM_WORLD: a message from any source, any tag"),
         ("comm.probe(source=1 - rank, tag=3)", "Comm.Probe on MPI_COMM_WORLD: a message from rank 1, tag 3"),
         ("comm.mprobe()", "Comm.Mprobe on MPI_COMM_WORLD: a message from any source, any tag"),
-        ("comm.irecv(source=1 - rank).wait()", "Comm.irecv on MPI_COMM_WORLD: a message from rank 1, any tag"),
+        (
+            "comm.irecv(source=1 - rank).wait()",
+            "Request.wait: Comm.irecv on MPI_COMM_WORLD: a message from rank 1, any tag",
+        ),
         (
             "MPI.Request.waitany([comm.irecv(tag=7), comm.irecv(tag=8)])",
-            "one of 2 requests; the first: Comm.irecv on MPI_COMM_WORLD: a message from any source, tag 7",
+            "Request.waitany: one of 2 requests; the first: Comm.irecv on MPI_COMM_WORLD: a message from any source",
         ),
         (
             "MPI.Request.waitall([comm.irecv(source=1 - rank, tag=tag) for tag in range(3)])",
-            "Comm.irecv on MPI_COMM_WORLD: a message from rank 1, tag 0, and 2 more requests",
+            "Request.waitall: Comm.irecv on MPI_COMM_WORLD: a message from rank 1, tag 0, and 2 more requests",
         ),
         (
             "comm.sendrecv(1, dest=1 - rank, source=1 - rank, sendtag=rank, recvtag=rank)",
             "Comm.sendrecv on MPI_COMM_WORLD: a message from rank 1, tag 0",
         ),
-        ("MPI.Grequest.Start().wait()", "a generalized request, for this rank to call Grequest.Complete"),
+        ("MPI.Request.Waitany([comm.Irecv(bytearray(1))])", "Request.Waitany: Comm.Irecv on MPI_COMM_WORLD: a message"),
+        ("MPI.Request.Waitsome([comm.Irecv(bytearray(1))])", "Request.Waitsome: Comm.Irecv on MPI_COMM_WORLD: a mess"),
+        ("MPI.Grequest.Start().wait()", "Request.wait: a generalized request, for this rank to call Grequest.Complete"),
     ],
 )
 def test_every_way_to_wait_says_for_what(tmp_path: Path, text: str, reason: str):
@@ -166,9 +171,61 @@ def test_communicators_are_named_and_their_ranks_translated(tmp_path: Path):
     assert "Comm.recv on halves: a message from rank 0, any tag; it is rank 1 of MPI_COMM_WORLD" in report
 
 
-def test_a_message_with_another_tag_is_named(tmp_path: Path):
-    report = stall(tmp_path, "comm.send(b'', dest=0, tag=4) if rank else comm.recv(source=1, tag=3)")
-    assert report.endswith("\n1 message was sent but never received: rank 1 to rank 0, tag 4, 15 bytes")
+@SHARDS
+def test_a_message_with_another_tag_is_named_with_the_line_of_its_send(tmp_path: Path, shards: int):
+    report = stall(tmp_path, "comm.send(b'', dest=0, tag=4) if rank else comm.recv(source=1, tag=3)", shards=shards)
+    assert report.endswith(
+        "\n1 message was sent but never received: rank 1 to rank 0, tag 4, 15 bytes, sent at prog.py:5"
+    )
+    assert "a message from rank 1, tag 3; but here is one from rank 1, tag 4, sent at prog.py:5\n" in report
+
+
+@pytest.mark.parametrize(("shards", "compute"), [(1, "none"), (2, "none"), (1, "measured")])
+def test_every_way_to_send_leaves_its_line(tmp_path: Path, shards: int, compute: str):
+    ways = (
+        "comm.send(1, dest=1)",
+        "comm.Isend(bytearray(10**6), dest=1)",
+        "comm.Sendrecv(bytearray(1), dest=1, recvbuf=bytearray(1), source=MPI.PROC_NULL)",
+        "comm.Sendrecv(bytearray(1), dest=1, recvbuf=bytearray(9), source=0, recvtag=2)",
+        "comm.Isendrecv(bytearray(1), dest=1, recvbuf=bytearray(1), source=0)",
+        "(p := comm.Send_init(bytearray(1), dest=1)).Start()",
+        "list(map(lambda dest: comm.send(1, dest=dest), [1]))",
+        "sending.send(comm)",
+    )
+    library = {"venv/lib/site-packages/sending.py": "def send(comm): comm.send(1, dest=1)"}
+    head = "import sys; sys.path.append(__file__[:-7] + 'venv/lib/site-packages'); import sending\n"
+    text = "\n".join(("if rank == 0:", "  comm.isend(1, dest=0, tag=2)", *(f"  {way}" for way in ways)))
+    done = launch(tmp_path, head + text, ranks=2, files=library, shards=shards, compute=compute)
+    assert done.err == ""
+    report = done.result.warnings[0]
+    assert sorted(int(line) for line in re.findall(r"prog.py:(\d+)", report)) == [*range(7, 14)]
+    assert "sending.py:1" in report
+
+
+@SHARDS
+def test_a_message_that_is_too_long_is_named_with_its_sender(tmp_path: Path, shards: int):
+    text = """
+    taken = (
+        lambda: comm.Recv(bytearray(1), 0, 5),
+        lambda: comm.Irecv(bytearray(1), 0, 5).Wait(),
+        lambda: comm.Sendrecv(b"", MPI.PROC_NULL, 0, bytearray(1), 0, 5),
+        lambda: comm.Mprobe(0, 5).Recv(bytearray(1)),
+        lambda: comm.Gatherv(bytearray(2 - rank), [bytearray(3), [1, 1, 1]], root=1),
+    )
+    for each in taken if rank == 1 else ():
+        try:
+            each()
+        except MPI.Exception as error:
+            print(str(error).partition("takes ")[2])
+    if rank == 0:
+        for size in (2, 3, 100_000, 3):
+            comm.Send(bytearray(size), 1, 5)
+    if rank != 1:
+        comm.Gatherv(bytearray(3), None, root=1)
+    """
+    done = launch(tmp_path, dedent(text), ranks=3, shards=shards)
+    by_rank = "1; from rank 0, tag 5, sent at prog.py:19)\n"
+    assert done.out == by_rank * 4 + "1; the block of rank 0)\n"
 
 
 @SHARDS
@@ -231,7 +288,7 @@ def test_messages_left_at_the_end_are_a_warning(tmp_path: Path):
     done = launch(tmp_path, "for tag in range(5 + 5 * rank): comm.send(None, dest=1 - rank, tag=tag)", ranks=2)
     (warning,) = done.result.warnings
     assert warning.startswith("15 messages were sent but never received: rank 1 to rank 0, tag 0, 4 bytes; ")
-    assert warning.endswith("; and 7 more")
+    assert warning.endswith(f"; and 7 more; all sent at {tmp_path}/prog.py:4")
     assert (done.result.ended, done.result.exit_status) == ("finished", 0)
 
 

@@ -337,10 +337,17 @@ def _never_came(missed: Iterable[str], ended: str) -> list[str]:
 
 
 def _unreceived(leftovers: list[Leftover], count: int) -> str:
-    shown = [f"rank {m.source} to rank {m.dest}, tag {m.tag}, {m.size_bytes} bytes" for m in leftovers[:_MOST_LISTED]]
+    listed = leftovers[:_MOST_LISTED]
+    places = {m.place for m in listed}
+    together = f"; all {places.pop()}" if len(places) == 1 < len(listed) and "" not in places else ""
+    shown = [
+        f"rank {m.source} to rank {m.dest}, tag {m.tag}, {m.size_bytes} bytes"
+        + (f", {m.place}" if m.place and not together else "")
+        for m in listed
+    ]
     more = f"; and {count - len(shown):,} more" if count > len(shown) else ""
     messages = "message was" if count == 1 else "messages were"
-    return f"{count:,} {messages} sent but never received: {'; '.join(shown)}{more}"
+    return f"{count:,} {messages} sent but never received: {'; '.join(shown)}{more}{together}"
 
 
 def _ranks_table(parts: Sequence[Part]) -> Table:

@@ -263,6 +263,10 @@ class Exception(RuntimeError):
         text = error_string(self._code)
         return f"{text} ({self._detail})" if self._detail else text
 
+    def _add_detail(self, text: str) -> None:
+        """Add to what the text says in brackets."""
+        self._detail = f"{self._detail}; {text}" if self._detail else text
+
     @property
     def _is_about_failures(self) -> bool:
         """Whether it tells of a failed process or of a revocation."""

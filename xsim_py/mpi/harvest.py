@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import linecache
-import os
+import re
 from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xsim_py.process.modules import is_installed
+from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import Line, finish_lines
 from xsim_py.process.threads import name_of, others
 
 from .calls import AllOf, Background
 from .collectives.choose import title
 from .comm import WORLD_CID
+from .constants import ANY_SOURCE, ANY_TAG
 from .dynamic.launcher import World
 from .message import Receive, Send
+from .places import PACKAGE, call_of, of_program, sent_at, shown, text_of
 from .rma.waiting import Until
 from .state import Probe
 from .ulfm import Call
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Leftover", "Part", "Waiting", "harvest", "release"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_LEFTOVERS = 1000
 
 
@@ -69,12 +69,16 @@ class Waiting:
 
 @dataclass(slots=True)
 class Leftover:
-    """A message that arrived and was never received; ranks are those of the whole run."""
+    """A message that arrived and was never received; ranks are those of the whole run.
+
+    `place` says where in the program it was sent, if that is known.
+    """
 
     source: int
     dest: int
     tag: int
     size_bytes: int
+    place: str
 
 
 @dataclass(slots=True)
@@ -199,7 +203,8 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:
-                    part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes))
+                    place = sent_at(message.note, program.start)
+                    part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes, place))
             else:
                 label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
                 unread.add((label, message.tag, str(message.note), message.origin))
@@ -269,11 +274,30 @@ def _waiting(fiber: Fiber, program: Program) -> Waiting:
         waiting.reason = reason.describe()
     if len(leaves) == 1 or isinstance(reason, AllOf):
         waiting.peers = sorted({peer for leaf in leaves for peer in _peers(leaf)})
+    call = call_of(fiber.greenlet)
+    if reason is UNTIL:
+        waiting.reason = f"in {call}" if call else waiting.reason
+    elif call and not re.match(rf"(\w+\.)?{call.rpartition('.')[2]}\b", waiting.reason, re.IGNORECASE):
+        waiting.reason = f"{call}: {waiting.reason}"
+    if len(leaves) == 1 and isinstance(leaves[0], Receive | Probe):
+        waiting.reason += _instead(leaves[0], program)
     if len(waiting.peers) == 1 and not waiting.collectives:
         named = next(_named(leaf) for leaf in leaves if _peers(leaf))
         if waiting.peers[0] != named:
             waiting.reason += f"; it is rank {waiting.peers[0]} of {fiber.rank.shard.everyone}"
     return waiting
+
+
+def _instead(leaf: Receive | Probe, program: Program) -> str:
+    """What has come for a rank that waits for something else: under another tag, or from another rank."""
+    if leaf.note is not None or leaf.message is not None:
+        return ""
+    box, cid = leaf.comm.box, leaf.comm.cid
+    found = box.look(cid, leaf.source, ANY_TAG) or box.look(cid, ANY_SOURCE, leaf.tag)
+    if found is None:
+        return ""
+    place = sent_at(found.note, program.start)
+    return f"; but here is one from rank {found.source}, tag {found.tag}{place and ', '}{place}"
 
 
 def _leaves(reason: Any) -> list[Any]:
@@ -322,16 +346,12 @@ def _place(greenlet: Any, program: Program) -> str:
     second_best = ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
-            code = linecache.getline(file, frame.f_lineno).strip()
-            place = f"{_shown(file, program)}:{frame.f_lineno} in {frame.f_code.co_name}"
+        if not file.startswith(PACKAGE):
+            code = text_of(file, frame.f_lineno)
+            place = f"{shown(file, program.start)}:{frame.f_lineno} in {frame.f_code.co_name}"
             place = f"{place}: {code}" if code else place
-            if not (is_installed(file) or file.startswith("<")):
+            if of_program(file) and not file.startswith("<"):
                 return place
             second_best = second_best or place
         frame = frame.f_back
     return second_best
-
-
-def _shown(file: str, program: Program) -> str:
-    return file.removeprefix(program.start.rstrip(os.sep) + os.sep)

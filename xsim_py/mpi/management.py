@@ -264,7 +264,7 @@ def create_intercomm(
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
         cid = peer.cid if peer_cid is None else peer_cid
-        send = start_send(peer, remote_leader, tag, mine, cid, STANDARD_MODE, name, check=False)
+        send = start_send(peer, remote_leader, tag, mine, cid, STANDARD_MODE, name, False, 0)
         theirs = receive(peer, remote_leader, tag, cid, name).data
         if send is not None:
             wait(send)

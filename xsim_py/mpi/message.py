@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 from .constants import ANY_SOURCE, ANY_TAG
+from .places import portable
 from .recovery import acknowledged
 
 if TYPE_CHECKING:
@@ -14,15 +14,10 @@ if TYPE_CHECKING:
     from .calls import AllOf
     from .comm import Communicator
 
-__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send", "whole_rank"]
+__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
 
 EAGER, SYNCHRONOUS, RENDEZVOUS, NOTICE = 0, 1, 2, 3
 """What kind of envelope a message is. A notice goes from MPI library to MPI library: no program receives it."""
-
-
-def whole_rank(rank: Any) -> int:
-    """A rank that is no integer: mpi4py takes a float, and cuts it off."""
-    return int(rank) if isinstance(rank, float) else operator.index(rank)
 
 
 class Message:
@@ -51,7 +46,8 @@ class Message:
     check : int
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
-        What a collective says about itself, to find out that ranks are in different ones; what a notice says.
+        What a collective says about itself, to find out that ranks are in different ones; what a notice says; of
+        a message of the program, where it was sent (see `places`).
     serial, taken : int, bool
         Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """
@@ -121,7 +117,7 @@ class Message:
             self.origin,
             self.ticket,
             self.check,
-            self.note,
+            portable(self.note),
         )
 
 

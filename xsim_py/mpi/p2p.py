@@ -15,16 +15,18 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
-from xsim_py.process import current
+from xsim_py.process import current, patches
 from xsim_py.process.grave import keep_for_ever
 
 from .checksum import crc32
 from .constants import ANY_SOURCE, ANY_TAG
-from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, whole_rank
+from .message import EAGER, NOTICE, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .places import portable, program_frame
 from .settings import HotFabric, Settings
 from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
@@ -62,6 +64,8 @@ STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 
 _LOG_FULL = 3 << 16
 _blank = object.__new__
+_frame = sys._getframe
+_PLAIN = (int, tuple)
 
 
 class Fabric(HotFabric):
@@ -172,7 +176,7 @@ class Fabric(HotFabric):
         else:
             m = message
             row = (m.cid, m.source, m.tag, m.data, m.size_bytes, m.kind, m.overhead_ps, m.to, m.origin, m.ticket)
-            shard.post_row(m.to, arrival, key, *row, m.check, m.note)
+            shard.post_row(m.to, arrival, key, *row, m.check, portable(m.note))
 
     def _arrive(self, row: tuple[Any, ...]) -> None:
         """A message from another shard has come, as `launch` has sent it."""
@@ -349,11 +353,13 @@ class Fabric(HotFabric):
 
 
 def start_send(
-    comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, note: Any = None
+    comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
-    Hot path: call it without names of arguments, which take Python longer.
+    Hot path: call it without names of arguments, which take Python longer. `about` is what a collective says of itself,
+    or else how many calls inside the program's this one is; 0 where that is not known, or the place of
+    the program itself.
 
     Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
     """
@@ -361,12 +367,9 @@ def start_send(
     rank = fiber.rank
     origin = rank.number
     fabric = comm.fabric
-    try:
-        to = comm.whom[dest]
-    except TypeError:
-        to = comm.whom[dest := whole_rank(dest)]
+    to = comm.whom[dest]
     if fabric.troubled:
-        fabric.detector.admit(comm, to, collective=note is not None)
+        fabric.detector.admit(comm, to, collective=type(about) not in _PLAIN)
     size = len(data)
     times = fabric.uniform.get(size)
     if times is None or to == origin:
@@ -378,7 +381,7 @@ def start_send(
     if box.sends or box.background:
         fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
         if fabric.troubled:
-            fabric.detector.admit(comm, to, collective=note is not None)  # news may have come meanwhile
+            fabric.detector.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
     if rank.nic_free_ps > start:
         start = rank.nic_free_ps
     log = fabric.log
@@ -386,18 +389,18 @@ def start_send(
     log.append(to)
     log.append(size)
     crc = crc32(data) if check else 0
+    note = about
+    if type(about) is int:
+        frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
+        note = (frame.f_code, frame.f_lasti)
     if not eager or mode == SYNC_MODE:
-        send = Send(comm, dest, tag, data, name, fiber.clock_ps)
-        send.note = note
-        send.buffered = mode == BUFFERED_MODE
-        return _start_with_answer(fiber, send, cid, start, crc)
+        return _start_with_answer(fiber, Send(comm, dest, tag, data, name, fiber.clock_ps), cid, mode, start, crc, note)
     rank.nic_free_ps = start + busy_ps
     # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
     message = box.used
     if message is None:
         message = _blank(Message)
-        message.kind = EAGER
-        message.ticket = 0
+        message.kind = message.ticket = EAGER  # which is 0, and no ticket
     else:
         box.used = None
     message.cid = cid
@@ -426,8 +429,12 @@ def start_send(
     return None
 
 
-def _start_with_answer(fiber: Fiber, send: Send, cid: int, start_ps: int, crc: int) -> Send | None:
+def _start_with_answer(
+    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any
+) -> Send | None:
     """Let the envelope of a send leave that waits for an answer: by rendezvous, or synchronous. As `start_send`."""
+    send.note = None if type(note) is tuple else note
+    send.buffered = mode == BUFFERED_MODE
     comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
     fabric = comm.fabric
     size = len(data)
@@ -439,7 +446,7 @@ def _start_with_answer(fiber: Fiber, send: Send, cid: int, start_ps: int, crc: i
     else:
         kind, data, wire_ps = RENDEZVOUS, b"", 0
     ticket = send.ticket
-    message = Message(cid, comm.me, send.tag, data, size, kind, 0, receive_ps, to, rank.number, ticket, crc, send.note)
+    message = Message(cid, comm.me, send.tag, data, size, kind, 0, receive_ps, to, rank.number, ticket, crc, note)
     fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
     if fabric.troubled:
         fabric.detector.watch(send)

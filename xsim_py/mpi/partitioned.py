@@ -17,6 +17,7 @@ from . import errors
 from .comm import derive_cid
 from .message import Operation
 from .p2p import STANDARD_MODE, receive, start_send
+from .places import blame_sender
 
 if TYPE_CHECKING:
     from .comm import Communicator
@@ -92,7 +93,7 @@ class Outgoing(Operation):
         self.ready[partition] = True
         data = _HEADER.pack(partition, stream.partitions) + stream.buffer.pack_part(partition)
         send = start_send(
-            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True
+            stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True, 0
         )
         if send is None:
             self._gone(None)
@@ -151,7 +152,11 @@ class Incoming:
                 self.parts = [None] * count
             self.parts[number] = message.data[_HEADER.size :]
             self.there += 1
-            self._store()
+            try:
+                self._store()
+            except errors.Exception as error:
+                blame_sender(error, message)
+                raise
 
     def _store(self) -> None:
         """Put those partitions into the program's buffer whose bytes are all here now."""

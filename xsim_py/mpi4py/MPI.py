@@ -23,6 +23,7 @@ from xsim_py.mpi4py.file import FILE_NULL, File
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
 from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
 from xsim_py.mpi4py.interop import capsules as _capsules
+from xsim_py.mpi4py.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.memory import (
     BOTTOM,
     BUFFER_AUTOMATIC,
@@ -34,7 +35,6 @@ from xsim_py.mpi4py.memory import (
     memory,
 )
 from xsim_py.mpi4py.op import Op
-from xsim_py.mpi4py.p2p import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.pickling import Pickle, pickle
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.session import SESSION_NULL, Session

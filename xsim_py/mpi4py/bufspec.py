@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import NULL, Type
+from xsim_py.mpi.errors import Exception as MPIError
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.foreign import at_address, is_foreign
@@ -42,6 +43,7 @@ __all__ = [
     "room",
     "store",
     "type_of",
+    "unpack_each",
     "usable",
     "vector_message",
     "w_message",
@@ -118,8 +120,7 @@ class Message:
         if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
             self.datatype.unpack(parts.whole, self.memory, self.offset, parts.blocks * self.count)
             return
-        for i, data in enumerate(parts):
-            self.unpack_part(i, data)
+        unpack_each(self, parts, "rank")
 
     def part_bytes(self, i: int) -> int:
         """Packed size of block `i`."""
@@ -211,8 +212,7 @@ class VectorMessage:
         if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self._is_run(sizes):
             self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
             return
-        for i, data in enumerate(parts):
-            self.unpack_part(i, data)
+        unpack_each(self, parts, "rank")
 
     def part_bytes(self, i: int) -> int:
         """Packed size of block `i`."""
@@ -233,6 +233,17 @@ class VectorMessage:
             return False
         ends = [*accumulate(sizes, initial=self.offsets[0])]
         return ends[0] >= 0 and ends.pop() <= len(self.memory) and ends == self.offsets
+
+
+def unpack_each(target: Message | VectorMessage, parts: Sequence[bytes | None], whom: str) -> None:
+    """Store what has arrived, block by block; an error says whose it is: that of a `whom` (rank or neighbour)."""
+    for i, data in enumerate(parts):
+        if data is not None:
+            try:
+                target.unpack_part(i, data)
+            except MPIError as error:
+                error._add_detail(f"the block of {whom} {i}")
+                raise
 
 
 # ------------------------------------------------------------------------------------------- the two hot paths

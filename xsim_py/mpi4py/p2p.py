@@ -9,33 +9,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import EAGER, Operation, Receive
 from xsim_py.mpi.message import Message as Envelope
+from xsim_py.mpi.message import Operation
 from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
-from xsim_py.mpi.state import Probe
-from xsim_py.process import current
+from xsim_py.mpi.places import Place, blame_sender, here
 
 from .attached import charge_buffer
 from .bufspec import Message as Target
 from .bufspec import filler, packed, receiver, room
 from .commhandle import CommHandle
-from .handle import Handle, Null
+from .matched import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .memory import KnownViews
 from .options import taken
 from .pickling import dump, load, loader
 from .request import Prequest, Request, Task
 from .status import Status
 
-__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "Message", "PointToPoint"]
+__all__ = ["PointToPoint"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
-TAG_LIMIT = 2**31 - 1
 _ONE_DIGIT = 2**30 - 1
 """Up to here Python compares integers in a tenth of the time."""
 
@@ -84,7 +82,7 @@ class PointToPoint(CommHandle):
         if not (size_bytes := room(buf)):
             target = _target_of(buf, source)
             size_bytes = target.nbytes
-        if not (0 <= source < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_source(comm, source, tag):
+        if not (0 <= source < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
@@ -96,7 +94,7 @@ class PointToPoint(CommHandle):
         if target is None and len(data) == size_bytes and (fill := filler(size_bytes)) is not None:
             fill(buf, 0, data)  # hot path: see `store`
         else:
-            _unpack(comm, target or receiver(buf), data)
+            _unpack(comm, target or receiver(buf), data, message)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         return _irecv(self._comm(), _target_of(buf, source).unpack, source, tag, "Comm.Irecv")
@@ -123,7 +121,7 @@ class PointToPoint(CommHandle):
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
             return
         # Hot path: what `_sendrecv` does with plain arguments, with fewer frames on the stack while it waits.
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True)
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, 2)
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
             comm.box.used = None  # for the message is looked at after this wait
@@ -135,7 +133,7 @@ class PointToPoint(CommHandle):
         if target is None and len(data) == size_bytes and (fill := filler(size_bytes)) is not None:
             fill(recvbuf, 0, data)  # hot path: see `store`
         else:
-            _unpack(comm, target or receiver(recvbuf), data)
+            _unpack(comm, target or receiver(recvbuf), data, message)
 
     def Sendrecv_replace(
         self,
@@ -174,11 +172,11 @@ class PointToPoint(CommHandle):
     ) -> Request:
         comm = self._comm()
         _valid_dest(comm, dest, sendtag, waits=False)
-        if not _valid_source(comm, source, recvtag, waits=False):
-            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True)
+        if not valid_source(comm, source, recvtag, waits=False):
+            request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, 4)
             request._task().null_source = True
             return request
-        body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True)
+        body = partial(_exchange, comm, data, dest, sendtag, source, recvtag, name, True, here())
         return Request._make(Task(begin(name, body), target.unpack, comm))
 
     # -------------------------------------------------------------------------------------------- lower case
@@ -211,7 +209,7 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
-        if not _valid_source(comm, source, tag):
+        if not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return None
@@ -223,6 +221,7 @@ class PointToPoint(CommHandle):
         try:
             return loader(buf, None)(data) if buf is not None else load(data)
         except errors.Exception as error:
+            blame_sender(error, message)
             if not comm.report(error):
                 raise
             return None
@@ -248,17 +247,17 @@ class PointToPoint(CommHandle):
     # ------------------------------------------------------------------------------------------------ probes
 
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        _probe(self._comm(), source, tag, status, "Comm.Probe", take=False)
+        probe(self._comm(), source, tag, status, "Comm.Probe", take=False)
         return True
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
-        return _iprobe(self._comm(), source, tag, status, take=False) is not None
+        return iprobe(self._comm(), source, tag, status, take=False) is not None
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return Message._of(self._comm(), _probe(self._comm(), source, tag, status, "Comm.Mprobe", take=True))
+        return Message._of(self._comm(), probe(self._comm(), source, tag, status, "Comm.Mprobe", take=True))
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
-        found = _iprobe(self._comm(), source, tag, status, take=True)
+        found = iprobe(self._comm(), source, tag, status, take=True)
         return None if found is None else Message._of(self._comm(), found)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
@@ -299,7 +298,7 @@ class PointToPoint(CommHandle):
                 data = _bytes_of(buf, dest)
             if mode == BUFFERED_MODE:
                 charge_buffer(comm, dest, len(data))
-            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True)._impl.operation
+            operation: Operation | None = _isend(comm, data, dest, tag, mode, name, True, 0)._impl.operation
             return operation
 
         return Prequest._prepare(Task(None, None, comm), start)
@@ -307,7 +306,7 @@ class PointToPoint(CommHandle):
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
         target = _target_of(buf, source)
-        real = _valid_source(comm, source, tag, waits=False)
+        real = valid_source(comm, source, tag, waits=False)
         task = Task(None, target.unpack, comm, null_source=not real)
         return Prequest._prepare(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
@@ -315,23 +314,20 @@ class PointToPoint(CommHandle):
 # --------------------------------------------------------------------------------- what the methods have in common
 
 
-_NOWHERE = receiver(bytearray())
-"""Where nothing from PROC_NULL goes. mpi4py does not look at a buffer whose peer is PROC_NULL, whatever it is."""
-
-
 def _bytes_of(buf: Any, dest: int) -> bytes:
     return b"" if dest == PROC_NULL else packed(buf)
 
 
 def _target_of(buf: Any, source: int) -> Target:
-    return _NOWHERE if source == PROC_NULL else receiver(buf)
+    return NOWHERE if source == PROC_NULL else receiver(buf)
 
 
-def _unpack(comm: Communicator, target: Target, data: bytes) -> None:
+def _unpack(comm: Communicator, target: Target, data: bytes, message: Envelope) -> None:
     """Store what has arrived; an error goes to the communicator's handler."""
     try:
         target.unpack(data)
     except errors.Exception as error:
+        blame_sender(error, message)
         if not comm.report(error):
             raise
 
@@ -357,39 +353,30 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     return False
 
 
-def _valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = True) -> bool:
-    if not 0 <= tag <= TAG_LIMIT and tag != ANY_TAG:
-        comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
-        return False
-    if 0 <= source < len(comm.remote) or source == ANY_SOURCE:
-        return True
-    if source != PROC_NULL:
-        comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
-    elif waits and comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None)
-    return False
-
-
-def _send(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> None:
+def _send(
+    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
+) -> None:
     if not (0 <= dest < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
-    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
+    send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
     if send is not None:
         wait(send)
 
 
-def _isend(comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool) -> Request:
+def _isend(
+    comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
+) -> Request:
     send: Operation | None = None
     if _valid_dest(comm, dest, tag, waits=False):
         if comm.fabric.troubled:
             send = refused(comm, comm.remote[dest])
         if send is None:
-            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check)
+            send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
     return Request._make(Task(send, None, comm))
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
-    if _valid_source(comm, source, tag, waits=False):
+    if valid_source(comm, source, tag, waits=False):
         task = Task(_begin_receive(comm, source, tag, name), finish, comm)
     else:
         task = Task(None, null_source=True)
@@ -405,12 +392,20 @@ def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Oper
 
 
 def _exchange(
-    comm: Communicator, data: bytes, dest: int, sendtag: int, source: int, recvtag: int, name: str, check: bool
+    comm: Communicator,
+    data: bytes,
+    dest: int,
+    sendtag: int,
+    source: int,
+    recvtag: int,
+    name: str,
+    check: bool,
+    about: int | Place,
 ) -> Envelope:
     """Send and receive at once, both to ranks that exist or the former to PROC_NULL."""
     send = None
     if dest != PROC_NULL:
-        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check)
+        send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check, about)
     message = receive(comm, source, recvtag, comm.cid, name)
     comm.box.used = None  # the message is looked at later
     if send is not None:
@@ -432,166 +427,18 @@ def _sendrecv(
 ) -> Any:
     if not _valid_dest(comm, dest, sendtag):
         dest = PROC_NULL
-    if not _valid_source(comm, source, recvtag):
-        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check)
+    if not valid_source(comm, source, recvtag):
+        _send(comm, data, dest, sendtag, STANDARD_MODE, name, check, 4)
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
         return None
-    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check)
+    message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, 4)
     if status is not None:
         status._set(message.source, message.tag, message.size_bytes)
     try:
         return finish(message.data)
     except errors.Exception as error:
+        blame_sender(error, message)
         if not comm.report(error):
             raise
         return None
-
-
-def _probe(
-    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
-) -> Envelope | None:
-    """Wait for a message that fits; None for PROC_NULL."""
-    if not _valid_source(comm, source, tag):
-        if status is not None:
-            status._set(PROC_NULL, ANY_TAG, 0)
-        return None
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
-    box = comm.box
-    detector = comm.fabric.detector
-    if comm.fabric.troubled:
-        detector.admit_receive(comm, source, None)
-    message = box.look(comm.cid, source, tag)
-    if message is None:
-        probe = Probe(comm, comm.cid, source, tag, fiber, name)
-        if box.probes is None:
-            box.probes = []
-        box.probes.append(probe)
-        if comm.fabric.troubled:
-            detector.watch(probe)
-        fiber.park(probe)
-        message = probe.message
-        if message is None:
-            detector.give_up(probe)
-        fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
-    if take:
-        box.remove(message)
-    if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
-    return message
-
-
-def _iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
-    """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
-    if not _valid_source(comm, source, tag):
-        if status is not None:
-            status._set(PROC_NULL, ANY_TAG, 0)
-        return False
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
-    box = comm.box
-    if comm.fabric.troubled:
-        comm.fabric.detector.admit_receive(comm, source, None)
-    message = box.look(comm.cid, source, tag)
-    if message is None:
-        fiber.clock_ps += comm.fabric.settings.poll_ps
-        return None
-    if take:
-        box.remove(message)
-    if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
-    return message
-
-
-class Message(Handle):
-    """Matched message."""
-
-    __module__ = "mpi4py.MPI"
-    __slots__ = ("_communicator",)
-    _null: ClassVar[Null] = Null("MESSAGE_NULL")
-    _error = c.ERR_REQUEST
-
-    _communicator: Communicator
-
-    def __new__(cls, message: Message | None = None) -> Message:
-        self = cls._copy(message)
-        if message is not None and message and message._impl is not _NO_PROC:
-            self._communicator = message._communicator
-        return self
-
-    @classmethod
-    def _of(cls, comm: Communicator, envelope: Any) -> Message:
-        made: Message = cls._make(envelope or _NO_PROC)
-        if envelope:
-            made._communicator = comm
-        return made
-
-    def free(self) -> None:
-        self._forget()
-
-    @classmethod
-    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return cls._of(comm._comm(), _probe(comm._comm(), source, tag, status, "Message.Probe", take=True))
-
-    @classmethod
-    def Iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
-        found = _iprobe(comm._comm(), source, tag, status, take=True)
-        return None if found is None else cls._of(comm._comm(), found)
-
-    @classmethod
-    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
-        return cls.Probe(comm, source, tag, status)
-
-    @classmethod
-    def iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
-        return cls.Iprobe(comm, source, tag, status)
-
-    def _receive(self, finish: Callable[[Any], Any], name: str) -> Request:
-        """Begin to receive this very message; the handle becomes null."""
-        envelope = self._live()
-        if envelope is _NO_PROC:
-            self._forget()
-            return Request._make(Task(None, null_source=True))
-        self._impl = self._null
-        fiber = current.fiber
-        assert fiber is not None
-        comm = self._communicator
-        operation = Receive(comm, comm.cid, envelope.source, envelope.tag, fiber.clock_ps, name)
-        if envelope.kind == EAGER:
-            operation.message = envelope
-            operation.time_ps = envelope.arrival_ps
-            operation.overhead_ps = envelope.overhead_ps
-            operation.done = True
-        else:
-            refusal = refused(comm, envelope.origin)
-            if refusal is not None:
-                return Request._make(Task(refusal, comm=comm))
-            comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
-            if comm.fabric.troubled and not operation.done:
-                comm.fabric.detector.watch(operation)
-        return Request._make(Task(operation, finish))
-
-    def Recv(self, buf: Any, status: Status | None = None) -> None:
-        self.Irecv(buf).Wait(status)
-
-    def Irecv(self, buf: Any) -> Request:
-        target = _NOWHERE if self._impl is _NO_PROC else receiver(buf)
-        return self._receive(target.unpack, "Message.Irecv")
-
-    def recv(self, status: Status | None = None) -> Any:
-        return self.irecv().wait(status)
-
-    def irecv(self) -> Request:
-        return self._receive(load, "Message.irecv")
-
-
-_NO_PROC = Null("MESSAGE_NO_PROC")
-MESSAGE_NULL: Message = Message._constant("MESSAGE_NULL", Message._null, 0x128)
-MESSAGE_NO_PROC: Message = Message._constant("MESSAGE_NO_PROC", _NO_PROC, 0x129)

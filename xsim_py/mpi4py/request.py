@@ -32,11 +32,6 @@ class AnyOf:
     def __init__(self, operations: list[Operation]) -> None:
         self.operations = operations
 
-    @property
-    def name(self) -> str:
-        """What the roll-call groups by."""
-        return "Request.Waitany or Waitsome"
-
     def describe(self) -> str:
         """One line for the roll-call."""
         first = self.operations[0].describe()

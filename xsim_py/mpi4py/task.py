@@ -12,6 +12,7 @@ from xsim_py.mpi.calls import Background
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import Message, Operation, Receive
 from xsim_py.mpi.partitioned import Incoming, Outgoing
+from xsim_py.mpi.places import blame_sender
 
 from .status import Status
 
@@ -90,7 +91,7 @@ class Task:
             status._set(message.source, message.tag, message.size_bytes)
         if self.finish is None:
             return None
-        return deliver(operation.comm, self.finish, message.data)
+        return deliver(operation.comm, self.finish, message)
 
     def _failed(self, operation: Any, status: Status | None) -> None:
         """An error that the operation met on its way goes to the error handler now, and to the program."""
@@ -112,7 +113,7 @@ class Task:
                 status._set(message.source, message.tag, message.size_bytes)
             assert self.comm is not None
             assert self.finish is not None
-            return deliver(self.comm, self.finish, message.data)
+            return deliver(self.comm, self.finish, message)
         return self.finish(operation.result) if self.finish is not None else operation.result
 
 
@@ -139,11 +140,12 @@ class PartitionedTask(Task):
         self.incoming: Incoming | None = None
 
 
-def deliver(comm: Communicator, finish: Callable[[Any], Any], data: Any) -> Any:
-    """Hand data to the user's buffer; an error (a message too long) goes to the communicator's handler."""
+def deliver(comm: Communicator, finish: Callable[[Any], Any], message: Message) -> Any:
+    """Hand a message to the user's buffer; an error (it was too long) goes to the communicator's handler."""
     try:
-        return finish(data)
+        return finish(message.data)
     except errors.Exception as error:
+        blame_sender(error, message)
         if not comm.report(error):
             raise
         return None

@@ -13,7 +13,7 @@ from xsim_py.mpi.collectives import neighbor
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.topology import Cartesian, DistGraph, Graph
 
-from .bufspec import packed
+from .bufspec import packed, unpack_each
 from .collective_calls import PARSERS, Plan, handled, run, start
 from .comm import Comm, Intracomm
 from .handle import int_list
@@ -57,19 +57,13 @@ def _channel(comm: Communicator, name: str, *, check: bool = True) -> Collective
     return ch
 
 
-def _unpack_real(target: Any, blocks: Sequence[bytes | None]) -> None:
-    for place, block in enumerate(blocks):
-        if block is not None:
-            target.unpack_part(place, block)
-
-
 def _allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
     """Everybody gets a block of each of its neighbours."""
     sources, dests, _ = _edges(comm)
     data = packed(sendbuf)
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
     ch = _channel(comm, name)
-    return len(data), lambda: _unpack_real(target, neighbor.allgather(ch, data, sources, dests)), ch
+    return len(data), lambda: unpack_each(target, neighbor.allgather(ch, data, sources, dests), "neighbour"), ch
 
 
 def _alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
@@ -78,7 +72,11 @@ def _alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     parts = PARSERS[form](sendbuf, writable=False, blocks=len(dests)).pack_parts(len(dests))
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
     ch = _channel(comm, name)
-    return sum(map(len, parts)), lambda: _unpack_real(target, neighbor.alltoall(ch, parts, sources, dests, order)), ch
+
+    def body() -> None:
+        unpack_each(target, neighbor.alltoall(ch, parts, sources, dests, order), "neighbour")
+
+    return sum(map(len, parts)), body, ch
 
 
 def _alltoall_objects(comm: Communicator, name: str, parts: Callable[[int], list[bytes]]) -> Plan:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Patches"]
+__all__ = ["Patches", "layers"]
+
+layers = 0
+"""How many frames are now between a call of the program and the method that it calls; see `Patches.wrap_calls`."""
 
 
 class Patches:
@@ -37,7 +41,11 @@ class Patches:
         table[key] = value
 
     def wrap_calls(self, owners: Iterable[type], wrap: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(name, f)``."""
+        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(name, f)``.
+
+        It adds one frame to each call of the program, and to `layers`.
+        """
+        self.set(sys.modules[__name__], "layers", layers + 1)
         for owner in owners:
             for name, value in list(vars(owner).items()):
                 if name.startswith("_"):

@@ -1,0 +1,139 @@
+"""Lines of the program: where a message was sent, and in which MPI call a rank waits.
+
+A send notes where in the program it was made, for who is told later that nobody received the message, or that it was
+too long for the receiver. To note it has to cost little, for each message pays it, and few are ever asked: a code
+object and an offset into it, which is a line once somebody wants to know. Code objects stay in their process; what goes
+to another shard is plain.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+from xsim_py.process.modules import is_installed
+
+from . import errors
+from .constants import ERR_TRUNCATE
+
+__all__ = [
+    "PACKAGE",
+    "Place",
+    "blame_sender",
+    "call_of",
+    "here",
+    "line_of",
+    "of_program",
+    "portable",
+    "program_frame",
+    "sent_at",
+    "shown",
+    "text_of",
+]
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+Place = tuple[CodeType, int] | tuple[str, int]
+"""A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
+
+_MOST_KEPT = 4096
+
+
+def of_program(file: str) -> bool:
+    """Whether a file is one of the program's own: neither ours nor installed."""
+    return not (file.startswith(PACKAGE) or is_installed(file))
+
+
+def program_frame(frame: FrameType) -> FrameType:
+    """The innermost frame of the program's own code, or else of installed code, from `frame` on outwards."""
+    second_best = first = frame
+    outer: FrameType | None = frame
+    while outer is not None:
+        file = outer.f_code.co_filename
+        if of_program(file):
+            return outer
+        if second_best is first and not file.startswith(PACKAGE):
+            second_best = outer
+        outer = outer.f_back
+    return second_best
+
+
+def here() -> Place:
+    """Where the program stands that has called us."""
+    frame = program_frame(sys._getframe(1))
+    return frame.f_code, frame.f_lasti
+
+
+_FACE = os.path.join(PACKAGE, "mpi4py") + os.sep
+_HANDLES = ("File", "Grequest", "Message", "Prequest", "Request", "Session", "Win")
+
+
+def call_of(greenlet: Any) -> str:
+    """The MPI call in which a parked fiber waits, as the program has written it (``Request.Waitany``), or nothing."""
+    frame = greenlet.gr_frame if greenlet is not None else None
+    found = ""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        code = frame.f_code
+        if code.co_filename.startswith(_FACE) and "<" not in code.co_qualname:  # not what is around all calls
+            found = code.co_qualname
+        frame = frame.f_back
+    if frame is None or not found:
+        return ""
+    owner, _, name = found.rpartition(".")
+    return f"{owner if owner in _HANDLES else 'Comm' if owner else 'MPI'}.{name}"
+
+
+_lines: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}
+
+
+def line_of(place: Place) -> tuple[str, int]:
+    """File and line of a place; the line is 0 where the compiler has left none."""
+    code, at = place
+    if isinstance(code, str):
+        return code, at
+    key = id(code), at
+    known = _lines.get(key)
+    if known is None:
+        if len(_lines) >= _MOST_KEPT:
+            _lines.clear()
+        line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
+        known = _lines[key] = (code, (code.co_filename, line or 0))  # the code too, so that its address stays its own
+    return known[1]
+
+
+def portable(note: Any) -> Any:
+    """What a message says of itself, as it may leave this process: the same tuple for all messages of a line."""
+    return line_of(note) if type(note) is tuple and type(note[0]) is CodeType else note
+
+
+def sent_at(note: Any, start: str | None = None) -> str:
+    """Where a message was sent, ``sent at file:line``, if it says so; `start` is the folder from which to name files.
+
+    Without one a file has no folder: a program may print what it is told, and that is the same wherever it lies.
+    """
+    if type(note) is not tuple:
+        return ""
+    file, line = line_of(note)
+    if file.startswith(PACKAGE) or not line:
+        return ""
+    return f"sent at {os.path.basename(file) if start is None else shown(file, start)}:{line}"
+
+
+def shown(file: str, start: str) -> str:
+    """The name of a file for people who stand in the folder `start`."""
+    return file.removeprefix(start.rstrip(os.sep) + os.sep)
+
+
+def text_of(file: str, line: int) -> str:
+    """What stands in a line of a program."""
+    return linecache.getline(file, line).strip()
+
+
+def blame_sender(error: errors.Exception, message: Any) -> None:
+    """Say of a message that was longer than the buffer it came into who has sent it, and where."""
+    if error.Get_error_class() == ERR_TRUNCATE:
+        where = sent_at(message.note)
+        error._add_detail(f"from rank {message.source}, tag {message.tag}{where and ', '}{where}")

@@ -1,0 +1,190 @@
+"""Looking at messages before they are received: the probes, and `MPI.Message`, which is one that a probe has taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import refused
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.message import EAGER, Receive
+from xsim_py.mpi.message import Message as Envelope
+from xsim_py.mpi.state import Probe
+from xsim_py.process import current
+
+from .bufspec import receiver
+from .handle import Handle, Null
+from .pickling import load
+from .request import Request, Task
+from .status import Status
+
+__all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
+
+ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
+TAG_LIMIT = 2**31 - 1
+
+NOWHERE = receiver(bytearray())
+"""Where nothing from PROC_NULL goes. mpi4py does not look at a buffer whose peer is PROC_NULL, whatever it is."""
+
+
+def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = True) -> bool:
+    if not 0 <= tag <= TAG_LIMIT and tag != ANY_TAG:
+        comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}, nor ANY_TAG")
+        return False
+    if 0 <= source < len(comm.remote) or source == ANY_SOURCE:
+        return True
+    if source != PROC_NULL:
+        comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
+    elif waits and comm.fabric.troubled:
+        comm.fabric.detector.admit(comm, None)
+    return False
+
+
+def probe(
+    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
+) -> Envelope | None:
+    """Wait for a message that fits; None for PROC_NULL."""
+    if not valid_source(comm, source, tag):
+        if status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        return None
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    box = comm.box
+    detector = comm.fabric.detector
+    if comm.fabric.troubled:
+        detector.admit_receive(comm, source, None)
+    message = box.look(comm.cid, source, tag)
+    if message is None:
+        probe = Probe(comm, comm.cid, source, tag, fiber, name)
+        if box.probes is None:
+            box.probes = []
+        box.probes.append(probe)
+        if comm.fabric.troubled:
+            detector.watch(probe)
+        fiber.park(probe)
+        message = probe.message
+        if message is None:
+            detector.give_up(probe)
+        fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
+    if take:
+        box.remove(message)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return message
+
+
+def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
+    """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
+    if not valid_source(comm, source, tag):
+        if status is not None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        return False
+    fiber = current.fiber
+    assert fiber is not None
+    fiber.sync()
+    box = comm.box
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit_receive(comm, source, None)
+    message = box.look(comm.cid, source, tag)
+    if message is None:
+        fiber.clock_ps += comm.fabric.settings.poll_ps
+        return None
+    if take:
+        box.remove(message)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return message
+
+
+class Message(Handle):
+    """Matched message."""
+
+    __module__ = "mpi4py.MPI"
+    __slots__ = ("_communicator",)
+    _null: ClassVar[Null] = Null("MESSAGE_NULL")
+    _error = c.ERR_REQUEST
+
+    _communicator: Communicator
+
+    def __new__(cls, message: Message | None = None) -> Message:
+        self = cls._copy(message)
+        if message is not None and message and message._impl is not _NO_PROC:
+            self._communicator = message._communicator
+        return self
+
+    @classmethod
+    def _of(cls, comm: Communicator, envelope: Any) -> Message:
+        made: Message = cls._make(envelope or _NO_PROC)
+        if envelope:
+            made._communicator = comm
+        return made
+
+    def free(self) -> None:
+        self._forget()
+
+    @classmethod
+    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return cls._of(comm._comm(), probe(comm._comm(), source, tag, status, "Message.Probe", take=True))
+
+    @classmethod
+    def Iprobe(
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Message | None:
+        found = iprobe(comm._comm(), source, tag, status, take=True)
+        return None if found is None else cls._of(comm._comm(), found)
+
+    @classmethod
+    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        return cls.Probe(comm, source, tag, status)
+
+    @classmethod
+    def iprobe(
+        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Message | None:
+        return cls.Iprobe(comm, source, tag, status)
+
+    def _receive(self, finish: Callable[[Any], Any], name: str) -> Request:
+        """Begin to receive this very message; the handle becomes null."""
+        envelope = self._live()
+        if envelope is _NO_PROC:
+            self._forget()
+            return Request._make(Task(None, null_source=True))
+        self._impl = self._null
+        fiber = current.fiber
+        assert fiber is not None
+        comm = self._communicator
+        operation = Receive(comm, comm.cid, envelope.source, envelope.tag, fiber.clock_ps, name)
+        if envelope.kind == EAGER:
+            operation.message = envelope
+            operation.time_ps = envelope.arrival_ps
+            operation.overhead_ps = envelope.overhead_ps
+            operation.done = True
+        else:
+            refusal = refused(comm, envelope.origin)
+            if refusal is not None:
+                return Request._make(Task(refusal, comm=comm))
+            comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
+            if comm.fabric.troubled and not operation.done:
+                comm.fabric.detector.watch(operation)
+        return Request._make(Task(operation, finish))
+
+    def Recv(self, buf: Any, status: Status | None = None) -> None:
+        self.Irecv(buf).Wait(status)
+
+    def Irecv(self, buf: Any) -> Request:
+        target = NOWHERE if self._impl is _NO_PROC else receiver(buf)
+        return self._receive(target.unpack, "Message.Irecv")
+
+    def recv(self, status: Status | None = None) -> Any:
+        return self.irecv().wait(status)
+
+    def irecv(self) -> Request:
+        return self._receive(load, "Message.irecv")
+
+
+_NO_PROC = Null("MESSAGE_NO_PROC")
+MESSAGE_NULL: Message = Message._constant("MESSAGE_NULL", Message._null, 0x128)
+MESSAGE_NO_PROC: Message = Message._constant("MESSAGE_NO_PROC", _NO_PROC, 0x129)
