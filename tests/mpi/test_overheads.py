@@ -161,7 +161,7 @@ def test_a_loop_that_looks_costs_its_looks_and_ends(call: str) -> None:
 
         comm, looks = MPI.COMM_WORLD, 0
         if comm.rank:
-            time.sleep(1e-4)
+            time.sleep(5e-5)
             comm.Send(np.zeros(1), 0)
             return 0, 0.0
         buffer = np.zeros(1)
@@ -181,7 +181,7 @@ def test_a_loop_that_looks_costs_its_looks_and_ends(call: str) -> None:
         return looks, MPI.Wtime()
 
     (looks, end_s), _ = simulate(program, ranks=2, machine="logp", args=[call], wall_limit=300).values
-    poll, arrival = 100_000, 100 * US + O + L
+    poll, arrival = 100_000, 50 * US + O + L
     assert looks == -(-arrival // poll)
     taken = 0 if "probe" in call else O
     assert round(end_s * 10**12) == looks * poll + taken

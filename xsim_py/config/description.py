@@ -310,7 +310,8 @@ class MpiSpec:
     poll_time_ps: int = option(
         "poll_time",
         kinds.COST,
-        "What a call costs that only looks (Test, Iprobe), so that a loop around it cannot stop the clock.",
+        "What a call costs that only looks (Test, Iprobe) and finds nothing, so that a loop around it cannot stop the "
+        "clock. It grows in a long wait.",
         default=100_000,
         shown="100ns",
     )

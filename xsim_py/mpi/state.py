@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .comm import Communicator
     from .p2p import Fabric
+    from .polling import Looks
     from .recovery import Recovery
 
 __all__ = ["Grave", "Mailbox", "Probe", "thread_changed"]
@@ -113,11 +114,13 @@ class Mailbox(_Hot):
         That of the last blocking receive, to be used again.
     used : Message or None
         What that receive took, to be sent again as another message.
+    looks : Looks or None
+        How often the rank has looked in vain (see `polling`).
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
 
-    __slots__ = ("fabric", "private", "probes", "rank", "recovery", "self_comm", "ticket", "tickets", "wild")
+    __slots__ = ("fabric", "looks", "private", "probes", "rank", "recovery", "self_comm", "ticket", "tickets", "wild")
 
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank
@@ -138,6 +141,7 @@ class Mailbox(_Hot):
         self.self_comm: Communicator | None = None
         self.background = 0
         self.recovery: Recovery | None = None
+        self.looks: Looks | None = None
         self.private: dict[str, Any] | None = None
 
     def own(self, name: str, make: Any) -> Any:

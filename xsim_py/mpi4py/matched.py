@@ -10,6 +10,7 @@ from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.message import EAGER, Receive
 from xsim_py.mpi.message import Message as Envelope
+from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.mpi.state import Probe
 from xsim_py.process import current
 
@@ -90,8 +91,9 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         comm.fabric.detector.admit_receive(comm, source, None)
     message = box.look(comm.cid, source, tag)
     if message is None:
-        fiber.clock_ps += comm.fabric.settings.poll_ps
+        looked_in_vain(fiber)
         return None
+    found(fiber.rank)
     if take:
         box.remove(message)
     if status is not None:
@@ -133,8 +135,8 @@ class Message(Handle):
     def Iprobe(
         cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
     ) -> Message | None:
-        found = iprobe(comm._comm(), source, tag, status, take=True)
-        return None if found is None else cls._of(comm._comm(), found)
+        envelope = iprobe(comm._comm(), source, tag, status, take=True)
+        return None if envelope is None else cls._of(comm._comm(), envelope)
 
     @classmethod
     def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:

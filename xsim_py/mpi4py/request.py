@@ -15,6 +15,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.calls import wait_all
 from xsim_py.mpi.message import Operation, Receive
 from xsim_py.mpi.p2p import complete
+from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.process import current
 
 from .handle import Handle, Null, int_list
@@ -83,7 +84,14 @@ def _poll() -> None:
     """A look that found nothing costs time, so that a loop of looks cannot stop the clock."""
     fiber = current.fiber
     assert fiber is not None
-    fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
+    looked_in_vain(fiber)
+
+
+def _found() -> None:
+    """A look has found something that is complete, and was not when it was begun."""
+    fiber = current.fiber
+    assert fiber is not None
+    found(fiber.rank)
 
 
 def _look() -> None:
@@ -154,6 +162,7 @@ class Request(Handle):
             _not_yet((task,))
             return False, None
         if task.active and task.operation is not None:
+            _found()
             complete(task.operation)
         return True, self._completed(status)
 
@@ -166,6 +175,8 @@ class Request(Handle):
         if not task.is_done():
             _poll()
             return False
+        if task.active:
+            _found()
         _peek(task, status)
         return True
 
@@ -230,6 +241,7 @@ class Request(Handle):
         if index < 0:
             _not_yet([requests[index]._task() for index in active])
             return c.UNDEFINED, False, None
+        _found()
         return index, True, requests[index]._wait(status)
 
     @classmethod
@@ -243,6 +255,7 @@ class Request(Handle):
         if index < 0:
             _poll()
             return c.UNDEFINED, False
+        _found()
         _peek(requests[index]._task(), status)
         return index, True
 
@@ -275,6 +288,7 @@ class Request(Handle):
             _room(statuses, len(requests))
             _not_yet(tasks)
             return False, None
+        _found()
         return True, Request.waitall(requests, statuses)
 
     @classmethod
@@ -285,6 +299,7 @@ class Request(Handle):
         if not all(task.is_done() for task in tasks):
             _poll()
             return False
+        _found()
         for task, status in zip(tasks, room or (), strict=False):
             _peek(task, status)
         return True
@@ -321,6 +336,8 @@ class Request(Handle):
         _look()
         if not any(requests[index]._task().is_done() for index in active):
             _not_yet([requests[index]._task() for index in active])
+        else:
+            _found()
         return _some(requests, active, statuses)
 
     @classmethod
@@ -330,7 +347,9 @@ class Request(Handle):
             return None
         _look()
         done = [index for index in active if requests[index]._task().is_done()]
-        if not done:
+        if done:
+            _found()
+        else:
             _poll()
         for index, status in zip(done, _room(statuses, len(done)) or (), strict=False):
             _peek(requests[index]._task(), status)
@@ -488,6 +507,8 @@ class Prequest(Request):
         arrived = task.incoming.arrived[partition]
         if not arrived:
             _not_yet((task,))
+        elif task.is_done():
+            _found()
         return arrived
 
     def _partitioned(self) -> PartitionedTask:

@@ -13,6 +13,7 @@ from xsim_py.mpi import recovery, ulfm
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.message import Operation
 from xsim_py.mpi.p2p import complete
+from xsim_py.process import clock
 from xsim_py.process.complaint import forget_frames
 
 from .commhandle import CommHandle
@@ -36,10 +37,16 @@ class FaultTolerance(CommHandle):
         comm.fabric.revocation.revoke(comm)
 
     def Is_revoked(self) -> bool:
-        return recovery.is_revoked(self._comm())
+        revoked = recovery.is_revoked(self._comm())
+        if not revoked:
+            clock.read_ps()  # it costs nothing either, unless a loop waits for it
+        return revoked
 
     def Get_failed(self) -> Group:
-        return Group._of(Members(tuple(recovery.failed_members(self._comm()))))
+        failed = tuple(recovery.failed_members(self._comm()))
+        if not failed:
+            clock.read_ps()
+        return Group._of(Members(failed))
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
         comm = self._comm()

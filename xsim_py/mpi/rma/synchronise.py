@@ -19,6 +19,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import channel, note, pick, timed
 from xsim_py.mpi.errors import Exception as Error
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.process import current
 
 from .operations import issue
@@ -137,9 +138,10 @@ def test(window: Window) -> bool:
     assert fiber is not None
     fiber.sync()
     if _all_complete(window, origins):
+        found(fiber.rank)
         _unexpose(window, origins)
         return True
-    fiber.clock_ps += window.comm.fabric.settings.poll_ps
+    looked_in_vain(fiber)
     return False
 
 
@@ -250,9 +252,9 @@ def flush_local(window: Window, target: int | None, call: str) -> None:
 
 
 def sync(window: Window) -> None:
-    """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs."""
+    """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs that finds nothing."""
     window.epochs.passive("Win.Sync")
     fiber = current.fiber
     assert fiber is not None
-    fiber.clock_ps += window.comm.fabric.settings.poll_ps
+    looked_in_vain(fiber)
     fiber.sync()

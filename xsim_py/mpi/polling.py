@@ -1,0 +1,71 @@
+"""What a call costs that looks and finds nothing: longer, the longer a rank has looked in vain.
+
+A loop of looks lets virtual time pass, by `mpi.poll_time` a look, or it would never end. But each look is an event, and
+who waits a second by 100 ns makes ten million of them. So once a rank has looked in vain often enough to be known for a
+program that polls, a look takes a part of the time that it has waited already. What comes is found late by no more
+than that part, and a wait costs a number of looks that grows with its logarithm. Clocks that are read in a loop tick by
+the same rule (see `process.clock`).
+
+A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
+message that left. It can be told from the rank alone, so it is the same for every number of shards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.rank import Rank
+
+__all__ = ["Looks", "found", "looked_in_vain"]
+
+_PATIENT_LOOKS = 1000
+_PART = 6  # a look takes up to 1/64 of the time waited so far
+_LONGEST_PS = 10**10
+
+
+class Looks:
+    """How often one rank has looked in vain, and since when without anything else happening.
+
+    Attributes
+    ----------
+    count : int
+        In the whole run.
+    since_ps, clock_ps : int
+        When the wait began, and when the last look ended.
+    key : int
+        The rank's event key as the next look will see it, if nothing else happens.
+    """
+
+    __slots__ = ("clock_ps", "count", "key", "since_ps")
+
+    def __init__(self) -> None:
+        self.count = self.key = self.since_ps = 0
+        self.clock_ps = -1
+
+
+def looked_in_vain(fiber: Fiber) -> None:
+    """Let a look that has found nothing take its time, after it has caught up with the kernel."""
+    rank = fiber.rank
+    fabric = rank.shard.fabric
+    box = rank.mpi or fabric.open(rank)
+    looks = box.looks
+    if looks is None:
+        looks = box.looks = Looks()
+    if looks.clock_ps != fiber.clock_ps or looks.key != rank.key:
+        looks.since_ps = fiber.clock_ps
+    looks.count += 1
+    cost_ps: int = fabric.settings.poll_ps
+    if looks.count > _PATIENT_LOOKS:
+        cost_ps = max(cost_ps, min((fiber.clock_ps - looks.since_ps) >> _PART, _LONGEST_PS))
+    fiber.clock_ps += cost_ps
+    looks.clock_ps = fiber.clock_ps
+    looks.key = rank.key + 1  # for the next look waits for its time first
+
+
+def found(rank: Rank) -> None:
+    """A look has found something: the next wait is another one."""
+    box = rank.mpi
+    if box is not None and box.looks is not None:
+        box.looks.clock_ps = -1
