@@ -22,6 +22,7 @@ from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_
 from xsim_py.mpi4py.file import FILE_NULL, File
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
 from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
+from xsim_py.mpi4py.integers import take_integers as _take_integers
 from xsim_py.mpi4py.interop import capsules as _capsules
 from xsim_py.mpi4py.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.memory import (
@@ -57,6 +58,7 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
+_take_integers(globals(), but=("p2p", "matched", "collective", "objects", "persistent", "errors"))
 _document(globals())
 __spec__ = _options.watched(__spec__)
 

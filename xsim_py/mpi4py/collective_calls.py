@@ -59,6 +59,7 @@ from .bufspec import (
 )
 from .fill import BufferFill
 from .handle import int_list
+from .integers import integer
 from .op import Op
 from .request import Request, Task
 
@@ -264,6 +265,7 @@ def barrier(comm: Communicator, name: str) -> Plan:
 
 def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
     """What the root has, everybody gets."""
+    root = integer(root)
     role = role_of(comm, root)
     data = target = None
     size_bytes = 0
@@ -289,6 +291,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
 
 def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
     """The root gets a block of everybody; `form` is ``"v"`` where these differ in size."""
+    root = integer(root)
     role = role_of(comm, root)
     data = target = None
     if role == "root":
@@ -316,6 +319,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
 
 def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
     """Everybody gets a block of the root's; `form` is ``"v"`` where these differ in size."""
+    root = integer(root)
     role = role_of(comm, root)
     parts = target = None
     block_bytes = 0
@@ -387,6 +391,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
     """The root gets the combination of what everybody has."""
+    root = integer(root)
     role = role_of(comm, root)
     if role == "idle":
         ch = channel(comm, note(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,9 @@ from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
 from .datatype import typecode as _typecode
 from .file import Register_datarep
+from .handle import int_list
 from .info import INFO_NULL, Info, _text
+from .integers import integer
 from .interop import _addressof, _handleof, _sizeof
 from .management import _room
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
@@ -262,7 +264,7 @@ def _service(name: str) -> str:
 
 
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
-    return dims_create(nnodes, [0] * dims if isinstance(dims, int) else list(dims))
+    return dims_create(nnodes, [0] * integer(dims) if not isinstance(dims, Sized) else int_list(dims))
 
 
 # ------------------------------------------------------------------------------------------------------ memory

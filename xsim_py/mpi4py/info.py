@@ -177,7 +177,7 @@ def _text(text: str, limit_bytes: int, code: int) -> str:
         raise ValueError("embedded null byte")
     if len(text.encode()) >= limit_bytes:
         fail(code, f"longer than {limit_bytes - 1} bytes")
-    return text
+    return str.__str__(text)  # it may go to other shards, which do not know the program's classes
 
 
 def _key(key: str) -> str:

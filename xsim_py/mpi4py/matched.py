@@ -16,6 +16,7 @@ from xsim_py.process import current
 
 from .bufspec import receiver
 from .handle import Handle, Null
+from .integers import integer
 from .pickling import load
 from .request import Request, Task
 from .status import Status
@@ -46,6 +47,7 @@ def probe(
     comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
 ) -> Envelope | None:
     """Wait for a message that fits; None for PROC_NULL."""
+    source, tag = integer(source), integer(tag)
     if not valid_source(comm, source, tag):
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
@@ -79,6 +81,7 @@ def probe(
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
     """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
+    source, tag = integer(source), integer(tag)
     if not valid_source(comm, source, tag):
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)

@@ -22,6 +22,7 @@ from . import collective_calls as calls
 from . import object_ftco as ftco
 from .collective_calls import Plan, algorithm_for, role_of, root_of, run
 from .commhandle import CommHandle
+from .integers import integer
 from .object_fold import fold_of_objects, is_plain, pickles_as_usual
 from .op import INSTANCES
 from .pickling import dump, dump_each, load, load_each
@@ -58,6 +59,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """What the root has, everybody gets."""
+    root = integer(root)
     if served(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
     role = role_of(comm, root)
@@ -76,6 +78,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """The root gets a list of what everybody has."""
+    root = integer(root)
     if served(comm, "gather"):
         return ftco.gather(comm, name, obj, root)
     role = role_of(comm, root)
@@ -94,6 +97,7 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
 def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
     """Everybody gets one of the root's objects."""
+    root = integer(root)
     role = role_of(comm, root)
     parts = dump_all(objects, len(comm.remote)) if role == "root" else None
     if served(comm, "scatter"):
@@ -213,6 +217,7 @@ def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
     """The root gets the combination of what everybody has."""
+    root = integer(root)
     if served(comm, "reduce"):
         return ftco.reduce(comm, name, obj, op, root)
     role = role_of(comm, root)

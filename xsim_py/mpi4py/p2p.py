@@ -24,6 +24,7 @@ from .attached import charge_buffer
 from .bufspec import Message as Target
 from .bufspec import filler, packed, receiver, room
 from .commhandle import CommHandle
+from .integers import integer
 from .matched import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .memory import KnownViews
 from .options import taken
@@ -82,6 +83,8 @@ class PointToPoint(CommHandle):
         if not (size_bytes := room(buf)):
             target = _target_of(buf, source)
             size_bytes = target.nbytes
+        if type(tag) is not int or type(source) is not int:
+            source, tag = integer(source), integer(tag)
         if not (0 <= source < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
@@ -116,6 +119,8 @@ class PointToPoint(CommHandle):
             target = _target_of(recvbuf, source)
             size_bytes = target.nbytes
         size = len(comm.whom)
+        if not type(dest) is type(sendtag) is type(source) is type(recvtag) is int:
+            dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
         if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag | recvtag <= _ONE_DIGIT):
             target = _target_of(recvbuf, source)
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
@@ -171,6 +176,7 @@ class PointToPoint(CommHandle):
         self, data: bytes, dest: int, sendtag: int, target: Any, source: int, recvtag: int, name: str
     ) -> Request:
         comm = self._comm()
+        dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
         _valid_dest(comm, dest, sendtag, waits=False)
         if not valid_source(comm, source, recvtag, waits=False):
             request = _isend(comm, data, dest, sendtag, STANDARD_MODE, name, True, 4)
@@ -209,6 +215,8 @@ class PointToPoint(CommHandle):
         comm = self._comm()
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
+        if type(tag) is not int or type(source) is not int:
+            source, tag = integer(source), integer(tag)
         if not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
@@ -288,6 +296,7 @@ class PointToPoint(CommHandle):
 
     def _send_init(self, buf: Any, dest: int, tag: int, mode: int, name: str) -> Prequest:
         comm = self._comm()
+        dest, tag = integer(dest), integer(tag)
         views = KnownViews()
         with views:
             _bytes_of(buf, dest)
@@ -305,6 +314,7 @@ class PointToPoint(CommHandle):
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         comm = self._comm()
+        source, tag = integer(source), integer(tag)
         target = _target_of(buf, source)
         real = valid_source(comm, source, tag, waits=False)
         task = Task(None, target.unpack, comm, null_source=not real)
@@ -356,6 +366,8 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
 def _send(
     comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
 ) -> None:
+    if type(tag) is not int or type(dest) is not int:
+        dest, tag = integer(dest), integer(tag)
     if not (0 <= dest < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
     send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
@@ -366,6 +378,8 @@ def _send(
 def _isend(
     comm: Communicator, data: bytes, dest: int, tag: int, mode: int, name: str, check: bool, about: int = 3
 ) -> Request:
+    if type(tag) is not int or type(dest) is not int:
+        dest, tag = integer(dest), integer(tag)
     send: Operation | None = None
     if _valid_dest(comm, dest, tag, waits=False):
         if comm.fabric.troubled:
@@ -376,6 +390,8 @@ def _isend(
 
 
 def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: int, name: str) -> Request:
+    if type(tag) is not int or type(source) is not int:
+        source, tag = integer(source), integer(tag)
     if valid_source(comm, source, tag, waits=False):
         task = Task(_begin_receive(comm, source, tag, name), finish, comm)
     else:
@@ -425,6 +441,7 @@ def _sendrecv(
     name: str,
     check: bool,
 ) -> Any:
+    dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
     if not _valid_dest(comm, dest, sendtag):
         dest = PROC_NULL
     if not valid_source(comm, source, recvtag):

@@ -42,7 +42,7 @@ class Processes(Management):
         count = operator.index(maxprocs)
         commands = None
         if comm.me == root:
-            commands = [Command(os.fsdecode(command), _arguments(args), count, _hints(info))]
+            commands = [Command(_plain(command), _arguments(args), count, _hints(info))]
             if count < 0:
                 comm.fail(c.ERR_ARG, f"{count} processes")
         made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn")
@@ -64,7 +64,7 @@ class Processes(Management):
         if comm.me == root:
             if isinstance(command, str | bytes | os.PathLike):
                 raise ValueError("expecting a sequence of path-like")
-            names = [os.fsdecode(each) for each in command]
+            names = [_plain(each) for each in command]
             counts = _counts(maxprocs, len(names))
             given = [args] * len(names) if isinstance(args, str | None) else _each(args, len(names))
             hints = [info] * len(names) if isinstance(info, Info) else _each(info, len(names))
@@ -105,7 +105,12 @@ class Processes(Management):
 def _arguments(args: Any) -> tuple[str, ...]:
     if args is None:
         return ()
-    return tuple(os.fsdecode(arg) for arg in ([args] if isinstance(args, str | bytes) else args))
+    return tuple(_plain(arg) for arg in ([args] if isinstance(args, str | bytes) else args))
+
+
+def _plain(text: Any) -> str:
+    """A text that goes to other shards, which do not know the program's classes."""
+    return str.__str__(os.fsdecode(text))
 
 
 def _hints(info: Info) -> dict[str, str]:
@@ -124,5 +129,5 @@ def _counts(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
     if maxprocs is None:
         return [1] * count
     if isinstance(maxprocs, int):
-        return [maxprocs] * count
+        return [operator.index(maxprocs)] * count
     return [operator.index(each) for each in _each(maxprocs, count)]
