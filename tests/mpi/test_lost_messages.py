@@ -1,5 +1,6 @@
 """Messages whose envelope is there, and whose sender died before it sent the data: nobody takes them for received."""
 
+import contextlib
 import io
 import os
 import signal
@@ -99,3 +100,32 @@ def test_an_offer_of_a_dead_rank_that_is_acknowledged_fails_the_receive_and_the_
     name: str, detector: str
 ):
     assert run(acknowledges_first, 3, detector, ANY[name]) == ["failed", "got 2"]
+
+
+def detaches_from_the_dead() -> list[str]:
+    """What a rank gets for buffers with messages to one that dies, and to one that takes them late."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if comm.rank == 2:
+        time.sleep(5)
+        comm.Recv(np.zeros(LARGE), source=0)
+        return []
+    said = []
+    for _ in range(2):
+        MPI.Attach_buffer(bytearray(10**7))
+        for dest in (1, 2)[: 2 - len(said)]:
+            with contextlib.suppress(MPI.Exception):
+                comm.Bsend(np.zeros(LARGE), dest)
+        try:
+            MPI.Detach_buffer()
+            said.append(f"detached at {round(MPI.Wtime())}")
+        except MPI.Exception as error:
+            said.append(f"{error.Get_error_class() == MPI.ERR_PROC_FAILED} at {round(MPI.Wtime())}")
+    return said
+
+
+def test_a_buffer_is_detached_when_its_messages_are_gone_also_where_one_could_not_be_sent():
+    assert run(detaches_from_the_dead, 3, "timeout") == ["True at 5", "detached at 5"]

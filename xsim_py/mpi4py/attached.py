@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.p2p import wait
@@ -42,19 +43,30 @@ def attach(owner: Any, buf: Any, room_bytes: int | None) -> None:
 
 
 def detach(owner: Any, box: Mailbox) -> Any:
-    """Take the buffer back, after what is in it has left."""
+    """Take the buffer back, after what is in it has left, or is known never to; of that the first error is raised.
+
+    Nothing is in the buffer then, so it is not attached any more whatever has become of its messages.
+    """
     if owner.buffer is None:
         fail(c.ERR_BUFFER, "no buffer is attached")
-    flush(box)
     buf = owner.buffer.buf
-    owner.buffer = None
+    try:
+        flush(box)
+    finally:
+        owner.buffer = None
     return buf
 
 
 def flush(box: Mailbox) -> None:
-    """Wait until all buffered messages of this rank have left."""
+    """Wait until no buffered message of this rank is left; raises the error of the first that could not be sent."""
+    first = None
     for send in [send for send in box.sends.values() if send.buffered]:
-        wait(send)
+        try:
+            wait(send)
+        except errors.Exception as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _in_buffer(box: Mailbox) -> list[int]:
