@@ -203,7 +203,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:
-                    place = sent_at(message.note, program.start)
+                    place = sent_at(message, program.start)
                     part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes, place))
             else:
                 label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
@@ -296,7 +296,7 @@ def _instead(leaf: Receive | Probe, program: Program) -> str:
     found = box.look(cid, leaf.source, ANY_TAG) or box.look(cid, ANY_SOURCE, leaf.tag)
     if found is None:
         return ""
-    place = sent_at(found.note, program.start)
+    place = sent_at(found, program.start)
     return f"; but here is one from rank {found.source}, tag {found.tag}{place and ', '}{place}"
 
 

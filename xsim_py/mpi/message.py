@@ -42,12 +42,13 @@ class Message:
     to, origin : int
         Ranks in the whole run.
     ticket : int
-        What the sender calls the operation, if it wants an answer.
+        What the sender calls the operation, if it wants an answer; else, of a message of the program, where in the
+        code `note` it was sent.
     check : int
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
         What a collective says about itself, to find out that ranks are in different ones; what a notice says; of
-        a message of the program, where it was sent (see `places`).
+        a message of the program, the code that has sent it, or where it was sent (see `places`).
     serial, taken : int, bool
         Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """
@@ -117,7 +118,7 @@ class Message:
             self.origin,
             self.ticket,
             self.check,
-            portable(self.note),
+            portable(self),
         )
 
 

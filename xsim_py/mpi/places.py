@@ -27,6 +27,7 @@ __all__ = [
     "here",
     "line_of",
     "of_program",
+    "place_of",
     "portable",
     "program_frame",
     "sent_at",
@@ -104,19 +105,33 @@ def line_of(place: Place) -> tuple[str, int]:
     return known[1]
 
 
-def portable(note: Any) -> Any:
+def place_of(message: Any) -> Place | None:
+    """Where a message of the program was sent; it has no tuple of its own, which would be work for the collector."""
+    note: Any = message.note
+    if type(note) is CodeType:
+        return note, message.ticket
+    return note if type(note) is tuple else None
+
+
+def portable(message: Any) -> Any:
     """What a message says of itself, as it may leave this process: the same tuple for all messages of a line."""
-    return line_of(note) if type(note) is tuple and type(note[0]) is CodeType else note
+    note = message.note
+    if type(note) is CodeType:
+        return line_of((note, message.ticket))
+    if type(note) is tuple and note and type(note[0]) is CodeType:  # a notice may be any tuple
+        return line_of(note)
+    return note
 
 
-def sent_at(note: Any, start: str | None = None) -> str:
+def sent_at(message: Any, start: str | None = None) -> str:
     """Where a message was sent, ``sent at file:line``, if it says so; `start` is the folder from which to name files.
 
     Without one a file has no folder: a program may print what it is told, and that is the same wherever it lies.
     """
-    if type(note) is not tuple:
+    place = place_of(message)
+    if place is None:
         return ""
-    file, line = line_of(note)
+    file, line = line_of(place)
     if file.startswith(PACKAGE) or not line:
         return ""
     return f"sent at {os.path.basename(file) if start is None else shown(file, start)}:{line}"
@@ -135,5 +150,5 @@ def text_of(file: str, line: int) -> str:
 def blame_sender(error: errors.Exception, message: Any) -> None:
     """Say of a message that was longer than the buffer it came into who has sent it, and where."""
     if error.Get_error_class() == ERR_TRUNCATE:
-        where = sent_at(message.note)
+        where = sent_at(message)
         error._add_detail(f"from rank {message.source}, tag {message.tag}{where and ', '}{where}")
