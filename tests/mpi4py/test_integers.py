@@ -153,7 +153,7 @@ def use_everywhere(kind: str) -> list[str]:
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_integer_is_taken(kind: str, shards: int) -> None:
-    result = simulate(use_everywhere, ranks=3, args=[kind], shards=shards, ft=True, wall_limit_s=20)
+    result = simulate(use_everywhere, ranks=3, args=[kind], shards=shards, ft=True, wall_limit=20)
     assert result.report == ""
     assert result.values == [[]] * 3
 
@@ -184,7 +184,7 @@ def name_things(program: str) -> str:
 def test_a_text_of_the_program_s_own_class_is_taken(tmp_path: Path, shards: int) -> None:
     program = tmp_path / "child.py"
     program.write_text("from mpi4py import MPI\nMPI.Comm.Get_parent().Disconnect()\n", encoding="utf-8")
-    result = simulate(name_things, ranks=3, args=[str(program)], shards=shards, wall_limit_s=20)
+    result = simulate(name_things, ranks=3, args=[str(program)], shards=shards, wall_limit=20)
     assert (result.report, result.values) == ("", ["str"] * 3)
 
 
