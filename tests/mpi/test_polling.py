@@ -102,7 +102,5 @@ def test_a_loop_that_waits_to_hear_of_a_failure_ends(what: str) -> None:
             pass
         return MPI.Wtime()
 
-    result = simulate(
-        program, ranks=3, args=[what], ft=True, wall_limit_s=20, overrides={"mpi.detector.type": "heartbeat"}
-    )
+    result = simulate(program, ranks=3, args=[what], ft=True, wall_limit=20, set={"mpi.detector.type": "heartbeat"})
     assert 1 < result.values[1] < 2
