@@ -284,6 +284,12 @@ def test_a_program_that_is_not_there_is_a_config_error(kind: str, target: str, s
         simulate(target, kind=kind, ranks=1)
 
 
+@pytest.mark.parametrize("text", [f"x = {'-' * 99_999}1", f"x = a{'.a' * 99_999}"], ids=["minus", "attributes"])
+def test_a_program_that_is_too_much_for_the_compiler_is_a_config_error(text: str):
+    with pytest.raises(ConfigError, match="<string>: does not compile: its code is nested too deeply"):
+        simulate(text, kind="code", ranks=1)
+
+
 def test_a_program_that_is_not_python_is_told_with_its_line(tmp_path: Path):
     write(tmp_path, {"prog.py": "x = 1\nif x\n", "package/__init__.py": "", "package/broken.py": "def f(:\n"})
     with pytest.raises(ConfigError, match=r"prog.py:2: not a Python program: expected ':'"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
 import gc
 import inspect
 import os
 import resource
-import signal
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakValueDictionary
 
-from xsim_py import __version__
+from xsim_py import __version__, vitals
 from xsim_py.asked import read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import Lookahead, Transport, by_way_of_others, make_transport, most_shards
@@ -47,6 +48,7 @@ from xsim_py.process import (
     life,
     logs,
     loops,
+    outside,
     own,
     randomness,
     sockets,
@@ -54,14 +56,16 @@ from xsim_py.process import (
     watchers,
 )
 from xsim_py.process.alike import Alike
+from xsim_py.process.descriptors import kept_apart
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.modules import PrivateModules
-from xsim_py.process.output import Output, RankInput, RankStream
+from xsim_py.process.output import NO_OUTPUT, Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
 from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
+from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -69,7 +73,6 @@ if TYPE_CHECKING:
 
 __all__ = ["simulate"]
 
-_TICK_S = 0.25
 _PAIRS_UP_TO_RANKS = 1024
 _UNBOUNDED_PS = 1 << 90
 
@@ -166,13 +169,13 @@ def simulate(
     spec = load_machine(machine, overrides=asked.overrides)
     what = Program(program, kind=asked.kind or ("callable" if callable(program) else "script"), args=asked.args)
     run = _Run(spec, what, ranks=asked.ranks, seed=asked.seed, shards=asked.shards, compute=asked.compute)
-    run.sinks = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
     run.collectives = asked.way
     run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
-    with _only_one(), run.transport.together():
+    sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
+    with _only_one(), run.transport.together(), sinks as run.sinks:
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
@@ -233,7 +236,7 @@ class _Run:
         self.transport: Transport = make_transport(shards)
         _check_shards(len(self.transport.local), ranks)
         self.blocks = self.machine.shard_blocks(self.transport.size)
-        self.sinks: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
+        self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
         self.profile: Profile | None = None
@@ -342,7 +345,9 @@ class _Run:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        with Patches() as patches, profiled, self._watched(wall_limit_s, progress), _patient_collector(self.ranks):
+        watched = outside.watched(self.control, self.shards, wall_limit_s, progress)
+        noticed = outside.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
+        with Patches() as patches, profiled, watched, noticed, _patient_collector(self.ranks):
             self._isolate(patches)
             while start is not None:
                 start_ps, struck = start
@@ -372,11 +377,13 @@ class _Run:
     def _attempt(self, lookahead: Lookahead, timed: tuple[Failure, ...]) -> list[Part]:
         """Run the job from one start to its end."""
         body = life.body(self.program)
+        vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 doom(fabric, timed)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
+            vitals.mine.running = 0
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -387,6 +394,7 @@ class _Run:
                     part.storage = self.files.rows(shard)
             return parts
         finally:
+            vitals.mine.running = 0
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 release(fabric)
                 shard.abandon()
@@ -406,15 +414,22 @@ class _Run:
         for part in parts:
             output.add(part.lines)
         output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else _UNBOUNDED_PS, last=True)
-        output.take()  # what ranks would have printed after the end
-        if output.error is not None:
-            raise output.error
+        output.take(far=False)  # what ranks would have printed after the end
+        self._check_output(parts)
         aborted_ps = attempt.aborted_ps
         if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
             return None
         died = {(rank, cause) for _, rank, cause in attempt.failures}
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
+
+    def _check_output(self, parts: list[Part]) -> None:
+        for output in self.outputs:
+            if output.error is not None:
+                raise output.error
+        if any(part.stop_reason == NO_OUTPUT for part in parts):
+            kept = f"more than {LIMIT_ELSEWHERE_BYTES >> 20} MiB have to wait in one of the processes"
+            raise OSError(errno.EFBIG, f"{kept}; one process keeps {LIMIT_BYTES >> 20:,} MiB")
 
     def _result(self, cost: tuple[float, float]) -> Result:
         result = None
@@ -442,10 +457,11 @@ class _Run:
         self.fabrics.clear()
         self.control.kernels.clear()
         if not self.outputs:
+            spill = Spill(LIMIT_BYTES if 0 in self.transport.local else LIMIT_ELSEWHERE_BYTES)
             for number in self.transport.local:
                 sinks = self.sinks if number == 0 else None
                 alike = Alike(self.launcher_ps)
-                self.outputs.append(Output(sinks, label=self.label, refused=self._refused, alike=alike))
+                self.outputs.append(Output(sinks, label=self.label, control=self.control, spill=spill, alike=alike))
         settings = Settings(
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),
@@ -467,6 +483,7 @@ class _Run:
                 fault_tolerant=self.fault_tolerant,
                 start_ps=start_ps,
             )
+            shard.far = 0 not in self.transport.local
             account = self.network.contention()
             links = None if account is None else SharedLinks(self.machine, account)
             make_fabric = TracingFabric if self.traced else Fabric
@@ -489,11 +506,10 @@ class _Run:
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES
 
-    def _refused(self) -> None:
-        self.control.stop("no output")
-
     def _isolate(self, patches: Patches) -> None:
         """Put virtual things in the place of the real ones for the duration of the run."""
+        for shared in (builtins, sys):  # by the ranks, and by the simulator
+            patches.keep(vars(shared))
         install_face(patches, self.program.namespace)
         clock.install(patches)
         dates.install(patches)
@@ -514,49 +530,9 @@ class _Run:
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))
+        modules = sys.modules.copy()
+        patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])
-
-    @contextmanager
-    def _watched(
-        self, wall_limit_s: float | None, progress: Callable[[int, int, int, int], None] | None
-    ) -> Iterator[None]:
-        """Look at the wall clock now and then, and let Ctrl-C end the run with a report.
-
-        Signals reach the main thread only; elsewhere there is neither a limit nor a line.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        clock_s = time.perf_counter
-        start_s = clock_s()
-
-        def look(*_: object) -> None:
-            limit_reached = wall_limit_s is not None and clock_s() - start_s >= wall_limit_s
-            if limit_reached or self.control.stop_reason:
-                self.control.stop("wall limit")
-            if not self.shards:  # the clock may strike before there are any, or between two starts of the job
-                return
-            if self.transport.size == 1:
-                self.shards[0].output.flush(self.shards[0].kernel.now_ps)
-            if progress is not None:
-                kernels = [shard.kernel for shard in self.shards]
-                finished = sum(shard.finished for shard in self.shards)
-                total = self.shards[0].population
-                progress(max(k.now_ps for k in kernels), sum(k.events for k in kernels), finished, total)
-
-        def interrupt(*_: object) -> None:
-            self.control.stop("interrupted")
-
-        before = (signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGINT, interrupt))
-        tick_s = _TICK_S if wall_limit_s is None else min(_TICK_S, max(wall_limit_s / 4, 0.001))
-        signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops one that is on its way, which could end the process
-            signal.signal(signal.SIGALRM, before[0])
-            signal.signal(signal.SIGINT, before[1])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ killed, they see the end of a pipe that only it holds open. Their temporary fold
 
 from __future__ import annotations
 
-import faulthandler
+import mmap
 import os
 import resource
 import signal
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -26,16 +27,19 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, NamedTuple
 
+from xsim_py import vitals
 from xsim_py.errors import XsimError
+from xsim_py.vitals import TICK_S, Watch
 from xsim_py.whole import in_use, remove_abandoned
 
 __all__ = ["Crash", "cores", "do_in_workers", "serve"]
 
 _LAST_WORDS_BYTES: Final = 4000
+_ANSWER_S: Final = 1.0
 _MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; from xsim_py.workers import serve; "
-    "serve(sys.argv[1].split(), int(sys.argv[2]), int(sys.argv[3]))"
+    "import sys; sys.path[:] = sys.argv[5:]; from xsim_py.workers import serve; "
+    "serve(sys.argv[1].split(), *map(int, sys.argv[2:5]))"
 )
 _CLEAN: Final = "import shutil, sys; [shutil.rmtree(path, ignore_errors=True) for path in sys.argv[1:]]"
 
@@ -45,6 +49,8 @@ class Crash(NamedTuple):
 
     exit_status: int
     said: str
+    was_stuck: bool = False
+    """Whether it was ended here: after the wall limit of its run, in a call that did not come back."""
 
 
 def cores() -> int:
@@ -82,7 +88,9 @@ def do_in_workers(
             worker.greet()
             worker.take(next(todo, None))
         while busy := {worker.connection: worker for worker in workers if worker.number is not None}:
-            for connection in wait(list(busy)):
+            for worker in busy.values():
+                worker.end_if_stuck()
+            for connection in wait(list(busy), TICK_S):
                 worker = busy[connection]  # type: ignore[index]
                 number, result = worker.hear()
                 yield number, result
@@ -116,7 +124,15 @@ class _Worker:
         self.connection, theirs = Pipe()
         lifeline, self._lifeline = os.pipe()
         os.set_inheritable(self._lifeline, False)
-        passed = (theirs.fileno(), lifeline)
+        self._was_stuck = False
+        self._look_s = 0.0  # when it has a look at it again
+        with tempfile.TemporaryFile() as numbers:
+            numbers.truncate(mmap.PAGESIZE)
+            self._watch = Watch(mmap.mmap(numbers.fileno(), mmap.PAGESIZE))
+            self._start(words, theirs, lifeline, numbers.fileno())
+
+    def _start(self, words: Sequence[str], theirs: Connection[Any, Any], lifeline: int, numbers: int) -> None:
+        passed = (theirs.fileno(), lifeline, numbers)
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -173,14 +189,33 @@ class _Worker:
             self.end()
         return self.number, result
 
-    def _post_mortem(self) -> tuple[int, str]:
+    def end_if_stuck(self) -> None:
+        """End it where its run should have ended, and cannot; to be asked at least every `TICK_S`."""
+        if self._was_stuck or time.monotonic() < self._look_s:
+            return
+        self._look_s = time.monotonic() + TICK_S
+        if not self._watch.is_stuck():
+            return
+        self._was_stuck = True
+        self._process.send_signal(vitals.ASK)
+        until_s = time.monotonic() + _ANSWER_S
+        while not vitals.frames(self._last_words()) and time.monotonic() < until_s:
+            time.sleep(_ANSWER_S / 100)
+        self._process.kill()
+
+    def _post_mortem(self) -> tuple[int, str, bool]:
+        if self._was_stuck:
+            self._process.wait()
+            place = vitals.place(vitals.frames(self._last_words()))
+            where = f"rank {self._watch.vitals.rank} was in a call that did not come back"
+            return 4, f"the wall limit was reached, and {where}\n    {place}", True
         status = self._process.wait()
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
             how += ", perhaps for want of memory" if -status == signal.SIGKILL else ""
         else:
             how = f"ended with status {status}"
-        return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip()
+        return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip(), False
 
     def _last_words(self) -> str:
         self._log.seek(0)
@@ -197,16 +232,16 @@ class _Worker:
             self._lifeline = -1
 
 
-def serve(words: Sequence[str], pipe: int, lifeline: int) -> None:
+def serve(words: Sequence[str], pipe: int, lifeline: int, numbers: int) -> None:
     """Be a worker: do what comes through the pipe until its other end is closed.
 
     The first word is the function, as ``module:name``; the others are modules that it is going to need.
     """
+    vitals.show(mmap.mmap(numbers, mmap.PAGESIZE), sys.stderr.fileno())
     module, _, name = words[0].partition(":")
     for needed in words[1:]:
         import_module(needed)
     do = getattr(import_module(module), name)
-    faulthandler.enable()
     _die_with(lifeline)
     connection: Connection[Any, Any] = Connection(pipe)
     connection.send("ready")

@@ -268,6 +268,43 @@ def test_there_are_no_warnings_of_what_no_rank_does(tmp_path: Path):
     assert not caught
 
 
+def test_what_is_no_text_is_the_error_of_the_rank_that_prints_it(tmp_path: Path):
+    text = r"""
+        import sys
+        if rank == 0:
+            print("name \udcff", file=sys.stderr)
+            print("lone \ud800", file=sys.stderr)
+        try:
+            print("\ud800")
+        except UnicodeEncodeError as error:
+            print(rank, error)
+        comm.Barrier()
+        print("\ud800")
+        """
+    done = launch(tmp_path, text, ranks=2)
+    said = "'utf-8' codec can't encode character '\\ud800' in position 0: surrogates not allowed"
+    assert done.lines == [f"{rank} {said}" for rank in range(2)]
+    assert f"UnicodeEncodeError: {said}" in done.result.report
+    assert done.err.splitlines()[:2] == ["name \udcff", r"lone \ud800"]
+
+
+@pytest.mark.parametrize("broken", ["sys.stderr = Broken()", "builtins.print = None", "sys.stderr = None"])
+def test_a_traceback_is_shown_whatever_a_program_has_broken(tmp_path: Path, broken: str):
+    text = f"""
+        import builtins, sys
+        class Broken:
+            def write(self, text): raise OSError("no")
+        if rank == 1:
+            {broken}
+            raise ValueError("shown")
+        comm.Barrier()
+        """
+    done = launch(tmp_path, text, ranks=2)
+    assert done.err.splitlines()[-1] == "ValueError: shown"
+    assert done.result.report.startswith("rank 1 ended the job at 0 s: ValueError: shown")
+    assert callable(print)
+
+
 def test_a_warning_is_shown_once_in_each_rank(tmp_path: Path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")

@@ -10,12 +10,14 @@ import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.real_mpi import MPIEXEC, mpiexec
+from xsim_py import vitals
 from xsim_py.study import run_study
 from xsim_py.study.task import Task
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
@@ -52,6 +54,26 @@ def test_the_run_of_a_worker_that_dies_is_the_one_to_blame():
     assert outcomes[1]["exit_status"] == 128 + signal.SIGSEGV
     assert outcomes[1]["said"].startswith("the worker process was killed by SIGSEGV\nFatal Python error")
     assert outcomes[0]["captured"]["pid"] != outcomes[2]["captured"]["pid"] == outcomes[3]["captured"]["pid"]
+
+
+def test_a_run_that_ends_its_worker_or_cannot_be_ended_is_told_with_its_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vitals, "GRACE_S", 0.5)
+    tasks = [
+        task("import ctypes; ctypes.CDLL(None).exit(0)"),
+        task("import itertools; sum(itertools.repeat(0))"),
+    ]
+    tasks[1] = tasks[1]._replace(arguments={**tasks[1].arguments, "wall_limit": "200ms"})
+    exited, stuck = (outcome for _, outcome in sorted(do_in_workers(tasks, 2), key=itemgetter(0)))
+    assert (exited["ended"], exited["exit_status"]) == ("crashed", 1)
+    assert exited["said"].splitlines()[1:] == [
+        "xsim: rank 0 ended this process at 0 s, and all ranks with it: exit() of the C library",
+        "    <string>:1 in <module>",
+    ]
+    assert (stuck["ended"], stuck["exit_status"]) == ("wall limit", 4)
+    assert stuck["said"].splitlines() == [
+        "the wall limit was reached, and rank 0 was in a call that did not come back",
+        "    <string>:1 in <module>",
+    ]
 
 
 def test_a_worker_with_threads_left_behind_does_no_other_run():

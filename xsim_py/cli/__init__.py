@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
+_SIMULATING = ("run", "compare")  # in this process, and not in workers
+
 # The number of this process, from MPICH's Hydra and Slurm's PMI-2, Open MPI, and PMIx, where `srun --mpi=pmix` has it.
 _RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 
@@ -66,6 +68,12 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         args = _parse(sys.argv[1:] if argv is None else argv)
         _refuse_launcher(args.command)
         args.last = last
+        if last and args.command in _SIMULATING:
+            from xsim_py.cli.guard import go_on_in_a_child
+            from xsim_py.process.descriptors import apart
+
+            go_on_in_a_child()
+            sys.stdout, sys.stderr = apart(sys.stdout), apart(sys.stderr)
         status: int = args.action(args)
         sys.stdout.flush()
         return status
@@ -98,8 +106,14 @@ def _cannot_write(said: str) -> int:
 
 def _drop_output() -> None:
     """Forget what is still to be printed: Python would try it again while it exits, and complain."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    streams = [sys.stdout]
+    try:
+        sys.stderr.flush()
+    except OSError:
+        streams.append(sys.stderr)
+    for stream in streams:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _is_first_process() -> bool:

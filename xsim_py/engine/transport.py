@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import sys
@@ -10,7 +11,7 @@ import traceback
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from .kernel import INFINITY_PS
 from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
@@ -24,6 +25,10 @@ _PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 
 # A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
 _FORWARDING_S = 0.2
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+_sleep = time.sleep  # a rank has another one
 
 
 def launched_by_mpiexec() -> int:
@@ -62,11 +67,15 @@ class Mpi:
         """See `Transport.together`; the others would wait for this process for ever."""
         try:
             yield
-        except BaseException:
-            sys.stderr.write(traceback.format_exc())
+        except BrokenPipeError:  # whoever read the output has seen enough
+            self.leave(141)
+        except BaseException as error:
+            status, said = 70, traceback.format_exc()
+            if isinstance(error, OSError) and error.errno in _NO_ROOM:
+                status, said = 74, f"xsim: cannot write the output: {error.strerror}\n"
+            sys.stderr.write(said)
             sys.stderr.flush()
-            time.sleep(_FORWARDING_S)
-            self._comm.Abort(70)
+            self.leave(status)
 
     def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""
@@ -120,3 +129,8 @@ class Mpi:
     def broadcast(self, value: Any) -> Any:
         """See `Transport.broadcast`."""
         return self._comm.bcast(value, root=0)
+
+    def leave(self, status: int) -> NoReturn:
+        """See `Transport.leave`."""
+        _sleep(_FORWARDING_S)
+        self._comm.Abort(status)

@@ -14,14 +14,17 @@ One shard has an infinite lookahead and therefore a single window: the serial ru
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
 __all__ = ["Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+
+_real_exit = os._exit  # a rank has another one
 
 Lookahead: TypeAlias = Sequence[Sequence[int]]
 """``lookahead[i][j]``: how much later than an event of shard i its first effect on shard j can be, in picoseconds.
@@ -129,6 +132,10 @@ class Transport(Protocol):
         """The value of the process where shard 0 lives, everywhere."""
         ...
 
+    def leave(self, status: int) -> NoReturn:
+        """End every process, at once; what has been written is out."""
+        ...
+
 
 class Loopback:
     """All shards in this process; batches are pickled as if they travelled, so that nothing is shared by accident."""
@@ -172,3 +179,7 @@ class Loopback:
     def broadcast(self, value: Any) -> Any:
         """See `Transport.broadcast`."""
         return value
+
+    def leave(self, status: int) -> NoReturn:
+        """See `Transport.leave`."""
+        _real_exit(status)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.process.fiber import UNTIL
-from xsim_py.process.output import Line, finish_lines
+from xsim_py.process.output import finish_lines
+from xsim_py.process.spill import Line, Run
 from xsim_py.process.threads import name_of, others
 
 from .calls import AllOf, Background
@@ -94,7 +95,7 @@ class Part:
     """
 
     first: int
-    lines: list[Line]
+    lines: list[Line | Run]
     digest: int
     events: int
     now_ps: int
@@ -173,7 +174,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
                 finish_lines(rank, rank.fiber.clock_ps)
     part = Part(
         first=shard.first,
-        lines=[] if shard.number == 0 else shard.output.take(),
+        lines=[] if shard.number == 0 else shard.output.take(far=shard.far),
         digest=fabric.digest,
         events=shard.kernel.events,
         now_ps=shard.kernel.now_ps,

@@ -5,14 +5,13 @@ A window or a file has the handler of the communicator that stands for it.
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
+from xsim_py.process.complaint import report
 from xsim_py.process.life import abort_job
 
 from .errhandler import Errhandler
@@ -92,7 +91,7 @@ class BoundHandler:
         try:
             function(self.face._make(comm), error.Get_error_code())
         except Exception as problem:
-            print("".join(traceback.format_exception(problem)), end="", file=sys.stderr)
+            report(problem)
             abort_job(1, f"an error handler raised {type(problem).__name__}: {problem}")
         return True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -13,11 +12,14 @@ from xsim_py.errors import InternalError
 
 from . import current
 from .alike import Complaint
+from .output import RankStream
 from .patches import Patches
 
-__all__ = ["forget_frames", "install", "is_simulator", "report", "without_simulator"]
+__all__ = ["forget_frames", "install", "is_simulator", "report", "say", "without_simulator"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+_stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
 
 # What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
 _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
@@ -31,11 +33,18 @@ def is_simulator(file: str) -> bool:
 def report(error: BaseException, heading: str = "") -> None:
     """Print an uncaught exception as Python does, but that of many ranks once."""
     without_simulator(error)
-    _write([heading, *traceback.format_exception(error)])
+    say(Complaint("".join([heading, *traceback.format_exception(error)])))
 
 
-def _write(lines: Iterable[str]) -> None:
-    sys.stderr.write(Complaint("".join(lines)))
+def say(text: str) -> None:
+    """Print to the running rank's standard error; if it has put something there that takes no text, to the real one.
+
+    There may be anything in the place of ``print``, too, and nothing that the program has broken may break more.
+    """
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        _stderr.write(text)
 
 
 def _excepthook(kind: Any, error: Any, tb: Any) -> None:
@@ -43,7 +52,7 @@ def _excepthook(kind: Any, error: Any, tb: Any) -> None:
     if current.here() is None:
         _real_excepthook(kind, error, tb)
     else:
-        _write(traceback.format_exception(kind, error, tb))
+        say(Complaint("".join(traceback.format_exception(kind, error, tb))))
 
 
 _real_excepthook = sys.__excepthook__

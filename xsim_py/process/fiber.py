@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from greenlet import error as GreenletError  # noqa: N812
 from greenlet import getcurrent, greenlet
 
+from xsim_py import vitals
+
 from . import context, current
 from .grave import keep_for_ever
 
@@ -57,6 +59,7 @@ UNTIL = Until()
 # Hot path: a store here is half of one by ``current.fiber = ...``, and a message needs three.
 _running = current.__dict__
 _context: Any = context.__dict__
+_vitals = vitals.mine  # they say whose turn it is
 _modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
 _hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
 _switch: Callable[[Any], Any] = greenlet.switch  # CPython 3.11 finds methods of the simulator's greenlet the slow way
@@ -98,6 +101,7 @@ class Fiber:
         if context.installed is not self.rank:
             context.install(self.rank)
         current.fiber = self
+        _vitals.rank = self.rank.number
         glet.switch(self, body)
         current.fiber = None
 
@@ -126,6 +130,7 @@ class Fiber:
             else:
                 context.install(rank)
         _running["fiber"] = self
+        _vitals.rank = rank.number
         glet = self.greenlet
         if glet is None:  # a thread of the rank was refused to wait (see `park`), and what it waited for has come
             current.fiber = None

@@ -31,7 +31,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import complaint, context, current, files, signals, threads
-from .complaint import report, without_simulator
+from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
 from .modules import is_installed
@@ -113,7 +113,7 @@ def _exit_status(code: Any) -> int:
         return 0
     if isinstance(code, int):
         return code & 0xFF
-    print(code, file=sys.stderr)
+    say(f"{code}\n")
     return 1
 
 
@@ -129,9 +129,9 @@ def _call_hook(rank: Rank, error: BaseException) -> None:
     except SystemExit:
         pass
     except BaseException as another:
-        print("Error in sys.excepthook:", file=sys.stderr)
+        say("Error in sys.excepthook:\n")
         report(another)
-        print("\nOriginal exception was:", file=sys.stderr)
+        say("\nOriginal exception was:\n")
         report(error)
 
 

@@ -9,20 +9,32 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from xsim_py import vitals
+from xsim_py.units import format_time
+
 from . import current
 from .alike import COMPLAINT, Alike, Complaint, spans
+from .descriptors import Apart
+from .spill import COST, Line, Long, Run, Spill, text_of
 
 if TYPE_CHECKING:
     from .rank import Rank
+    from .shard import Control
 
-__all__ = ["Output", "RankInput", "RankStream", "finish_lines"]
+__all__ = ["NO_OUTPUT", "Output", "RankInput", "RankStream", "finish_lines"]
 
-Line = tuple[int, int, int, int, str]
-_MANY_LINES = 20_000
+NO_OUTPUT = "no output"
+"""Why the run is stopped."""
+
+_MUCH = 16 << 20  # characters that wait in memory
+_SOME = 2 << 20
+_LONG = 1 << 20  # characters of a line without an end
 _DEBUGGER_DEPTH = 12
 
 
@@ -35,76 +47,165 @@ class Output:
         Where shard 0 writes; None elsewhere.
     label : bool
         Put ``[rank]`` in front of each line.
-    refused : callable
-        Called when a sink takes no more, such as a pipe whose reader has gone; `error` says why.
+    control : Control
+        Stops the run when no more can be written or kept, such as when the reader of a pipe has gone; `error` says why.
+    spill : Spill
+        Where lines wait that are too many for memory.
     alike : Alike
         The tracebacks that wait for others.
     """
 
     def __init__(
-        self, sinks: tuple[TextIO, TextIO] | None, *, label: bool, refused: Callable[[], None], alike: Alike
+        self, sinks: tuple[TextIO, ...] | None, *, label: bool, control: Control, spill: Spill, alike: Alike
     ) -> None:
-        self.lines: list[Line] = []
         self.error: OSError | None = None
+        self._lines: list[Line] = []
+        self._runs: list[Run] = []
         self._sinks = sinks
         self._label = label
-        self._refused = refused
+        self._control = control
+        self._spill = spill
         self._alike = alike
         self._hash = hashlib.blake2b(digest_size=16)
-        self._flushing = False
-        self._flushed_ps = -1
+        self._busy = False
+        self._held = 0
+        self._relief_at = _SOME
 
-    def put(self, rank: Rank, stream: int, text: str, clock_ps: int) -> None:
+    def put(self, rank: Rank, stream: int, text: str | Long, clock_ps: int) -> None:
         """Take whole lines that a rank has printed."""
         count = rank.private("lines", _Counter).next()
-        self.lines.append((clock_ps, rank.number, count, stream, text))
-        if len(self.lines) > _MANY_LINES and self._sinks is not None and rank.shard.alone:
-            now_ps = rank.shard.kernel.now_ps
-            if now_ps != self._flushed_ps:  # looking again at the same time would find nothing to write, every time
-                self._flushed_ps = now_ps
-                self.flush(now_ps)
+        self._lines.append((clock_ps, rank.number, count, stream, text))
+        self._held += len(text) + COST
+        if self._held > self._relief_at and self.error is None:  # else the run is about to end
+            if self._sinks is not None and rank.shard.alone:
+                self._flush(_certain(rank, clock_ps))
+            self._relieve(f"rank {rank.number} prints at {format_time(clock_ps, digits=None)}")
 
-    def add(self, lines: list[Line]) -> None:
-        """Take lines that another shard sent."""
-        self.lines.extend(lines)
+    def add(self, lines: Iterable[Line | Run]) -> None:
+        """Take what another shard sent."""
+        for line in lines:
+            if isinstance(line, Run):
+                self._runs.append(line)
+            else:
+                self._lines.append(line)
+                self._held += len(line[4]) + COST
+        if self._held > self._relief_at and not self._control.stop_reason:
+            self._relieve("shards print")
 
-    def take(self) -> list[Line]:
-        """Give all lines away, to be sent to shard 0."""
-        lines = self.lines[:]
-        del self.lines[: len(lines)]
-        return lines
+    def take(self, *, far: bool) -> list[Line | Run]:
+        """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
+        runs = [run for run in self._runs if run.first() is not None]
+        self._runs.clear()
+        lines = self._lines[:]
+        del self._lines[: len(lines)]
+        self._held = 0
+        if far:
+            return [(*line[:4], text_of(line[4])) for line in chain(*runs, lines)]
+        return [*runs, *lines]
+
+    def store(self, pieces: list[str], what: str) -> tuple[int, int] | None:
+        """Put the beginning of a line that does not end out of memory; return where it is, if there was room."""
+        try:
+            return self._spill.put("".join(pieces).encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            self._give_up(error, what)
+            return None
+
+    def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
+        """The text of such a line."""
+        return Long(self._spill, places, end)
+
+    def _relieve(self, what: str) -> None:
+        """Put what has to wait out of memory, if it is much."""
+        if self._held > _MUCH and not self._busy:
+            with self._undisturbed():
+                self._lines.sort()
+                try:
+                    self._runs.append(self._spill.keep(self._lines))
+                    self._lines.clear()
+                    self._held = 0
+                except OSError as error:
+                    self._give_up(error, what)
+        self._relief_at = self._held + _SOME
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Do what must not be done by a signal's handler at the same time, or left undone by a rank that is stopped."""
+        self._busy = True
+        try:
+            with self._control.held():
+                yield
+        finally:
+            self._busy = False
+        if self._control.wanted:
+            self._control.stop(self._control.wanted)
+
+    def _give_up(self, error: OSError, what: str) -> None:
+        """End the run, for there is no more room; what is kept will be written."""
+        if self.error is None:
+            where = None if current.fiber is None else vitals.innermost()
+            place = "" if where is None else f" ({vitals.shown(where)})"
+            said = f"{what}{place}, and others may print something earlier, for which all of that waits"
+            self.error = OSError(error.errno, f"{error.strerror}: {said}")
+            self._control.stop(NO_OUTPUT)
 
     def flush(self, before_ps: int, *, last: bool = False) -> None:
         """Write every line printed before `before_ps`. May be called from a signal handler: works in place.
 
         Nothing comes after the `last` time, and so nothing waits for more of its like.
         """
-        if self._flushing or self._sinks is None:
+        self._flush((before_ps,), last=last)
+
+    def _flush(self, bound: tuple[int, ...], *, last: bool = False) -> None:
+        """Write every line before `bound`, in order."""
+        if self._busy or self._sinks is None:
             return
-        self._flushing = True
+        with self._undisturbed():
+            try:
+                written = last
+                for clock_ps, rank, _, stream, text in self._due(bound):
+                    written = True
+                    self._take_up(clock_ps, rank, stream, text)
+                    if self._control.wanted:
+                        break
+                else:
+                    self._write_due(None if last else bound[0])
+                for sink in self._sinks if written else ():
+                    sink.flush()
+            except OSError as error:
+                # Not to be raised here, where a rank may be running, which would take it for its own.
+                self.error, self._sinks = error, None
+                self._control.stop(NO_OUTPUT)
+            self._relief_at = self._held + _SOME
+
+    def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
+        """The lines before `bound`, in order, each of which is taken away."""
+        self._lines.sort()
+        runs = [run for run in self._runs if run.first() is not None]
+        done = 0
         try:
-            self.lines.sort()
-            done = 0
-            for clock_ps, rank, _, stream, text in self.lines:
-                if clock_ps >= before_ps:
+            for line in self._lines:
+                if line >= bound:
                     break
+                if runs:
+                    yield from _before(line, runs)
                 done += 1
-                if self._alike:
-                    self._write_due(clock_ps)
-                if stream == COMPLAINT:
-                    self._alike.add(clock_ps, rank, text)
-                elif stream != 1 or not self._alike.hold(rank, text):
-                    self._write(rank, stream, text)
-            del self.lines[:done]
-            self._write_due(None if last else before_ps)
-            for sink in self._sinks if done or last else ():
-                sink.flush()
-        except OSError as error:
-            # Not to be raised here, where a rank may be running, which would take it for its own.
-            self.error, self._sinks = error, None
-            self._refused()
+                self._held -= len(line[4]) + COST
+                yield line
+            if runs:
+                yield from _before(bound, runs)
         finally:
-            self._flushing = False
+            del self._lines[:done]
+            self._runs[:] = [run for run in runs if run.first() is not None]
+
+    def _take_up(self, clock_ps: int, rank: int, stream: int, text: str | Long) -> None:
+        """Write a line whose turn has come, or let it wait with tracebacks."""
+        if self._alike:
+            self._write_due(clock_ps)
+        if stream == COMPLAINT:
+            self._alike.add(clock_ps, rank, text_of(text))
+        elif stream != 1 or not self._alike or not self._alike.hold(rank, text := text_of(text)):
+            self._write(rank, stream, text)
 
     def _write_due(self, before_ps: int | None) -> None:
         """Write the tracebacks that have waited long enough."""
@@ -113,25 +214,64 @@ class Output:
                 text = f"ranks {spans(ranks)}: {text}"
             self._write(spans(ranks), 1, text)
 
-    def _write(self, rank: int | str, stream: int, text: str) -> None:
+    def _write(self, rank: int | str, stream: int, text: str | Long) -> None:
         assert self._sinks is not None
+        pieces: Iterable[str] = (text,) if isinstance(text, str) else text
         if stream == 0:
-            self._hash.update(f"{rank}:{text}".encode("utf-8", "surrogatepass"))
-        if self._label:
-            text = "".join(f"[{rank}] {line}\n" for line in text.removesuffix("\n").split("\n"))
-        sink = self._sinks[stream]
-        try:
-            sink.write(text)
-        except UnicodeEncodeError:  # bytes that are no text, or no text in this terminal's encoding
-            if hasattr(sink, "buffer"):
-                sink.flush()
-                sink.buffer.write(text.encode("utf-8", "surrogateescape"))
-            else:
-                sink.write(text.encode("ascii", "backslashreplace").decode())
+            self._hash.update(f"{rank}:".encode())
+        for piece in self._labelled(pieces, rank, stream) if self._label else pieces:
+            if stream == 0 and not self._label:
+                self._hash.update(piece.encode("utf-8", "surrogatepass"))
+            _write_to(self._sinks[stream], piece)
+
+    def _labelled(self, pieces: Iterable[str], rank: int | str, stream: int) -> Iterator[str]:
+        """The text with the rank in front of each line, which has an end then; the hash is that of the text."""
+        label = start = f"[{rank}] "
+        for piece in pieces:
+            if stream == 0:
+                self._hash.update(piece.encode("utf-8", "surrogatepass"))
+            if piece:
+                body = piece.removesuffix("\n")
+                yield start + body.replace("\n", f"\n{label}")
+                start = "" if body is piece else f"\n{label}"
+        yield "\n"
 
     def digest(self) -> str:
         """A hash of all that was written to standard output, with the ranks, in order."""
         return self._hash.hexdigest()
+
+
+def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
+    """What comes before this is known, where all ranks are in the shard of a rank that prints at that time.
+
+    No other rank prints before the time of the event that is being run, and then only those after the first one.
+    """
+    now_ps = rank.shard.kernel.now_ps
+    first = next((each for each in rank.shard.ranks if each.exit_status is None), None)
+    return (now_ps, rank.number + 1) if first is rank and clock_ps == now_ps else (now_ps,)
+
+
+def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
+    """The lines of all runs before `bound`, in order."""
+    while True:
+        heads = [(head, place) for place, run in enumerate(runs) if (head := run.first()) is not None and head < bound]
+        if not heads:
+            return
+        run = runs[min(heads)[1]]
+        second = min((head for head, place in heads if runs[place] is not run), default=bound)
+        while (head := run.first()) is not None and head < second:
+            yield run.pop()
+
+
+def _write_to(sink: TextIO, text: str) -> None:
+    try:
+        sink.write(text)
+    except UnicodeEncodeError:  # bytes that are no text, or no text in this terminal's encoding
+        if hasattr(sink, "buffer"):
+            sink.flush()
+            sink.buffer.write(text.encode("utf-8", "surrogateescape"))
+        else:
+            sink.write(text.encode("ascii", "backslashreplace").decode())
 
 
 class _Counter:
@@ -146,12 +286,40 @@ class _Counter:
 
 
 class _Partial:
-    """The unfinished lines of one rank, in pieces: standard output and standard error."""
+    """The unfinished lines of one rank, in pieces: standard output and standard error; the oldest may be stored."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("pieces", "sizes", "stored")
 
     def __init__(self) -> None:
         self.pieces: tuple[list[str], list[str]] = ([], [])
+        self.sizes = [0, 0]
+        self.stored: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+
+    def take(self, rank: Rank, stream: int, end: str, clock_ps: int) -> None:
+        """Pass the line on, with its end."""
+        pieces = self.pieces[stream]
+        text: str | Long = end
+        if pieces or self.stored[stream]:
+            text = "".join((*pieces, end))
+            if self.stored[stream]:
+                text = rank.shard.output.end_of(self.stored[stream][:], text)
+                self.stored[stream].clear()
+            self.sizes[stream] = 0
+            pieces.clear()
+        rank.shard.output.put(rank, stream, text, clock_ps)
+
+    def add(self, rank: Rank, stream: int, piece: str) -> None:
+        """Keep one more piece."""
+        pieces = self.pieces[stream]
+        pieces.append(piece)
+        self.sizes[stream] += len(piece)
+        if self.sizes[stream] > _LONG:
+            kept = pieces[:]
+            self.sizes[stream] = 0
+            pieces.clear()
+            place = rank.shard.output.store(kept, f"rank {rank.number} prints in one line")
+            if place is not None:
+                self.stored[stream].append(place)
 
 
 class RankStream(io.TextIOBase):
@@ -176,8 +344,8 @@ class RankStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """The real stream's, for child processes: what they write is in no particular order."""
-        return self._real.fileno()
+        """That of the process, for child processes: what they write is in no particular order."""
+        return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:
         """Nothing: lines are passed on as lines, in UTF-8."""
@@ -192,19 +360,29 @@ class RankStream(io.TextIOBase):
             return self._real.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not text.isascii():
+            text = self._writable(text)
         rank = fiber.rank
-        pieces = rank.private("partial", _Partial).pieces[self._stream]
-        if type(text) is Complaint and not pieces:
+        partial = rank.private("partial", _Partial)
+        if type(text) is Complaint and not (partial.pieces[self._stream] or partial.stored[self._stream]):
             rank.shard.output.put(rank, COMPLAINT, str(text), fiber.clock_ps)
             return len(text)
         head, newline, tail = text.rpartition("\n")
         if newline:
-            whole = "".join((*pieces, head, newline))
-            pieces.clear()
-            rank.shard.output.put(rank, self._stream, whole, fiber.clock_ps)
+            partial.take(rank, self._stream, f"{head}\n", fiber.clock_ps)
         if tail:
-            pieces.append(tail)
+            partial.add(rank, self._stream, tail)
         return len(text)
+
+    def _writable(self, text: str) -> str:
+        """The text if it can be written; else an error on standard output, and other text on standard error."""
+        try:
+            text.encode(self.encoding, self.errors)
+        except UnicodeEncodeError:
+            if self._stream == 0:
+                raise
+            return type(text)(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
+        return text
 
     def flush(self) -> None:
         """Nothing: a line is passed on when it is complete."""
@@ -233,11 +411,10 @@ class _Binary(io.RawIOBase):
 def finish_lines(rank: Rank, clock_ps: int) -> None:
     """Pass on what a rank has printed without a newline; at its end, or because it waits for input."""
     if rank.extra is not None and "partial" in rank.extra:
-        for stream, pieces in enumerate(rank.extra["partial"].pieces):
-            if pieces:
-                text = "".join(pieces)
-                pieces.clear()
-                rank.shard.output.put(rank, stream, text, clock_ps)
+        partial = rank.extra["partial"]
+        for stream in (0, 1):
+            if partial.pieces[stream] or partial.stored[stream]:
+                partial.take(rank, stream, "", clock_ps)
 
 
 class RankInput(io.TextIOBase):

@@ -55,6 +55,10 @@ class Patches:
                 elif callable(value) and not isinstance(value, type | staticmethod):
                     self.set_own(owner, name, wrap(name, value))
 
+    def keep(self, table: dict[str, Any]) -> None:
+        """Put back at the end what is in `table` now; what is added stays."""
+        self._undo.append(partial(table.update, table.copy()))
+
     def at_end(self, function: Callable[[], object]) -> None:
         """Have ``function()`` called at the end."""
         self._undo.append(function)

@@ -23,7 +23,9 @@ from .rank import Rank
 __all__ = ["Program"]
 
 _MOST_BYTES = 64 * MIB
-_TOO_MUCH = (ValueError, RecursionError, MemoryError, OverflowError)
+_TOO_DEEP = (RecursionError, MemoryError, OverflowError, SystemError)
+_NOT_COMPILED = (SyntaxError, ValueError, *_TOO_DEEP)
+
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 
 
@@ -102,7 +104,7 @@ class Program:
         self.file = spec.origin
         try:
             self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
-        except (SyntaxError, *_TOO_MUCH) as error:
+        except _NOT_COMPILED as error:
             raise ConfigError(_not_python(spec.origin or target, error)) from None
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
@@ -170,12 +172,12 @@ def _current_folder() -> str:
 def _compile(source: bytes | str, name: str) -> CodeType:
     try:
         return compile(source, name, "exec", dont_inherit=True)
-    except (SyntaxError, *_TOO_MUCH) as error:
+    except _NOT_COMPILED as error:
         raise ConfigError(_not_python(name, error)) from None
 
 
 def _not_python(name: str, error: Exception) -> str:
+    if isinstance(error, _TOO_DEEP):
+        return f"{name}: does not compile: its code is nested too deeply, or too large"
     line = getattr(error, "lineno", None)
-    if isinstance(error, RecursionError | MemoryError | OverflowError):  # the parser's, whose stack has an end
-        error = SyntaxError("it is nested too deeply, or too large, for Python")
     return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
 
@@ -43,6 +44,8 @@ class Control:
     ----------
     stop_reason : str
         Empty while the run goes on, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
+    wanted : str
+        The same while the run is `held`.
     """
 
     def __init__(self) -> None:
@@ -50,12 +53,27 @@ class Control:
         self.hub = getcurrent()
         self.kernels: list[Kernel] = []
         self.looping = False
+        self.wanted = ""
+        self._held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Only note the first call of `stop` in here: whoever holds it calls `stop` again, soon."""
+        self._held, self.wanted = True, ""
+        try:
+            yield
+        finally:
+            self._held = False
 
     def stop(self, reason: str) -> None:
         """Leave the main loop. From a signal handler, or from a rank: that stays suspended where it is.
 
         Call it again if nothing happens: the first signal may have come just before a rank went on.
         """
+        if self._held and not self.wanted and not self.stop_reason:
+            self.wanted = reason
+            return
+        self._held = False
         again = bool(self.stop_reason)
         self.stop_reason = self.stop_reason or reason
         if getcurrent() is not self.hub:
@@ -154,6 +172,7 @@ class Shard:
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = self.kernel.alone = len(blocks) == 1
+        self.far = False  # whether it is not in the process of shard 0
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._homes: list[int] = []  # of the ranks that were started later
@@ -280,7 +299,7 @@ class Shard:
         batches: list[Any] = [each if any(each) else None for each in zip(self._outbox, self._rows, repeat(None))]
         self._outbox = [[] for _ in batches]
         self._rows = [[] for _ in batches]
-        lines = self.output.take() if self.number != 0 else None
+        lines = self.output.take(far=self.far) if self.number != 0 else None
         if lines:
             batches[0] = *(batches[0] or ([], []))[:2], lines
         return batches

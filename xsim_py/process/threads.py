@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary
 
 from . import current
 from .children import SERVING, are_served
-from .complaint import report, without_simulator
+from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
 from .local import Local, Tables, keep
@@ -193,7 +193,7 @@ def _run_object(thread: Any) -> None:
             elif not isinstance(error, SystemExit):
                 report(error, f"Exception in thread {thread.name}:\n")
         except Exception as another:
-            print("Exception in threading.excepthook:", file=sys.stderr)
+            say("Exception in threading.excepthook:\n")
             report(another)
 
 
@@ -203,7 +203,7 @@ def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> No
     except SystemExit:
         pass
     except BaseException as error:
-        print(f"Exception ignored in thread started by: {function!r}", file=sys.stderr)
+        say(f"Exception ignored in thread started by: {function!r}\n")
         report(error)
 
 

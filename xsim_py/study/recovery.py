@@ -266,7 +266,12 @@ def _told(report: Report) -> dict[str, Any]:
 
 
 def _crashed(crash: Crash) -> Report:
-    facts = {"ended": "crashed", "exit_status": crash.exit_status, "said": crash.said, "output": ""}
+    facts = {
+        "ended": "wall limit" if crash.was_stuck else "crashed",
+        "exit_status": crash.exit_status,
+        "said": crash.said,
+        "output": "",
+    }
     return Report({**_NOTHING, **facts}, None, None, None)
 
 

@@ -1,0 +1,66 @@
+"""Programs that close and redirect the standard descriptors, in a process of its own."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xsim_py.process.descriptors import Apart, apart, kept_apart
+
+CALLER = """\
+import sys
+from xsim_py import simulate
+result = simulate(sys.argv[1], ranks=3)
+print("after", result.ended)
+"""
+PROGRAM = """\
+import os, subprocess, sys
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+subprocess.run(["echo", "from a child of rank", str(comm.rank)], stdout=sys.stdout, check=True)
+comm.Barrier()
+saved = os.dup(1), os.dup(2)
+nothing = os.open(os.devnull, os.O_WRONLY)
+for number in (1, 2):
+    os.dup2(nothing, number)
+comm.Barrier()
+print("silent?", comm.rank, sys.stdout.fileno())
+comm.Barrier()
+for number, was in zip((1, 2), saved):
+    os.dup2(was, number)
+if comm.rank == 2:
+    os.close(1)
+"""
+SAID = [*(f"from a child of rank {rank}" for rank in range(3)), *(f"silent? {rank} 1" for rank in range(3))]
+
+
+@pytest.mark.parametrize("how", ["simulate", "xsim run"])
+def test_what_ranks_print_and_the_simulator_says_goes_past_the_descriptors_of_the_process(tmp_path: Path, how: str):
+    program = tmp_path / "prog.py"
+    program.write_text(PROGRAM)
+    words = ["-c", CALLER] if how == "simulate" else ["-m", "xsim_py", "run", "-n", "3"]
+    done = subprocess.run([sys.executable, *words, str(program)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == SAID  # the caller's own last line is not the simulator's
+    if how == "xsim run":
+        assert (done.returncode, done.stderr.splitlines()[-1][:14]) == (0, "xsim: finished")
+
+
+def test_other_streams_are_left_as_they_are(tmp_path: Path):
+    with (tmp_path / "out").open("w") as file:
+        for stream in (io.StringIO(), file):
+            assert apart(stream) is stream
+            with kept_apart(stream) as (same,):
+                assert same is stream
+            assert not stream.closed
+
+
+def test_a_stream_is_apart_for_a_while():
+    with open(1, "w", closefd=False) as stream:
+        with kept_apart(stream) as (own,):
+            assert isinstance(own, Apart)
+            assert own.stands_for == 1
+            assert own.fileno() > 2
+        assert own.closed
+        assert not stream.closed

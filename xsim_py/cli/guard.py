@@ -1,0 +1,178 @@
+"""A command that simulates has two processes: one that simulates, and its parent, which ends it where Python cannot.
+
+The parent starts as a fork before anything large is imported, and does nothing but wait. It ends as the other one ends.
+It acts when that one has been told to end, by the wall limit or Ctrl-C, and is inside one call of compiled code that
+does not come back; and it says where a rank stood whose process was killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import select
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from xsim_py import vitals
+from xsim_py.vitals import TICK_S, Watch
+
+if TYPE_CHECKING:
+    from xsim_py.vitals import Vitals
+
+__all__ = ["go_on_in_a_child"]
+
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+_PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_ASKED_S: Final = 1.0
+_MOST_BYTES: Final = 1 << 16
+_PR_SET_PDEATHSIG: Final = 1
+_LOST: Final = "output that was not written yet is lost"
+
+
+def go_on_in_a_child() -> None:
+    """Return in a child of this process, which the parent watches from now on; the parent never returns.
+
+    Returns in this process, without a child, where a fork could harm: beside other threads, or when much is loaded.
+    """
+    if "xsim_py.run" in sys.modules or "mpi4py.MPI" in sys.modules or threading.active_count() > 1:
+        return
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    reader, writer = os.pipe()
+    ours = {signal.SIGINT, *_PASSED_ON}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ours)  # until both know what to do with them
+    parent = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:  # too many processes: there is no watch then, and all the rest
+        child = 0
+    if child:
+        os.close(writer)
+        _Guard(child, memory, reader).stay(ours)
+    if os.getpid() != parent:
+        os.close(reader)
+        _live_with(parent)
+        os.set_blocking(writer, False)
+        vitals.show(memory, writer)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupted)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ours)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    vitals.mine.interrupts += 1
+    raise KeyboardInterrupt
+
+
+def _live_with(parent: int) -> None:
+    """Have the system end this process when its parent is killed, which Linux can."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+class _Guard:
+    """The parent: what it knows of its child, and what it does.
+
+    Ctrl-C on a terminal reaches both, a signal that is sent to this process only has to be passed on. So it is sent
+    after a while to a child that has not heard of it: nobody hears of one Ctrl-C twice.
+    """
+
+    def __init__(self, child: int, memory: mmap.mmap, answers: int) -> None:
+        self._child = child
+        self._answers = answers
+        self._watch = Watch(memory)
+        self._vitals: Vitals = self._watch.vitals
+        self._heard = 0  # interrupts that the child knew of at the last tick
+        self._new = 0  # ticks until an interrupt has to have been heard
+        self._verdict: int | None = None
+
+    def stay(self, blocked: set[signal.Signals]) -> NoReturn:
+        """Wait for the child and end this process like it."""
+        signal.signal(signal.SIGINT, self._interrupt)
+        for number in _PASSED_ON:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, self._pass_on)
+        signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+        _, status = os.waitpid(self._child, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        try:
+            status = self._status(status) if self._verdict is None else self._verdict
+            sys.stderr.flush()
+        finally:
+            os._exit(status & 0xFF)
+
+    def _pass_on(self, number: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._child, number)
+
+    def _interrupt(self, *_: object) -> None:
+        self._watch.interrupted = True
+        self._new = 2
+
+    def _tick(self, *_: object) -> None:
+        if self._new:
+            self._new -= 1
+            if self._vitals.interrupts != self._heard:
+                self._new = 0
+            elif not self._new:
+                self._pass_on(signal.SIGINT, None)
+        if not self._new:
+            self._heard = self._vitals.interrupts
+        if self._verdict is None and self._watch.is_stuck():
+            self._end()
+
+    def _end(self) -> None:
+        """End a child that is stuck, and say where it was."""
+        with suppress(ProcessLookupError):
+            os.kill(self._child, vitals.ASK)
+        stack = vitals.frames(self._answer(_ASKED_S))
+        if not stack and self._watch.is_patient:
+            return
+        interrupted = self._watch.interrupted
+        self._verdict = 130 if interrupted else 4
+        why = "interrupted" if interrupted else "the wall limit was reached"
+        where = f"rank {self._vitals.rank} is in" if stack else "the simulator is in"
+        self._say(f"{why}, and {where} a call that does not come back; {_LOST}", stack)
+        with suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+
+    def _status(self, status: int) -> int:
+        """The exit status of this process for that of the child, with a word where that did not end by itself."""
+        stack = vitals.frames(said := self._answer(0))
+        who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
+        if os.WIFEXITED(status):
+            code = os.WEXITSTATUS(status)
+            if self._vitals.running:  # the end of a rank is none of the process
+                self._say(f"{who} has ended the process with status {code}, past Python; {_LOST}", stack)
+                code = code or 1
+            return code
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        if number in _CRASHES:
+            self._say(f"{who} was killed by {name}; {_LOST}", stack)
+        elif number == signal.SIGKILL:
+            self._say(f"killed by {name}, perhaps for want of memory", [])
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        return 128 + number
+
+    def _answer(self, patience_s: float) -> str:
+        """What `faulthandler` has written in the child."""
+        ready, _, _ = select.select([self._answers], [], [], patience_s)
+        return os.read(self._answers, _MOST_BYTES).decode(errors="replace") if ready else ""
+
+    @staticmethod
+    def _say(what: str, stack: list[Any]) -> None:
+        where = vitals.place(stack)
+        with suppress(OSError):
+            print(f"xsim: {what}{where and chr(10)}{where and '    '}{where}", file=sys.stderr, flush=True)

@@ -1,0 +1,188 @@
+"""What a process shows of itself while it simulates, for another one that watches it, and how that one ends it.
+
+A rank may be inside one call of compiled code for ever: then no line of Python runs any more in this process, no
+handler of a signal and no other thread. So another process looks at a few numbers in memory that both have, and finds
+out where the rank stands by a signal that `faulthandler` answers without the interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import linecache
+import mmap
+import os
+import re
+import signal
+import sys
+import sysconfig
+import time
+from typing import Final, NamedTuple
+
+__all__ = [
+    "ASK",
+    "GRACE_S",
+    "TICK_S",
+    "Frame",
+    "Vitals",
+    "Watch",
+    "frames",
+    "innermost",
+    "mine",
+    "place",
+    "show",
+    "shown",
+]
+
+TICK_S: Final = 0.25
+"""How often a process shows that it is alive, and how often the other one looks."""
+
+GRACE_S: Final = 3.0
+"""How long it may show nothing after it should have ended."""
+
+ASK: Final = signal.SIGUSR2
+"""The signal that asks a process where it stands."""
+
+_PATIENT_ROUNDS: Final = 4
+_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_INSTALLED: Final = tuple(
+    os.path.join(path, "") for path in {sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")} if path
+)
+_LOWEST: Final = (os.path.join(_PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
+_CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
+_FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
+
+class Vitals(ctypes.Structure):
+    """The numbers.
+
+    Attributes
+    ----------
+    running : int
+        1 while ranks run, and only then: what comes before and after may take its time.
+    rank : int
+        Whose turn it was last.
+    beats : int
+        Grows while Python runs.
+    interrupts : int
+        How many times it has heard of Ctrl-C.
+    due_ns : int
+        When the run should have ended, by `time.monotonic_ns`; 0 for no limit.
+    """
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns")]
+
+    running: int
+    rank: int
+    beats: int
+    interrupts: int
+    due_ns: int
+
+
+mine = Vitals()
+"""Those of this process. They are memory of its own until it is told to `show` them."""
+
+
+def show(memory: mmap.mmap, answers: int) -> None:
+    """From now on, keep the vitals of this process in that memory, and say where it stands when it is asked or dies.
+
+    Parameters
+    ----------
+    memory : mmap
+        Shared with the process that watches.
+    answers : int
+        The descriptor to which the stack goes, as `faulthandler` writes it.
+    """
+    global mine
+    mine = Vitals.from_buffer(memory)
+    if not faulthandler.is_enabled():  # else somebody has asked for it elsewhere
+        faulthandler.enable(file=answers, all_threads=False)
+    faulthandler.register(ASK, file=answers, all_threads=False)
+
+
+class Watch:
+    """Finds out that a process is stuck: it should have ended, and has shown no sign of life for `GRACE_S`.
+
+    Parameters
+    ----------
+    memory : mmap
+        Where the process shows its vitals.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self.vitals = Vitals.from_buffer(memory)
+        self.interrupted = False
+        self._beats = -1
+        self._still = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should have ended."""
+        return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
+
+    def is_stuck(self) -> bool:
+        """Whether it is stuck; to be asked every `TICK_S`. Ticks are counted: nobody runs while a computer sleeps."""
+        if not self.vitals.running or not self.is_due or self.vitals.beats != self._beats:
+            self._beats, self._still = self.vitals.beats, 0
+            return False
+        self._still += 1
+        return self._still % round(GRACE_S / TICK_S) == 0
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether one that is stuck, and in no line of a program, should be left alone for a while.
+
+        It may wait for another process of a real MPI, which is stuck itself and will be ended by whoever watches it.
+        """
+        return self._still < _PATIENT_ROUNDS * round(GRACE_S / TICK_S)
+
+
+class Frame(NamedTuple):
+    """One entry of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+def frames(said: str) -> list[Frame]:
+    """The frames of a rank that `faulthandler` has written, innermost first, without those of the simulator.
+
+    There are none where it was the simulator's turn; below a rank's are none of whoever called the simulator.
+    """
+    found = [Frame(file, int(line), function) for file, line, function in _FRAME.findall(said)]
+    if not (found and (_CUT in said or (found[-1].file, found[-1].function) == _LOWEST)):
+        return []
+    return _outside(found)
+
+
+def innermost() -> Frame | None:
+    """Where the program stands that has called the simulator just now."""
+    frame = sys._getframe(1)
+    found = []
+    while frame is not None:
+        found.append(Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back  # type: ignore[assignment]
+    return _of_program(_outside(found))
+
+
+def place(stack: list[Frame]) -> str:
+    """The innermost line of a stack that is not installed, for people; empty for a stack without frames."""
+    frame = _of_program(stack)
+    return "" if frame is None else shown(frame)
+
+
+def shown(frame: Frame) -> str:
+    """A frame for people: file, line, function and text."""
+    file = frame.file.removeprefix(os.path.join(os.getcwd(), ""))
+    text = linecache.getline(frame.file, frame.line).strip()
+    return f"{file}:{frame.line} in {frame.function}{text and ': '}{text}"
+
+
+def _outside(stack: list[Frame]) -> list[Frame]:
+    return [frame for frame in stack if not frame.file.startswith((_PACKAGE, "<frozen "))]
+
+
+def _of_program(stack: list[Frame]) -> Frame | None:
+    own = [frame for frame in stack if not frame.file.startswith(_INSTALLED)]
+    return next(iter([*own, *stack]), None)
