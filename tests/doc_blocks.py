@@ -55,6 +55,7 @@ _VARYING = [
     (r"(\"(?:cpu_s|wall_s|peak_rss_bytes)\":) [0-9.e-]+", r"\1 <cost>"),
     (r" +[0-9.e-]+  (finished|aborted|stalled)$", r" <cost>  \1"),
     (r"^ [ ~]*[~^][ ~^]*\n", ""),  # marks below the lines of a traceback
+    (r"^xsim: .*(?: of [\d,]+ runs  | events/s  ).*\n", ""),  # said every half minute, where that comes
     (r"-{3,}|  +", "  "),
 ]
 

@@ -75,9 +75,9 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" fo
     ],
 )
 def test_what_no_description_needs_is_refused_at_once(text: str, said: str) -> None:
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     _, problems = read(text)
-    assert time.perf_counter() - began_s < 3
+    assert time.process_time() - began_s < 3
     assert said in str(problems[0])
 
 

@@ -52,16 +52,23 @@ def judge(case: Case) -> Verdict:
             Path(folder, name).parent.mkdir(exist_ok=True)
             Path(folder, name).write_bytes(data)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            here_bytes, before_bytes = _memory()
             child = os.fork()
             if child == 0:
-                _be_child(case.argv, folder, out.fileno(), err.fileno())
+                _be_child(case.argv, folder, out.fileno(), err.fileno(), here_bytes + _MOST_ADDRESSES)
             late = _is_late(child)
             _, status, usage = os.wait4(child, 0)
             err.seek(0)
             said = err.read().decode(errors="replace")
-    cpu_s, peak_bytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    cpu_s, peak_bytes = usage.ru_utime + usage.ru_stime, max(usage.ru_maxrss * 1024 - before_bytes, 0)
     ended = os.waitstatus_to_exitcode(status)
     return Verdict(ended, cpu_s, peak_bytes, said, _wrong(case, ended, cpu_s, peak_bytes, said, late))
+
+
+def _memory() -> tuple[int, int]:
+    """What this process has of addresses and of memory, which its child begins with."""
+    words = Path("/proc/self/statm").read_text().split()
+    return int(words[0]) * resource.getpagesize(), int(words[1]) * resource.getpagesize()
 
 
 def _is_late(child: int) -> bool:
@@ -74,7 +81,7 @@ def _is_late(child: int) -> bool:
     return late
 
 
-def _be_child(argv: list[str], folder: str, out: int, err: int) -> None:
+def _be_child(argv: list[str], folder: str, out: int, err: int, most_addresses: int) -> None:
     """Be the process that does it; this never returns."""
     try:
         os.chdir(folder)
@@ -85,7 +92,7 @@ def _be_child(argv: list[str], folder: str, out: int, err: int) -> None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_ADDRESSES, _MOST_ADDRESSES))
+        resource.setrlimit(resource.RLIMIT_AS, (most_addresses, most_addresses))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         from xsim_py.cli import main
 

@@ -51,5 +51,5 @@ def test_the_judge_sees_how_it_ends(code: str, wrong: str):
 
 @pytest.mark.parametrize(("limit", "wrong"), [("MOST_CPU_S", " s of CPU time"), ("MOST_BYTES", " MB")])
 def test_the_judge_sees_what_it_takes(monkeypatch, limit: str, wrong: str):
-    monkeypatch.setattr(f"tests.inputs.judge.{limit}", 0)
+    monkeypatch.setattr(f"tests.inputs.judge.{limit}", -1)
     assert judge(Case(["models"], {}, "command line")).wrong.endswith(wrong)

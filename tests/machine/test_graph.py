@@ -42,13 +42,15 @@ def test_hops_and_routes_are_shortest_paths(nodes: int, seed: int) -> None:
 
 
 @given(st.integers(2, 25), st.integers(0, 1000), st.sets(st.integers(0, 24), min_size=2))
-def test_the_two_nearest_nodes_are_found(vertices: int, seed: int, hosts: set[int]) -> None:
+def test_only_nodes_count_for_the_nearest_and_the_farthest_pair(vertices: int, seed: int, hosts: set[int]) -> None:
     drawn = networkx.connected_watts_strogatz_graph(vertices, 2, 0.3, seed=seed)
     chosen = sorted(host for host in hosts if host < vertices)
     name = {vertex: f"{'n' if vertex in chosen else 's'}{vertex}" for vertex in drawn}
     topology = GraphTopology([(name[a], name[b]) for a, b in drawn.edges()], hosts="n*")
     distances = [networkx.shortest_path_length(drawn, a, b) for a in chosen for b in chosen if a < b]
     assert topology.least_hops == min(distances, default=0)
+    assert topology.diameter() == max(distances, default=0)
+    assert topology.mean_distance() == pytest.approx(sum(distances) / max(len(distances), 1))
 
 
 def test_the_order_of_edges_does_not_change_routes() -> None:

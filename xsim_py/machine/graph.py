@@ -140,12 +140,13 @@ class GraphTopology:
             distance, known = 0, len(sources)
             while known < len(sources) * self.nodes:
                 distance += 1
+                earlier = reached
                 reached = [
                     reduce(or_, map(reached.__getitem__, near), reached[at]) for at, near in enumerate(self._linked)
                 ]
-                before, known = known, sum(map(int.bit_count, reached[: self.nodes]))
-                if known == before:  # it is not connected, see `unreachable`
+                if reached == earlier:  # it is not connected, see `unreachable`
                     break
+                before, known = known, sum(map(int.bit_count, reached[: self.nodes]))
                 total += distance * (known - before)
             farthest = max(farthest, distance)
         return farthest, total
