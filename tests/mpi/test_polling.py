@@ -60,6 +60,36 @@ def test_a_long_wait_takes_few_looks_and_ends_little_later() -> None:
             assert wait_s < took_s < wait_s * (1 + 1 / 64) + 1e-5 + 3e-7, way
 
 
+@pytest.mark.parametrize("call", ["Iprobe", "Test", "Testany"])
+def test_who_asks_many_in_turn_is_as_little_late_as_who_asks_one(call: str) -> None:
+    def program(call: str) -> float:
+        import time
+
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 1:
+            time.sleep(0.1)
+            comm.send(None, 0)
+        if comm.rank:
+            return 0.0
+        requests = [comm.irecv(source=source) for source in range(1, comm.size)] if call != "Iprobe" else []
+        ask = {
+            "Iprobe": lambda source: comm.Iprobe(source),
+            "Test": lambda source: requests[source - 1].Test(),
+            "Testany": lambda source: MPI.Request.Testany(requests[source - 1 :])[1],
+        }[call]
+        while not sum(bool(ask(source)) for source in range(1, comm.size)):
+            pass
+        end_s = MPI.Wtime()
+        for request in filter(None, requests):
+            request.Cancel()
+        return end_s
+
+    end_s = simulate(program, ranks=65, machine="logp", args=[call]).values[0]
+    assert 0.1 < end_s < 0.1 * (1 + 1 / 64) + 64 * 2e-7 + 1e-5
+
+
 def test_a_rank_that_seldom_looks_in_vain_pays_the_same_for_each_look() -> None:
     def program() -> float:
         from mpi4py import MPI

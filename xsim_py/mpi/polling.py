@@ -2,9 +2,10 @@
 
 A loop of looks lets virtual time pass, by `mpi.poll_time` a look, or it would never end. But each look is an event, and
 who waits a second by 100 ns makes ten million of them. So once a rank has looked in vain often enough to be known for a
-program that polls, a look takes a part of the time that it has waited already. What comes is found late by no more
-than that part, and a wait costs a number of looks that grows with its logarithm. Clocks that are read in a loop tick by
-the same rule (see `process.clock`).
+program that polls, a look takes a part of the time that it has waited already: one look of each round, for a master may
+ask hundreds of workers in turn. A round is over when something is asked again. What comes is found late by no more than
+that part and the price of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks that are
+read in a loop tick by the same rule (see `process.clock`).
 
 A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
 message that left. It can be told from the rank alone, so it is the same for every number of shards.
@@ -12,6 +13,7 @@ message that left. It can be told from the rank alone, so it is the same for eve
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ __all__ = ["Looks", "found", "looked_in_vain"]
 _PATIENT_LOOKS = 1000
 _PART = 6  # a look takes up to 1/64 of the time waited so far
 _LONGEST_PS = 10**10
+_LONGEST_ROUND = 1 << 16  # who asks for something new each time, for ever, is taken to ask again
 
 
 class Looks:
@@ -36,17 +39,23 @@ class Looks:
         When the wait began, and when the last look ended.
     key : int
         The rank's event key as the next look will see it, if nothing else happens.
+    asked : set
+        What it has looked for in this round; the things themselves, for their addresses may be used again.
     """
 
-    __slots__ = ("clock_ps", "count", "key", "since_ps")
+    __slots__ = ("asked", "clock_ps", "count", "key", "since_ps")
 
     def __init__(self) -> None:
         self.count = self.key = self.since_ps = 0
         self.clock_ps = -1
+        self.asked: set[Hashable] = set()
 
 
-def looked_in_vain(fiber: Fiber) -> None:
-    """Let a look that has found nothing take its time, after it has caught up with the kernel."""
+def looked_in_vain(fiber: Fiber, what: Hashable) -> None:
+    """Let a look that has found nothing take its time, after it has caught up with the kernel.
+
+    `what` tells what it was for from what other looks are for.
+    """
     rank = fiber.rank
     fabric = rank.shard.fabric
     box = rank.mpi or fabric.open(rank)
@@ -55,10 +64,14 @@ def looked_in_vain(fiber: Fiber) -> None:
         looks = box.looks = Looks()
     if looks.clock_ps != fiber.clock_ps or looks.key != rank.key:
         looks.since_ps = fiber.clock_ps
+        looks.asked.clear()
     looks.count += 1
     cost_ps: int = fabric.settings.poll_ps
     if looks.count > _PATIENT_LOOKS:
-        cost_ps = max(cost_ps, min((fiber.clock_ps - looks.since_ps) >> _PART, _LONGEST_PS))
+        if what in looks.asked or len(looks.asked) >= _LONGEST_ROUND:
+            looks.asked.clear()
+            cost_ps = max(cost_ps, min((fiber.clock_ps - looks.since_ps) >> _PART, _LONGEST_PS))
+        looks.asked.add(what)
     fiber.clock_ps += cost_ps
     looks.clock_ps = fiber.clock_ps
     looks.key = rank.key + 1  # for the next look waits for its time first
@@ -69,3 +82,4 @@ def found(rank: Rank) -> None:
     box = rank.mpi
     if box is not None and box.looks is not None:
         box.looks.clock_ps = -1
+        box.looks.asked.clear()

@@ -94,7 +94,7 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         comm.fabric.detector.admit_receive(comm, source, None)
     message = box.look(comm.cid, source, tag)
     if message is None:
-        looked_in_vain(fiber)
+        looked_in_vain(fiber, (comm.cid, source, tag))
         return None
     found(fiber.rank)
     if take:

@@ -77,14 +77,14 @@ def _not_yet(tasks: Sequence[Task]) -> None:
     assert fiber is not None
     if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.troubled:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
-    _poll()
+    _poll(tasks[0])
 
 
-def _poll() -> None:
-    """A look that found nothing costs time, so that a loop of looks cannot stop the clock."""
+def _poll(task: Task) -> None:
+    """A look that found nothing, for this task or more, costs time, so that a loop of looks cannot stop the clock."""
     fiber = current.fiber
     assert fiber is not None
-    looked_in_vain(fiber)
+    looked_in_vain(fiber, task)
 
 
 def _found() -> None:
@@ -173,7 +173,7 @@ class Request(Handle):
         task = self._task()
         _look()
         if not task.is_done():
-            _poll()
+            _poll(task)
             return False
         if task.active:
             _found()
@@ -253,7 +253,7 @@ class Request(Handle):
         _look()
         index = _earliest(requests, active)
         if index < 0:
-            _poll()
+            _poll(requests[active[0]]._task())
             return c.UNDEFINED, False
         _found()
         _peek(requests[index]._task(), status)
@@ -297,7 +297,7 @@ class Request(Handle):
         _look()
         room = _room(statuses, len(requests))
         if not all(task.is_done() for task in tasks):
-            _poll()
+            _poll(tasks[0])
             return False
         _found()
         for task, status in zip(tasks, room or (), strict=False):
@@ -350,7 +350,7 @@ class Request(Handle):
         if done:
             _found()
         else:
-            _poll()
+            _poll(requests[active[0]]._task())
         for index, status in zip(done, _room(statuses, len(done)) or (), strict=False):
             _peek(requests[index]._task(), status)
         return done

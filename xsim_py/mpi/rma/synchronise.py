@@ -141,7 +141,7 @@ def test(window: Window) -> bool:
         found(fiber.rank)
         _unexpose(window, origins)
         return True
-    looked_in_vain(fiber)
+    looked_in_vain(fiber, window)
     return False
 
 
@@ -256,5 +256,5 @@ def sync(window: Window) -> None:
     window.epochs.passive("Win.Sync")
     fiber = current.fiber
     assert fiber is not None
-    looked_in_vain(fiber)
+    looked_in_vain(fiber, window)
     fiber.sync()
