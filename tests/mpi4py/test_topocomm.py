@@ -148,6 +148,20 @@ def test_a_graph_whose_edges_anybody_knows(size):
         assert sorted(zip(dests, dest_weights, strict=True)) == sorted(leaving)
 
 
+def test_weights_are_plain_integers_whatever_they_were():
+    class Two:
+        def __index__(self) -> int:
+            return 2
+
+    def program():
+        from mpi4py import MPI
+
+        graph = MPI.COMM_WORLD.Create_dist_graph_adjacent([0, 0], [0], [np.int64(2), True], [Two()])
+        return [type(weight) for weights in graph.Get_dist_neighbors()[2] for weight in weights]
+
+    assert values_of(program, ranks=1) == [[int, int, int]]
+
+
 def wrong(name):
     from mpi4py import MPI
 

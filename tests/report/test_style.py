@@ -1,8 +1,10 @@
-"""Ticks that suit ranks."""
+"""What all pictures have in common: ticks that suit ranks, and names as they are."""
+
+from pathlib import Path
 
 import pytest
 
-from xsim_py.report.style import rank_step, spaced
+from xsim_py.report.style import new_figure, rank_step, save, spaced
 
 
 @pytest.mark.parametrize(
@@ -17,3 +19,14 @@ def test_every_power_of_two_has_a_tick_where_there_is_room():
     assert spaced([2**power for power in range(9)]) == [2**power for power in range(9)]
     assert spaced([2**power for power in range(2, 16)]) == [2**power for power in range(2, 16, 2)]
     assert spaced([5]) == [5]
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path):
+    figure = new_figure(3, 2)
+    axes = figure.subplots()
+    axes.set_title("$\\nosuch$")
+    axes.set_xticks([0, 1], ["$\\nosuch x$", "$y$"])
+    axes.plot([0, 1], [0, 1], label="$\\nosuch$")
+    axes.legend()
+    save(figure, tmp_path / "dollars.svg")
+    assert (tmp_path / "dollars.svg").stat().st_size > 1000

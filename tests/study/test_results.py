@@ -227,6 +227,11 @@ def test_several_columns_share_an_axis_and_its_unit():
     assert chart.y_label == "virtual time / total [s]"
 
 
+def test_columns_of_different_units_share_an_axis_that_names_each_unit():
+    done = results(TIMES_S, plots=[{**PLOT, "y": ["virtual_time_s", "events"], "only": ["size=1"]}])
+    assert done.chart(done.spec.plots[0]).y_label == "virtual time [ms] / events"
+
+
 def test_a_point_without_a_good_run_is_left_out_and_so_is_a_line_without_points():
     bad = outcome(1.0, ended="stalled")
     done = results([bad] * 3 + [bad] * 3 + TIMES_S[6:9] + [bad] * 3, plots=[PLOT])

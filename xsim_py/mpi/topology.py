@@ -6,6 +6,7 @@ classes that MPICH reports; where it reports none (a negative dimension) the cla
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -268,7 +269,7 @@ def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
         return ()
     if len(weights) != count:
         raise ValueError(f"expecting {count} items, got {len(weights)}")
-    return tuple(weights)
+    return tuple(map(operator.index, weights))
 
 
 def gather_edges(rank: int, contributions: Sequence[Sequence[tuple[int, int, int]]], *, weighted: bool) -> DistGraph:

@@ -74,7 +74,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save(figure: Figure, target: str | Path) -> None:
     """Write a picture, whole or not at all; the name's suffix says how."""
-    with whole_path(target) as path:
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):  # names may have dollars in them, which would begin a formula
+        text.set_parse_math(False)
+    with whole_path(target) as path, rc_context({"text.parse_math": False}):
         figure.savefig(path)
 
 

@@ -261,9 +261,12 @@ class StudyResults:
         return {name: smallest if smallest and name in seconds else found[name] for name in names}
 
     def _axis(self, label: str | None, names: Sequence[str], units: Sequence[str]) -> str:
-        """What stands along an axis: a label or the columns' names, with their unit if they have the same."""
-        unit = f" [{units[0]}]" if len(set(units)) == 1 and units[0] else ""
-        return f"{label or ' / '.join(map(self._bare, names))}{unit}"
+        """What stands along an axis: a label or the columns' names, with their units."""
+        bare = [self._bare(name) for name in names]
+        if len(set(units)) == 1:
+            return f"{label or ' / '.join(bare)}{units[0] and f' [{units[0]}]'}"
+        each = " / ".join(f"{name}{unit and f' [{unit}]'}" for name, unit in zip(bare, units, strict=True))
+        return f"{label}: {each}" if label else each
 
     def _bare(self, column: str) -> str:
         """A column in words, without the unit that its name ends with."""
