@@ -13,7 +13,7 @@ import pytest
 from tests.report.helpers import make_result, make_trace
 from xsim_py.report import Table, perfetto
 from xsim_py.report.style import new_figure, save
-from xsim_py.whole import check_file, scratch_folder, whole_file, whole_path
+from xsim_py.whole import check_file, scratch_folder, undisturbed, whole_file, whole_path
 
 
 class Torn(Exception):
@@ -248,3 +248,12 @@ def test_a_trace_and_a_table_are_whole(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         make_result().to_csv(tmp_path)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_handler_that_was_not_set_by_python_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    set_by_us: list[int] = []
+    monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else signal.SIG_DFL)
+    monkeypatch.setattr(signal, "signal", lambda number, _: set_by_us.append(number))
+    with undisturbed():
+        pass
+    assert set_by_us == 2 * [signal.SIGINT, signal.SIGHUP]

@@ -328,7 +328,8 @@ def undisturbed() -> Iterator[None]:
     """Let signals that would end this process wait for a moment."""
     came: list[int] = []
     here = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *_SIGNALS) if here}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *_SIGNALS) if here}
+    before = {number: handler for number, handler in handlers.items() if handler is not None}  # by C: not ours to set
     for number in before:
         signal.signal(number, lambda number, _: came.append(number))
     try:

@@ -1,10 +1,18 @@
 import argparse
 import re
+from pathlib import Path
 
 import pytest
 
 from xsim_py.cli import main
-from xsim_py.cli.options import Parser, ProgramSpec, add_simulation_options, exit_status, split_program
+from xsim_py.cli.options import (
+    Parser,
+    ProgramSpec,
+    add_simulation_options,
+    exit_status,
+    machine_labels,
+    split_program,
+)
 from xsim_py.errors import ConfigError
 
 
@@ -83,3 +91,23 @@ def test_the_simulators_reason_for_ending_comes_before_the_programs_status():
         *(7, 7, 3, 4, 130)
     ]
     assert exit_status("stalled", 74) == 74  # and its files could not be written, which costs more
+
+
+def described(folder: Path, **names: str) -> list[str]:
+    """Descriptions of machines in files, by file, with these names."""
+    for file, name in names.items():
+        (folder / f"{file}.yaml").write_text(f"name: {name}\n")
+    return [str(folder / f"{file}.yaml") for file in names]
+
+
+def test_machines_whose_names_are_the_same_in_names_of_files_are_refused(tmp_path: Path):
+    first, second = described(tmp_path, one="a/b", two="a-b")
+    with pytest.raises(ConfigError, match=f"{first} and {second} would both be called a-b in the names of files"):
+        machine_labels([first, second])
+
+
+def test_a_machine_that_is_called_what_another_was_asked_for_is_not_lost(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    described(tmp_path, x="q", y="q", z="x.yaml")
+    labels = {"x.yaml": "x.yaml", "y.yaml": "y.yaml", "z.yaml": "z.yaml", "gige": "gige"}
+    assert machine_labels(list(labels)) == labels

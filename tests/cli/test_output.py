@@ -13,7 +13,7 @@ import pytest
 from tests.cases import ROOT
 from tests.cli.helpers import FakeSimulator
 from xsim_py.cli import main
-from xsim_py.cli.output import Patient
+from xsim_py.cli.output import CannotWrite, Patient, writing
 
 SAYING = "from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank)"
 FULL = "xsim: cannot write the output: No space left on device\n"
@@ -101,3 +101,16 @@ def test_a_patient_file_takes_text_and_bytes_and_keeps_the_first_error():
     taken = io.TextIOWrapper(io.BytesIO())
     Patient(taken).buffer.write(b"\xff")
     assert taken.buffer.getvalue() == b"\xff"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [None, 7, "/elsewhere/input.yaml"])
+@pytest.mark.parametrize("folder", [Path(), Path("out")])
+def test_beside_other_things_an_error_that_names_nothing_in_the_folder_is_not_about_the_results(folder: Path, name):
+    with pytest.raises(OSError, match="too many"), writing(folder):
+        raise OSError(errno.EMFILE, "too many", name)
+
+
+@pytest.mark.parametrize("name", ["out/runs.csv", Path("out/runs.csv").absolute()])
+def test_an_error_that_names_something_in_the_folder_is_about_the_results(name):
+    with pytest.raises(CannotWrite, match="cannot write the results"), writing(Path("out")):
+        raise OSError(errno.EMFILE, "too many", name)

@@ -84,3 +84,10 @@ def test_a_summary_has_all_its_entries_and_no_other():
         make_result(extra=1)
     with pytest.raises(InternalError, match="'exploded'"):
         make_result(ended="exploded")
+
+
+def test_loads_what_was_written_before_virtual_time_was_exact(tmp_path):
+    whole = make_result().to_dict()
+    del whole["virtual_time_exact_s"]
+    (tmp_path / "r.json").write_text(json.dumps(whole))
+    assert Result.load(tmp_path / "r.json").virtual_time_exact_s == "0.000034914"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,8 @@ def compare_recovery(args: Namespace) -> int:
     )
     folder = None if args.out is None else Path(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
-    with Tally(ProgressLine(sys.stderr, plain="xsim: ")) as tally, writing(folder or Path()):
+    kept = nullcontext() if folder is None else writing(folder)
+    with Tally(ProgressLine(sys.stderr, plain="xsim: ")) as tally, kept:
         comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=tally.update)
     if args.json == "-":
         comparison.to_json(sys.stdout)

@@ -265,10 +265,22 @@ def sizes(text: str) -> list[int]:
 
 
 def machine_labels(machines: Sequence[str]) -> dict[str, str]:
-    """Return the machines by their names, which are parts of the names of files."""
+    """Return the machines by their names, which are parts of the names of files.
+
+    Raises
+    ------
+    ConfigError
+        When two of them would have the same name there.
+    """
     from xsim_py.config import machine_names
 
-    return {
-        name.replace("/", "-"): machine
-        for machine, name in machine_names({machine: machine for machine in machines}).items()
-    }
+    labels: dict[str, str] = {}
+    for machine, name in machine_names({machine: machine for machine in machines}).items():
+        label = name.replace("/", "-")
+        if label in labels:
+            raise ConfigError(
+                f"{labels[label]} and {machine} would both be called {label} in the names of files;"
+                " give one of them another name, by `name:` in its description"
+            )
+        labels[label] = machine
+    return labels

@@ -24,16 +24,23 @@ class CannotWrite(Exception):
 
 @contextmanager
 def writing(folder: Path | None = None) -> Iterator[None]:
-    """Write results (and if a folder is given, do other things beside), and say so where they find no place."""
+    """Write results (and if a folder is given, do other things beside), and say so where they find no place.
+
+    Beside other things, only an error that names something in the folder is about the results.
+    """
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         name = error.filename or "standard output"
-        if folder is not None and not Path(name).is_relative_to(folder):
+        if folder is not None and not (error.filename and _is_in(error.filename, folder)):
             raise
         raise CannotWrite(f"cannot write the results: {name}: {error.strerror}") from error
+
+
+def _is_in(name: object, folder: Path) -> bool:
+    return isinstance(name, str | Path) and Path(name).absolute().is_relative_to(folder.absolute())
 
 
 class Patient:

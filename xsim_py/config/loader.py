@@ -107,11 +107,13 @@ def machine_name(source: str | Path | Mapping[str, Any]) -> str:
 def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
     """What several machines are called in tables and pictures: by their names, or as they were asked for.
 
-    `sources` says where each is that was asked for. Those whose names are the same go by what was asked for.
+    `sources` says where each is that was asked for. Those whose names are the same go by what was asked for, and so
+    does one whose name is what another was asked for: no two are called the same.
     """
     names = {asked: machine_name(source) for asked, source in sources.items()}
-    counts = Counter(names.values())
-    return {asked: name if counts[name] == 1 else asked for asked, name in names.items()}
+    while len(counts := Counter(names.values())) < len(names):
+        names = {asked: name if counts[name] == 1 else asked for asked, name in names.items()}
+    return names
 
 
 def _touches(key: str, bad: str) -> bool:

@@ -321,6 +321,8 @@ class Result:
         """
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
+            if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
+                whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]

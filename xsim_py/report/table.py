@@ -49,6 +49,7 @@ class Table:
         *,
         exact: Collection[str] = (),
     ) -> None:
+        assert not (exact and callable(columns)), "columns that are made later cannot be exact"
         self.name = name
         self.units = {**(units or {}), **dict.fromkeys(exact, "s")}
         self.picoseconds: dict[str, list[Any]] = {}
