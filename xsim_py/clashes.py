@@ -13,7 +13,7 @@ from xsim_py.config.entries import Place
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
 from xsim_py.process.program import Program
-from xsim_py.whole import is_special
+from xsim_py.whole import is_special, meant
 
 __all__ = ["Input", "Output", "failure_files", "machine_files", "program_files", "refuse_clashes"]
 
@@ -68,9 +68,7 @@ def _known_by(path: str | Path, *, follow: bool) -> set[object]:
     """What tells a file from others: its path, and its inode, which may have more names."""
     if follow and is_special(str(path), follow=True):
         return set()
-    folder, name = os.path.split(path)
-    place = os.path.realpath(path) if follow else os.path.join(os.path.realpath(folder), name)
-    return {place, *_inode_of(path, follow=follow)}
+    return {meant(str(path), follow=follow), *_inode_of(path, follow=follow)}
 
 
 def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:

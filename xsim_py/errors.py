@@ -13,9 +13,16 @@ belongs to the virtual rank that raised it, and it ends up in the `Result`.
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
-__all__ = ["ConfigError", "InternalError", "XsimError", "shortened"]
+__all__ = ["NOT_WRITTEN", "NO_ROOM", "ConfigError", "InternalError", "XsimError", "shortened", "unwritten"]
+
+NOT_WRITTEN: Final = 74
+"""The exit status of a run whose output, or whose program's files, found no place."""
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""The errors of the place that we write to, which are neither the input's fault nor ours."""
 
 _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
@@ -34,6 +41,11 @@ def _shortened_line(line: str) -> str:
     if len(line) <= _MOST_CHARACTERS:
         return line
     return f"{line[:_HEAD]} ... ({len(line) - _HEAD - _TAIL:,} characters) ... {line[-_TAIL:]}"
+
+
+def unwritten(error: OSError) -> str:
+    """Return the sentence that says what could not be written, and why."""
+    return f"cannot write {error.filename or 'the output'}: {error.strerror}"
 
 
 class XsimError(Exception):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xsim_py.errors import NOT_WRITTEN
 from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
@@ -24,7 +25,6 @@ __all__ = ["Attempt", "assemble"]
 
 _MOST_LISTED = 8
 _KILLED = 137
-_NOT_WRITTEN = 74
 
 
 class Attempt(NamedTuple):
@@ -98,7 +98,7 @@ def assemble(
         "events": sum(part.events for part in every),
         "messages": sum(sum(part.messages) for part in every),
         "bytes": sum(sum(part.sent_bytes) for part in every),
-        "exit_status": _NOT_WRITTEN if unwritten else status,
+        "exit_status": NOT_WRITTEN if unwritten else status,
         "ended": ended,
         "aborted": ended == "aborted",
         "restarts": len(attempts) - 1,

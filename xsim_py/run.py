@@ -424,6 +424,7 @@ class _Run:
         return aborted_ps + self.restart.delay_ps, struck
 
     def _check_output(self, parts: list[Part]) -> None:
+        """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""
         for output in self.outputs:
             if output.error is not None:
                 raise output.error

@@ -159,9 +159,14 @@ def parse_time_ps(value: object) -> int:
 
 
 def parse_cost_ps(value: object) -> int:
-    """The same as `parse_time_ps` for what something costs again and again: a day at most.
+    """The whole picoseconds of what something costs again and again, as of `parse_time_ps`: a day at most.
 
-    So a thousand of them still fit a signed number of 64 bits.
+    So a hundred of them still fit a signed number of 64 bits.
+
+    Raises
+    ------
+    ValueError
+        When it is no time, or longer than a day.
     """
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_COST_PS:

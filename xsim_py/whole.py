@@ -30,6 +30,7 @@ __all__ = [
     "in_use",
     "is_regular",
     "is_special",
+    "meant",
     "remove_abandoned",
     "scratch_folder",
     "sync",
@@ -85,7 +86,7 @@ def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
     OSError
         When the file cannot be written; it names `target`.
     """
-    path = _meant(str(target), follow=follow)
+    path = meant(str(target), follow=follow)
     try:
         if is_special(str(target), follow=follow):
             yield Path(target)
@@ -111,7 +112,7 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
     OSError
         It could not.
     """
-    path = _meant(str(target), follow=follow)
+    path = meant(str(target), follow=follow)
     try:
         if follow and (number := _descriptor(str(target))) is not None:
             os.fstat(number)
@@ -188,8 +189,8 @@ def sync(path: str, flags: int = os.O_RDONLY) -> None:
 # ------------------------------------------------------------------------------------------------ what a name means
 
 
-def _meant(target: str, *, follow: bool) -> str:
-    """The path of the file itself."""
+def meant(target: str, *, follow: bool) -> str:
+    """Return the real path of a file that is to be written: behind a link, or of the link itself."""
     if follow:
         return os.path.realpath(target)
     folder, name = os.path.split(target)

@@ -185,7 +185,7 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
         ({"compute.speed": ".inf"}, "compute.speed: inf is not a number above zero"),
         ({"name": "x" * 10**5}, "name: 'xxxxxxxxxxxxxxxxxxxx'... is not a name: one has at most 200 characters"),
         ({"name": '"a\\nb"'}, "is not a name: one has at most 200 characters, all on one line"),
-        ({"failures.trace": '"a\\0b"'}, "is not the name of a file: no name holds a zero byte"),
+        ({"failures.trace": '"a\\0b"'}, "holds a NUL character, which no file name and no argument can have"),
         ({".".join("a" * 99): 1}, "nested more than 64 levels deep"),
         ({"mpi.ftco.timeout": 0}, "mpi.ftco.timeout: an answer needs some time, and this is zero"),
         ({"compute.speed": 0}, "compute.speed: 0 is not a number above zero"),

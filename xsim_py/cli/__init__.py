@@ -21,10 +21,10 @@ from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.options import Parser, split_program
-from xsim_py.cli.output import FULL, CannotWrite
+from xsim_py.cli.output import CannotWrite
 from xsim_py.cli.run import add_run_parser
 from xsim_py.cli.study import add_study_parser
-from xsim_py.errors import ConfigError
+from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -87,9 +87,9 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
     except CannotWrite as error:
         return _cannot_write(str(error))
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in NO_ROOM:
             raise
-        return _cannot_write(f"cannot write {error.filename or 'the output'}: {error.strerror}")
+        return _cannot_write(unwritten(error))
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is KeyboardInterrupt:  # others have been reported
             print(" ".join(["xsim: interrupted", *map(str, interrupt.args)]), file=sys.stderr)
@@ -101,7 +101,7 @@ def _cannot_write(said: str) -> int:
         if _is_first_process():
             print(f"xsim: {said}", file=sys.stderr)
     _drop_output()
-    return 74
+    return NOT_WRITTEN
 
 
 def _drop_output() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import asked
 from xsim_py.asked import COLLECTIVES, COMPUTE, one_of
-from xsim_py.errors import ConfigError
+from xsim_py.errors import NOT_WRITTEN, ConfigError
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ __all__ = [
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}
-_NOT_WRITTEN = 74
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
 
 
@@ -225,7 +224,7 @@ def first_line(provenance: dict[str, Any]) -> str:
 
 def exit_status(ended: str, program_status: int) -> int:
     """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
-    return program_status if program_status == _NOT_WRITTEN else _STATUS.get(ended, program_status)
+    return program_status if program_status == NOT_WRITTEN else _STATUS.get(ended, program_status)
 
 
 def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,10 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FULL", "CannotWrite", "Patient", "writing"]
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What is wrong with the place that we write to, and neither with the input nor with us."""
+__all__ = ["CannotWrite", "Patient", "writing"]
 
 
 class CannotWrite(Exception):

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from xsim_py.config.entries import MOST_LEVELS, Entry, Place, Problem, from_python
+from xsim_py.config.entries import MOST_LEVELS, Entry, Place, Problem, from_python, line_and_column
 from xsim_py.errors import ConfigError
 from xsim_py.inputs import MIB, read_input
 
@@ -56,8 +56,7 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
     except OSError as error:
         raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        before = bytes(error.object[: error.start])
-        place = Place(False, before.count(b"\n") + 1, error.start - before.rfind(b"\n"), str(path))
+        place = Place(False, *line_and_column(bytes(error.object), error.start), str(path))
         raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
     return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
 
@@ -151,9 +150,8 @@ class _Reader:
             what = ", ".join(part for part in (error.context, error.problem) if part)
             self.problem(self.place(at) if at else start, f"not YAML: {what}")
         except yaml.reader.ReaderError as error:
-            before = text[: error.position]
-            line, column = before.count("\n") + 1, error.position - before.rfind("\n")
-            self.problem(Place(False, line, column, self.name), f"not YAML: {error.reason}")
+            place = Place(False, *line_and_column(text, error.position), self.name)
+            self.problem(place, f"not YAML: {error.reason}")
         except UnicodeEncodeError:  # half a character: an option that is not UTF-8
             self.problem(start, "not YAML: it is not UTF-8 text")
         return Entry(None, start, start, self.folder)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 from xsim_py.errors import ConfigError
 
-__all__ = ["MOST_LEVELS", "Entry", "Place", "Problem", "from_python", "raise_all"]
+__all__ = ["MOST_LEVELS", "Entry", "Place", "Problem", "from_python", "line_and_column", "raise_all"]
 
 MOST_LEVELS: Final = 64
 """How deep a description may be nested: more than any has use for, and safe to read by recursion."""
@@ -31,6 +31,12 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.name}:{self.line}:{self.column}" if self.line else self.name
+
+
+def line_and_column(content: AnyStr, offset: int) -> tuple[int, int]:
+    """Where a character of a text, or a byte, stands, both counted from 1."""
+    end = "\n" if isinstance(content, str) else b"\n"
+    return content.count(end, 0, offset) + 1, offset - content.rfind(end, 0, offset)
 
 
 _PYTHON: Final = Place(False, 0, 0, "machine description")

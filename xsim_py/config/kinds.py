@@ -43,6 +43,7 @@ __all__ = [
     "WordOr",
     "nearest",
     "option",
+    "without_nul",
 ]
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
@@ -129,10 +130,16 @@ def _line(value: object) -> str:
     return text
 
 
-def _file(value: object) -> str:
-    text = _text(value)
+def without_nul(text: str) -> str:
+    """The same text, for a file name or an argument.
+
+    Raises
+    ------
+    ValueError
+        When it holds a NUL character.
+    """
     if "\0" in text:
-        raise ValueError(f"{text!r} is not the name of a file: no name holds a zero byte")
+        raise ValueError(f"{text!r} holds a NUL character, which no file name and no argument can have")
     return text
 
 
@@ -171,7 +178,7 @@ def _quantity(pattern: str, **number: object) -> dict[str, Any]:
 TEXT: Final = Scalar(_text, {"type": "string"}, "text")
 NAME: Final = Scalar(_name, {"type": ["string", "integer"], "minLength": 1}, "a name")
 LINE: Final = Scalar(_line, {"type": "string", "maxLength": _LONGEST_LINE}, "text")
-FILE: Final = Scalar(_file, {"type": "string"}, "a file name", is_file=True)
+FILE: Final = Scalar(lambda value: without_nul(_text(value)), {"type": "string"}, "a file name", is_file=True)
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")

@@ -12,7 +12,7 @@ __all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
 
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
 _LARGEST_BLOCK = 2**30
-MOST_TORUS_NODES = 2**22  # 161 x 161 x 161, and 26 times the nodes of Fugaku: each takes some time and memory
+MOST_TORUS_NODES = 2**22  # a little more than 161 x 161 x 161, 26 times Fugaku: each takes some time and memory
 _MOST_WAYS = 1_000
 _MOST_TRIED = 2**26
 _SPEEDS = (1e-9, 1e9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import sys
@@ -12,6 +11,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+from xsim_py.errors import NO_ROOM, NOT_WRITTEN, unwritten
 
 from .kernel import INFINITY_PS
 from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
@@ -25,8 +26,6 @@ _PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 
 # A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
 _FORWARDING_S = 0.2
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _sleep = time.sleep  # a rank has another one
 
@@ -71,8 +70,8 @@ class Mpi:
             self.leave(141)
         except BaseException as error:
             status, said = 70, traceback.format_exc()
-            if isinstance(error, OSError) and error.errno in _NO_ROOM:
-                status, said = 74, f"xsim: cannot write the output: {error.strerror}\n"
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                status, said = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
             sys.stderr.write(said)
             sys.stderr.flush()
             self.leave(status)

@@ -13,7 +13,7 @@ from sys import intern
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
-from xsim_py.config.entries import Place, Problem, raise_all
+from xsim_py.config.entries import Place, Problem, line_and_column, raise_all
 from xsim_py.inputs import MIB, read_input
 
 __all__ = ["Graph", "read_graph", "repeated"]
@@ -77,9 +77,7 @@ def _read_edges(graph: Graph, content: bytes) -> None:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        place = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        graph.refuse(*place, f"{_NO_GRAPH}: this byte is not UTF-8 text")
+        graph.refuse(*line_and_column(content, error.start), f"{_NO_GRAPH}: this byte is not UTF-8 text")
         return
     for number, line in enumerate(text.split("\n"), 1):
         words = line.partition("#")[0].split(maxsplit=2)

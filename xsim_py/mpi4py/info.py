@@ -9,6 +9,7 @@ from typing import Any, Self
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.handle import Handle, Null
+from xsim_py.mpi4py.integers import plain_text
 
 __all__ = ["INFO_ENV", "INFO_NULL", "Info"]
 
@@ -177,7 +178,7 @@ def _text(text: str, limit_bytes: int, code: int) -> str:
         raise ValueError("embedded null byte")
     if len(text.encode()) >= limit_bytes:
         fail(code, f"longer than {limit_bytes - 1} bytes")
-    return str.__str__(text)  # it may go to other shards, which do not know the program's classes
+    return plain_text(text)
 
 
 def _key(key: str) -> str:

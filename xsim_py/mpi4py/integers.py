@@ -1,4 +1,6 @@
-"""Integers as programs give them: what is not a plain `int` becomes one at the face, or is refused as mpi4py does.
+"""Arguments as programs give them, made plain.
+
+What is not a plain `int` becomes one at the face, or is refused as mpi4py does.
 
 An argument that mpi4py declares as a C integer is converted by its ``__int__``: members of an `enum`, numpy's scalars
 and truth values will do, a float loses what is behind its point, and an object that has only ``__index__`` is refused.
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-__all__ = ["integer", "take_integers"]
+__all__ = ["integer", "plain_text", "take_integers"]
 
 
 _TOO_LARGE = 2**63
@@ -28,6 +30,11 @@ def integer(value: Any) -> int:
     if convert is None:
         raise TypeError("an integer is required")
     return int(convert(value))
+
+
+def plain_text(text: str) -> str:
+    """The plain text of an argument: it may go to other shards, which do not know the program's classes."""
+    return str.__str__(text)
 
 
 def fitting(value: int) -> int:

@@ -13,6 +13,7 @@ from xsim_py.mpi.message import Message as Envelope
 from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.mpi.state import Probe
 from xsim_py.process import current
+from xsim_py.process.fiber import Fiber
 
 from .bufspec import receiver
 from .handle import Handle, Null
@@ -43,11 +44,8 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
     return False
 
 
-def probe(
-    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
-) -> Envelope | None:
-    """Wait for a message that fits; None for PROC_NULL."""
-    source, tag = integer(source), integer(tag)
+def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> Fiber | None:
+    """Return the rank that looks, when its time has come and it may; None for PROC_NULL, of which `status` tells."""
     if not valid_source(comm, source, tag):
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
@@ -55,10 +53,29 @@ def probe(
     fiber = current.fiber
     assert fiber is not None
     fiber.sync()
+    if comm.fabric.troubled:
+        comm.fabric.detector.admit_receive(comm, source, None)
+    return fiber
+
+
+def _taken(comm: Communicator, message: Envelope, status: Status | None, *, take: bool) -> Envelope:
+    if take:
+        comm.box.remove(message)
+    if status is not None:
+        status._set(message.source, message.tag, message.size_bytes)
+    return message
+
+
+def probe(
+    comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
+) -> Envelope | None:
+    """Wait for a message that fits; None for PROC_NULL."""
+    source, tag = integer(source), integer(tag)
+    fiber = _begin(comm, source, tag, status)
+    if fiber is None:
+        return None
     box = comm.box
     detector = comm.fabric.detector
-    if comm.fabric.troubled:
-        detector.admit_receive(comm, source, None)
     message = box.look(comm.cid, source, tag)
     if message is None:
         probe = Probe(comm, comm.cid, source, tag, fiber, name)
@@ -72,36 +89,21 @@ def probe(
         if message is None:
             detector.give_up(probe)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
-    if take:
-        box.remove(message)
-    if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
-    return message
+    return _taken(comm, message, status, take=take)
 
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
     """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
     source, tag = integer(source), integer(tag)
-    if not valid_source(comm, source, tag):
-        if status is not None:
-            status._set(PROC_NULL, ANY_TAG, 0)
+    fiber = _begin(comm, source, tag, status)
+    if fiber is None:
         return False
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
-    box = comm.box
-    if comm.fabric.troubled:
-        comm.fabric.detector.admit_receive(comm, source, None)
-    message = box.look(comm.cid, source, tag)
+    message = comm.box.look(comm.cid, source, tag)
     if message is None:
         looked_in_vain(fiber, (comm.cid, source, tag))
         return None
     found(fiber.rank)
-    if take:
-        box.remove(message)
-    if status is not None:
-        status._set(message.source, message.tag, message.size_bytes)
-    return message
+    return _taken(comm, message, status, take=take)
 
 
 class Message(Handle):

@@ -14,6 +14,7 @@ from xsim_py.mpi.dynamic.spawn import spawn
 from xsim_py.mpi.errors import Exception
 
 from .info import INFO_NULL, Info, _text
+from .integers import plain_text
 from .management import Management
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ def _arguments(args: Any) -> tuple[str, ...]:
 
 
 def _plain(text: Any) -> str:
-    """A text that goes to other shards, which do not know the program's classes."""
-    return str.__str__(os.fsdecode(text))
+    return plain_text(os.fsdecode(text))
 
 
 def _hints(info: Info) -> dict[str, str]:

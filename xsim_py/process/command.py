@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xsim_py.errors import ConfigError
+from xsim_py.inputs import is_file
 
 from .program import Program
 
@@ -46,7 +47,7 @@ def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[
         return program
     for folder in (start, *path):
         file = os.path.join(start, folder, command)
-        if os.path.isfile(file):
+        if is_file(file):
             if not _is_python(file):
                 raise ConfigError(f"{command}: not a Python program, so it cannot be simulated")
             return Program(command if folder == start else file, kind="script", args=args, start=start)

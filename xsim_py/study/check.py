@@ -30,7 +30,7 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
     """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
     yield from _options(spec)
-    if "/" in spec.name or "\0" in spec.name:
+    if "/" in spec.name:
         yield "name", f"{spec.name!r} cannot be part of the name of a folder, which that of the results is made of", ()
     if spec.command is None and spec.command_options:
         yield "options", f"whose? name a command: {', '.join(COMMANDS)}", ("command",)

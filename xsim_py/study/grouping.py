@@ -46,7 +46,7 @@ def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
 
 
 def scale_problem(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> str:
-    """What is wrong with a logarithmic x axis for these rows; nothing where it can be drawn, or nobody knows yet."""
+    """Say why these rows have no logarithmic x axis; nothing where they have one, or nobody can know yet."""
     if plot.x_scale == "linear" or plot.x not in key_columns(spec):
         return ""
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]

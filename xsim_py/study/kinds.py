@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py.config import kinds
 from xsim_py.config.entries import Entry, from_python
-from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar
+from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
@@ -42,13 +42,7 @@ _TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
 def _scalar(value: object) -> PlainScalar:
     if not isinstance(value, str | int | float | bool):
         raise ValueError("a value is missing here")
-    return _without_nul(value) if isinstance(value, str) else value
-
-
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError(f"{text!r} holds a NUL character, which no file name and no argument can have")
-    return text
+    return without_nul(value) if isinstance(value, str) else value
 
 
 def _condition(value: object) -> Condition:
@@ -57,7 +51,7 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
-TEXT: Final = Scalar(lambda value: _without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
+TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
@@ -211,7 +205,7 @@ class TemplatedList:
 
 def _well_formed(entry: Entry, path: str, reading: Reading) -> Any:
     try:
-        return Template(_without_nul(entry.value))
+        return Template(without_nul(entry.value))
     except ValueError as error:
         return reading.refuse(entry, path, str(error))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all
 from xsim_py.config.kinds import Reading, Section, nearest
 from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.errors import ConfigError
+from xsim_py.inputs import is_file
 from xsim_py.study.check import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
 
@@ -79,7 +79,7 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
     if isinstance(source, Mapping):
         return from_python(source, place=_PYTHON), "study", Path.cwd()
     path = Path(source)
-    if isinstance(source, str) and not os.path.isfile(path):  # which takes names of any length
+    if isinstance(source, str) and not is_file(path):
         path = _preset(source)
     return read_yaml_file(path, what="study", problems=problems), path.stem, path.absolute().parent
 

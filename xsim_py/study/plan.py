@@ -28,6 +28,7 @@ from xsim_py.config.rules import MOST_RANKS
 from xsim_py.engine import most_shards
 from xsim_py.errors import ConfigError
 from xsim_py.failure import FailureModel, RestartPolicy
+from xsim_py.inputs import is_file
 from xsim_py.machine import Machine
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
@@ -294,7 +295,7 @@ class _Planner:
         if file not in self.contents:
             path = file / "__main__.py" if os.path.isdir(file) else file
             self.contents[file] = ""
-            if os.path.isfile(path):
+            if is_file(path):
                 with open(path, "rb") as opened:
                     self.contents[file] = hashlib.file_digest(opened, "blake2b").hexdigest()
         return self.contents[file]
@@ -307,7 +308,7 @@ class _Planner:
             inside = name.removeprefix("apps/")
             places = [self.spec.folder / name, *([bundled_apps() / inside] if inside != name else [])]
             found = self.programs[name] = next((place for place in places if os.path.exists(place)), None)
-            if found is not None and not os.path.isfile(found / "__main__.py" if os.path.isdir(found) else found):
+            if found is not None and not is_file(found / "__main__.py" if os.path.isdir(found) else found):
                 self.programs[name] = None
                 self._refuse("program", f"{found} is neither a file nor a folder with a __main__.py in it")
             elif found is None:

@@ -31,7 +31,7 @@ from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import Run
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
-from xsim_py.study.template import text_of
+from xsim_py.study.template import is_number, text_of
 from xsim_py.whole import whole_file, whole_path
 
 __all__ = ["FILES", "StudyResults"]
@@ -217,7 +217,7 @@ class StudyResults:
         lines, numbers = [], _Numbers()
         for y in plot.y:
             for rows in grouped(means, names):
-                points = [row for row in rows if _is_number(row[y])]
+                points = [row for row in rows if is_number(row[y])]
                 if ruler:
                     points.sort(key=lambda row: place(row[plot.x]))
                 words = [text_of(rows[0][name]) for name in names]
@@ -330,7 +330,7 @@ def _metric(column: str) -> str:
 
 def _statistics(name: str, values: Sequence[Any]) -> Row:
     """Mean, standard error, smallest and largest of those values that are numbers."""
-    numbers = [value for value in values if _is_number(value)]
+    numbers = [value for value in values if is_number(value)]
     if not numbers:
         return {name: None, **{f"{name}{end}": None for end in _ENDS}}
     try:
@@ -358,10 +358,6 @@ def _in_common(values: Sequence[Any]) -> str | None:
     """The text that stands for those of the repetitions: what all say, or how many different ones there are."""
     texts = {value for value in values if isinstance(value, str)}
     return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _rounded(value: float | str | None, scale: float) -> float | str | None:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TextIO, cast
 
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study.capture import Captures
+from xsim_py.study.template import is_number
 from xsim_py.whole import scratch_folder
 
 __all__ = ["Outcome", "Task", "do", "is_outcome"]
@@ -72,12 +73,8 @@ def is_outcome(value: object) -> bool:
     return all(parts)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-
-
-def _is_figure(value: object) -> bool:
-    return value is None or _is_number(value)
+def _is_figure(value: Any) -> bool:
+    return value is None or (is_number(value) and abs(value) < _LARGEST)
 
 
 def _is_cell(value: object) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["NAME", "Scalar", "Template", "Value", "is_template", "text_of"]
+__all__ = ["NAME", "Scalar", "Template", "Value", "is_number", "is_template", "text_of"]
 
 Scalar = str | int | float | bool
 Value = Scalar | list[Scalar]
@@ -36,6 +36,11 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number; True and False are words here."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_template(value: object) -> bool:
