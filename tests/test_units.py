@@ -204,3 +204,10 @@ def test_exact_seconds_read_back_to_the_picosecond(time_ps: int) -> None:
 def test_what_is_no_decimal_number_of_seconds_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="decimal number of seconds"):
         units.parse_exact_seconds(text)
+
+
+@pytest.mark.parametrize("text", ["", "1.0", "1e2", "0x1", "-1", "11", "9" * 5000, "+3", "٣"])
+def test_a_whole_number_of_few_digits_is_read_or_refused(text: str):
+    assert units.parse_whole("10", least=0, most=10) == 10
+    with pytest.raises(ValueError, match="is not a whole number from 0 to 10"):
+        units.parse_whole(text, least=0, most=10)

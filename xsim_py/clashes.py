@@ -65,7 +65,7 @@ def refuse_clashes(outputs: Sequence[Output], inputs: Callable[[], Iterable[Inpu
 
 
 def _known_by(path: str | Path, *, follow: bool) -> set[object]:
-    """What tells a file from others: its path, and its inode, which may have more names."""
+    """Return what tells a file from others: its path, and its inode, which may have more names."""
     if follow and is_special(str(path), follow=True):
         return set()
     return {meant(str(path), follow=follow), *_inode_of(path, follow=follow)}
@@ -84,7 +84,7 @@ def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
 
 
 def _is_read_once(path: str) -> bool:
-    """Whether it is a pipe or a device: what it holds is for the run."""
+    """Return whether it is a pipe or a device: what it holds is for the run."""
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 

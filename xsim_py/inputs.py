@@ -22,7 +22,7 @@ _SILENCE_MS: Final = 60_000
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a file of that name; a name that no file can have names none."""
+    """Return whether there is a file of that name; a name that no file can have names none."""
     return os.path.isfile(path)  # Path.is_file() raises for a name that is too long
 
 

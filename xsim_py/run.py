@@ -183,7 +183,7 @@ def simulate(
 
 
 def _wrong(program: Any, *, wall_limit: Any) -> list[str]:
-    """What is wrong with the program, and with the thread."""
+    """Return what is wrong with the program, and with the thread."""
     problems = []
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
         problems.append(f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs")

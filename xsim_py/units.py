@@ -35,6 +35,7 @@ __all__ = [
     "parse_size_bytes",
     "parse_time_per_byte",
     "parse_time_ps",
+    "parse_whole",
     "round_half_up",
     "split_quantity",
 ]
@@ -73,6 +74,7 @@ _LONGEST_TEXT: Final = 100
 # An exponent has three digits at most: a longer one would make a number that fills the memory.
 _NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _UNLIMITED: Final = "unlimited"
 
 
@@ -228,6 +230,19 @@ def parse_size_bytes(value: object) -> int:
     if exact > _LARGEST_BYTES:
         raise ValueError(f"{value} is beyond what there is; the largest size is 1024PiB")
     return exact.numerator
+
+
+def parse_whole(text: str, *, least: int, most: int) -> int:
+    """Read a whole number in decimal digits, of which there are 18 at most.
+
+    Raises
+    ------
+    ValueError
+        When it is something else, or not from `least` to `most`.
+    """
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        raise ValueError(f"{text!r} is not a whole number from {least:,} to {most:,}")
+    return int(text)
 
 
 def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:

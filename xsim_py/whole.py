@@ -198,7 +198,7 @@ def meant(target: str, *, follow: bool) -> str:
 
 
 def is_special(target: str, *, follow: bool) -> bool:
-    """Whether something is there whose place no file can take, or is meant to take: a folder, a device, a pipe."""
+    """Return whether a folder, a device or a pipe is there, whose place no file can take, or is meant to take."""
     if follow and _descriptor(target) is not None:
         return True
     try:
@@ -209,7 +209,7 @@ def is_special(target: str, *, follow: bool) -> bool:
 
 
 def is_regular(path: str) -> bool:
-    """Whether a file is there, and no link, device or folder."""
+    """Return whether a file is there, and no link, device or folder."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

@@ -94,7 +94,7 @@ def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> N
 
 
 def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[Input]:
-    """What a command reads that runs a program on machines."""
+    """Return what a command reads that runs a program on machines."""
     from xsim_py.clashes import failure_files, machine_files, program_files
 
     if getattr(args, "program", None) is not None:

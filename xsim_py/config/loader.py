@@ -95,7 +95,7 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
-    """What a machine is called: as its description says, or else as its file is; one that is wrong has a name, too."""
+    """Return what a machine is called: as its description says, or else as its file is; also of one that is wrong."""
     try:
         root, name = _root(source, [])
     except ConfigError:
@@ -105,7 +105,7 @@ def machine_name(source: str | Path | Mapping[str, Any]) -> str:
 
 
 def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
-    """What several machines are called in tables and pictures: by their names, or as they were asked for.
+    """Return what several machines are called in tables and pictures: by their names, or as they were asked for.
 
     `sources` says where each is that was asked for. Those whose names are the same go by what was asked for, and so
     does one whose name is what another was asked for: no two are called the same.

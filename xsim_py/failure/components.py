@@ -105,7 +105,7 @@ class Components:
         return max(self.of_ranks(name)) + 1
 
     def too_many(self, name: str) -> str:
-        """What is wrong with drawing a failure for each component of that level, or nothing."""
+        """Return what is wrong with drawing a failure for each component of that level, or nothing."""
         if (count := self.count(name)) <= _MOST_DRAWN:
             return ""
         return f"there are {count:,} components of level {name}, with or without ranks; {_MOST_DRAWN:,} are the most"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from xsim_py.errors import ConfigError
-from xsim_py.units import parse_time_ps
+from xsim_py.units import parse_time_ps, parse_whole
 
 __all__ = ["RestartPolicy"]
 
 _MOST = 1000
 _MOST_EVER = 100_000
-_NUMBER: Final = re.compile("[0-9]{1,9}")
 _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
@@ -48,7 +46,7 @@ class RestartPolicy(NamedTuple):
             name, _, value = option.partition("=")
             try:
                 if name == "max":
-                    found["most"] = _count(value)
+                    found["most"] = parse_whole(value, least=0, most=_MOST_EVER)
                 elif name == "delay":
                     found["delay_ps"] = parse_time_ps(value)
                 else:
@@ -60,9 +58,3 @@ class RestartPolicy(NamedTuple):
         if problems:
             raise ConfigError("\n".join(f"restart: {text}: {problem}; write {_FORM}" for problem in problems))
         return cls(**found)
-
-
-def _count(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or int(text) > _MOST_EVER:
-        raise ValueError(f"{text!r} is not a whole number from 0 to {_MOST_EVER:,}")
-    return int(text)

@@ -48,7 +48,7 @@ class Graph:
 
 
 def repeated(a: str, b: str, first: str) -> str:
-    """What is wrong with a link that has been named before."""
+    """Return what is wrong with a link that has been named before."""
     return f"there is a link of {a} and {b} already, in {first}; links side by side cannot be simulated: name it once"
 
 

@@ -290,7 +290,7 @@ def _waiting(fiber: Fiber, program: Program) -> Waiting:
 
 
 def _instead(leaf: Receive | Probe, program: Program) -> str:
-    """What has come for a rank that waits for something else: under another tag, or from another rank."""
+    """Return what has come for a rank that waits for something else: under another tag, or from another rank."""
     if leaf.note is not None or leaf.message is not None:
         return ""
     box, cid = leaf.comm.box, leaf.comm.cid

@@ -44,7 +44,7 @@ _MOST_KEPT = 4096
 
 
 def of_program(file: str) -> bool:
-    """Whether a file is one of the program's own: neither ours nor installed."""
+    """Return whether a file is one of the program's own: neither ours nor installed."""
     return not (file.startswith(PACKAGE) or is_installed(file))
 
 
@@ -114,7 +114,7 @@ def place_of(message: Any) -> Place | None:
 
 
 def portable(message: Any) -> Any:
-    """What a message says of itself, as it may leave this process: the same tuple for all messages of a line."""
+    """Return what a message says of itself, as it may leave this process: the same tuple for all messages of a line."""
     note = message.note
     if type(note) is CodeType:
         return line_of((note, message.ticket))
@@ -143,7 +143,7 @@ def shown(file: str, start: str) -> str:
 
 
 def text_of(file: str, line: int) -> str:
-    """What stands in a line of a program."""
+    """Return what stands in a line of a program."""
     return linecache.getline(file, line).strip()
 
 

@@ -38,7 +38,7 @@ def plain_text(text: str) -> str:
 
 
 def fitting(value: int) -> int:
-    """The same integer, unless C has none that is so large."""
+    """Return the same integer, unless C has none that is so large."""
     if -_TOO_LARGE <= value < _TOO_LARGE:
         return value
     raise OverflowError("value too large to convert to int")
@@ -71,7 +71,7 @@ def _of_class(owner: type, but: tuple[str, ...]) -> None:
 
 
 def _taking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with plain integers for the parameters that are annotated as such."""
+    """Return the same function, with plain integers for the parameters that are annotated as such."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
     places = [place for place, name in enumerate(names) if function.__annotations__.get(name) == "int"]

@@ -247,7 +247,7 @@ class VirtualFiles:
         return write_back(list(self._to_write()))
 
     def _to_write(self) -> Iterator[tuple[str, Entry]]:
-        """What is to be where on this computer."""
+        """Yield what is to be where on this computer."""
         written: dict[str, Inode] = {}
         for number, overlay in self._replicas[0].trees():
             for place, entry in overlay.changes():

@@ -94,7 +94,7 @@ class Captures:
             raise _TooLong
 
     def values(self) -> dict[str, Any]:
-        """What was captured, by name; None where no line matched, and where the search was given up."""
+        """Return what was captured, by name; None where no line matched, and where the search was given up."""
         return {name: None if name in self.given_up else taken.value() for name, taken in self._taken.items()}
 
 

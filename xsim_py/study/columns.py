@@ -105,7 +105,7 @@ def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | 
 
 
 def _quantity(spec: StudySpec, column: str) -> str:
-    """What a number without a unit means in a column, unless it is but the label of a value."""
+    """Return what a number without a unit means in a column, unless it is but the label of a value."""
     if any(swept.label != swept.given.entry.value for swept in spec.sweep.get(column, ())):
         return ""
     kind = option_kind(column) if column in OPTIONS else kind_of(column)

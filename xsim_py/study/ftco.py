@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from xsim_py.errors import ConfigError
 from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
-from xsim_py.units import PS_PER_S, parse_time_ps
+from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
 __all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
 
@@ -65,10 +64,10 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     settings: dict[str, Any] = {"seed": int(words.pop("seed"))}
     problems = []
     runs, overhead = words.pop("runs", str(_RUNS)), words.pop("overhead_time", _OVERHEAD)
-    if not re.fullmatch("[0-9]{1,9}", runs) or not 1 <= int(runs) <= MOST_RUNS:
-        problems.append(f"runs: {runs!r} is not a whole number from 1 to {MOST_RUNS:,}")
-    else:
-        settings["runs"] = int(runs)
+    try:
+        settings["runs"] = parse_whole(runs, least=1, most=MOST_RUNS)
+    except ValueError as error:
+        problems.append(f"runs: {error}")
     try:
         settings["overhead_ps"] = parse_time_ps(overhead)
     except ValueError as error:

@@ -319,7 +319,7 @@ class _Planner:
         return None if found is None else str(found)
 
     def _has_room(self, ranks: int, shards: int) -> bool:
-        """Whether so many ranks, and shards, can be simulated by one process."""
+        """Return whether so many ranks, and shards, can be simulated by one process."""
         before = len(self.reading.problems)
         if ranks > MOST_RANKS:
             self._refuse("ranks", f"{ranks:,} are more than the {MOST_RANKS:,} that can be simulated")

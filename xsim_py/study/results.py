@@ -367,14 +367,14 @@ def _rounded(value: float | str | None, scale: float) -> float | str | None:
 
 
 def _heading(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """What stands over a legend: words speak for themselves, and figures need the names of their columns."""
+    """Return what stands over a legend: words speak for themselves, and figures need the names of their columns."""
     values = [row[name] for row in rows for name in names]
     figures = any(isinstance(value, bool) or _FIGURE.fullmatch(text_of(value)) for value in values)
     return ",\n".join(names) if figures else ""
 
 
 def _remarks(file: str, points: int) -> list[str]:
-    """What has to be said about a picture that leaves out points."""
+    """Return what has to be said about a picture that leaves out points."""
     if not points:
         return []
     said = "a point that is" if points == 1 else f"{points:,} points that are"

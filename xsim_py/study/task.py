@@ -55,7 +55,7 @@ class Task(NamedTuple):
 
 
 def is_outcome(value: object) -> bool:
-    """Whether something read from a file is an `Outcome`: all that tables and complaints rely on is there."""
+    """Return whether something read from a file is an `Outcome`: all that tables and complaints rely on is there."""
     if not isinstance(value, dict):
         return False
     parts = (

@@ -235,7 +235,7 @@ _NAMES = {algorithm: name for known in REGISTRY.values() for name, algorithm in 
 
 
 def title(algorithm: Algorithm | str | None) -> str:
-    """What tables call an algorithm: its name in `REGISTRY`, with those of its parts; any other one is FTCO's.
+    """Return what tables call an algorithm: its name in `REGISTRY`, with those of its parts; any other one is FTCO's.
 
     What has no name there comes with one (a str), or has none at all (None).
     """

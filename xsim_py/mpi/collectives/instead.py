@@ -72,6 +72,6 @@ INSTEAD: Mapping[Algorithm, Rule] = {
 
 
 def final(algorithm: Algorithm, size: int, size_bytes: int = 0, unit_bytes: int = 1) -> Algorithm:
-    """What runs in the end where this algorithm was chosen."""
+    """Return what runs in the end where this algorithm was chosen."""
     rule = INSTEAD.get(algorithm)
     return algorithm if rule is None else rule(size, size_bytes, unit_bytes)
