@@ -14,12 +14,11 @@ from xsim_py.errors import NOT_WRITTEN
 from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.harvest import Leftover, Part, Waiting
-from xsim_py.process.alike import spans
 from xsim_py.process.profile import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
 from xsim_py.trace import Trace
-from xsim_py.units import PS_PER_S, exact_seconds, format_time
+from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
 
 __all__ = ["Attempt", "assemble"]
 

@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from xsim_py import __version__, vitals
 from xsim_py.asked import read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import Lookahead, Transport, by_way_of_others, make_transport, most_shards
+from xsim_py.engine import UNBOUNDED_PS, Lookahead, Transport, by_way_of_others, make_transport, most_shards
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, AUTO, MESSAGES, Meetings
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 _PAIRS_UP_TO_RANKS = 1024
-_UNBOUNDED_PS = 1 << 90
 
 
 def simulate(
@@ -294,7 +293,7 @@ class _Run:
         """
         shards = self.transport.size
         if shards == 1:
-            return ((_UNBOUNDED_PS,),)
+            return ((UNBOUNDED_PS,),)
         if self.ranks == 1:
             return [[1] * shards] * shards
         nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be started on any node
@@ -413,7 +412,7 @@ class _Run:
         output = self.outputs[0]
         for part in parts:
             output.add(part.lines)
-        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else _UNBOUNDED_PS, last=True)
+        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else UNBOUNDED_PS, last=True)
         output.take(far=False)  # what ranks would have printed after the end
         self._check_output(parts)
         aborted_ps = attempt.aborted_ps

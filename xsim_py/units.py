@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
@@ -37,6 +38,7 @@ __all__ = [
     "parse_time_ps",
     "parse_whole",
     "round_half_up",
+    "spans",
     "split_quantity",
 ]
 
@@ -76,6 +78,7 @@ _NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _UNLIMITED: Final = "unlimited"
+_MOST_SPANS: Final = 16
 
 
 def _pattern(units: dict[str, int], *, words: tuple[str, ...] = ()) -> str:
@@ -314,3 +317,17 @@ def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
         return _UNLIMITED
     bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte
     return _format(bits_per_s, [(f"{prefix}bps", _DECIMAL[prefix]) for prefix in ("", "k", "M", "G", "T")], digits)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Return numbers in few words: ``0-3, 7, 9-10``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    if len(words) > _MOST_SPANS:
+        words = [*words[: _MOST_SPANS // 2], "...", words[-1]]
+    return ", ".join(words)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.process.launch import Launched, launch
 from xsim_py import simulate
-from xsim_py.process.alike import Alike, spans
+from xsim_py.process.alike import Alike
+from xsim_py.units import spans
 
 TRACEBACK = re.compile(r"^(?:ranks (?P<ranks>[-\d, ]+): )?(?:Exception in thread.*\n)?Traceback", re.MULTILINE)
 

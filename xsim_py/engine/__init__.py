@@ -1,6 +1,6 @@
 """Floor 3, the engine: event queue, shards and windows. It does not know what a message costs, nor what one is."""
 
-from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel, first_key
+from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import most_shards
 from .transport import launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
@@ -9,6 +9,7 @@ __all__ = [
     "INFINITY_PS",
     "LATE",
     "MAX_ORIGINS",
+    "UNBOUNDED_PS",
     "Halted",
     "Kernel",
     "Lookahead",

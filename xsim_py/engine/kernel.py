@@ -27,10 +27,13 @@ import simpy
 from simpy.core import EmptySchedule, StopSimulation
 from simpy.events import Event
 
-__all__ = ["INFINITY_PS", "LATE", "Halted", "Kernel", "first_key"]
+__all__ = ["INFINITY_PS", "LATE", "MAX_ORIGINS", "UNBOUNDED_PS", "Halted", "Kernel", "first_key"]
 
 INFINITY_PS = 1 << 100
 """Later than every event, in picoseconds."""
+
+UNBOUNDED_PS = 1 << 90
+"""Later than whatever happens in a run, and less than `INFINITY_PS` by more than that."""
 
 # A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's own count.
 _COUNT_BITS = 34

@@ -97,7 +97,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
 
 
 def misfits(said: Said, components: Components) -> Iterator[Problem]:
-    """Return what a machine of these components cannot meet: failures of what is not there, of the dead, of too many."""
+    """Yield what a machine of these components cannot meet: failures of what is not there, of the dead, of too many."""
     for place, draw in said.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)

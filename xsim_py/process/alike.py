@@ -8,15 +8,15 @@ failed stands above its traceback. Only virtual times count, so it is the same h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from xsim_py.units import spans
 
 __all__ = ["COMPLAINT", "Alike", "Complaint", "spans"]
 
 COMPLAINT = 2
 """The stream of lines that wait for their like, and then go to standard error."""
-
-_MOST_LISTED = 16
 
 
 class Complaint(str):
@@ -79,17 +79,3 @@ class Alike:
             yield group.ranks, text
             for rank, line in group.behind:
                 yield [rank], line
-
-
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers in few words: ``0-3, 7, 9-10``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    if len(words) > _MOST_LISTED:
-        words = [*words[: _MOST_LISTED // 2], "...", words[-1]]
-    return ", ".join(words)
