@@ -21,8 +21,8 @@ __all__ = ["NOT_WRITTEN", "NO_ROOM", "ConfigError", "InternalError", "XsimError"
 NOT_WRITTEN: Final = 74
 """The exit status of a run whose output, or whose program's files, found no place."""
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""The errors of the place that we write to, which are neither the input's fault nor ours."""
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""The errors of a place that we write to (full, broken, or closed by a program), for which the input can do nothing."""
 
 _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
