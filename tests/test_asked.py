@@ -13,6 +13,7 @@ from xsim_py import simulate
 from xsim_py.asked import Asked, read
 from xsim_py.cli import main
 from xsim_py.cli.run import add_run_parser
+from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
 
 DEFAULTS = {
@@ -75,11 +76,40 @@ def test_a_wrong_value_gets_the_answer_of_the_command_line(name: str, value: str
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ranks", True), ("label", "no"), ("ft", 1), ("args", "word"), ("fail", 3), ("restart", 3), ("set", [3])],
+    [
+        ("ranks", True),
+        ("label", "no"),
+        ("ft", 1),
+        ("args", "word"),
+        ("fail", 3),
+        ("restart", 3),
+        ("set", [3]),
+        ("set", {5: "x"}),
+    ],
 )
 def test_a_value_of_the_wrong_kind_is_named(name: str, value: object):
     with pytest.raises(ConfigError, match=f"^{name}: "):
         asked(**{name: value})
+
+
+@pytest.mark.parametrize("machine", [None, 5, b"gige", "", [1]])
+def test_what_is_no_machine_is_refused(machine: object):
+    with pytest.raises(ConfigError, match=r"^machine: .* is neither a preset nor a file nor a mapping"):
+        simulate("pass", kind="code", ranks=1, machine=machine)  # type: ignore[arg-type]
+
+
+def test_a_text_is_no_function():
+    with pytest.raises(ConfigError, match=r"^program: 'pass' is no function"):
+        simulate("pass", kind="callable", ranks=1)
+
+
+def test_numbers_of_numpy_are_numbers():
+    latency = np.linspace(1e-6, 2e-6, 3)[1]
+    assert load_machine("gige", overrides={"network.latency": latency}) == load_machine(
+        "gige", overrides={"network.latency": 1.5e-6}
+    )
+    assert load_machine({"network": {"latency": np.float64(2.0)}, "machine": {"nodes": np.int64(4)}}).machine.nodes == 4
+    assert asked(wall_limit=np.float64(5)).wall_limit_s == 5
 
 
 def test_all_that_is_wrong_is_said_at_once():

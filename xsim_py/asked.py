@@ -173,7 +173,10 @@ def _list(value: Any) -> list[Any]:
 
 def _entries(value: Any) -> dict[str, Any]:
     """Entries of the machine: a mapping, or texts as on the command line."""
-    return dict(value) if isinstance(value, Mapping) else dict(map(assignment, _several(value)))
+    entries = dict(value) if isinstance(value, Mapping) else dict(map(assignment, _several(value)))
+    for path in entries:
+        _text(path)
+    return entries
 
 
 def _words(value: Any) -> list[str]:

@@ -118,7 +118,7 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
         raise ValueError(f"{value!r} is not {what}; write {examples}")
     # repr() of a float is the shortest text that means it: what the person wrote, and not its binary neighbour.
-    text = repr(value) if isinstance(value, float) else str(value)
+    text = repr(float(value)) if isinstance(value, float) else str(value)
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"{text[:20]!r}... has {len(text):,} characters; {what} has {_LONGEST_TEXT} at most")
     if isinstance(value, Fraction):

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, AnyStr, Final
 
@@ -89,6 +91,8 @@ def from_python(value: object, *, place: Place = _PYTHON, levels: int = MOST_LEV
         value = [from_python(item, place=place, levels=levels - 1) for item in value]
     elif isinstance(value, Path):
         value = str(value)
-    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+    elif isinstance(value, Real) and not isinstance(value, int | float):  # most of numpy's
+        value = operator.index(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise ConfigError(str(Problem(place, "", "a number of more than a hundred digits; no value is that large")))
     return Entry(value, place, place, Path())

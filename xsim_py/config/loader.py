@@ -124,6 +124,8 @@ def _touches(key: str, bad: str) -> bool:
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str]:
     if isinstance(source, Mapping):
         return from_python(source), "custom"
+    if not isinstance(source, str | Path) or not str(source):
+        raise ConfigError(f"machine: {source!r} is neither a preset nor a file nor a mapping")
     path = Path(source)
     if isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1:
         path = preset_path(source)

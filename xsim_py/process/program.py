@@ -108,6 +108,8 @@ class Program:
             raise ConfigError(_not_python(spec.origin or target, error)) from None
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
+        if not callable(target):
+            raise ConfigError(f"program: {target!r} is no function, and kind callable needs one")
         self.function = target
         self.name = getattr(target, "__qualname__", repr(target))
 
