@@ -56,6 +56,19 @@ def test_files_folders_and_links_come_and_go(tmp_path: Path):
     assert (tmp_path / "made/inner").stat().st_mode & 0o777 == 0o500
 
 
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path):
+    os.mkfifo(tmp_path / "read")
+    os.mkfifo(tmp_path / "left")
+    reader = os.open(tmp_path / "read", os.O_RDONLY | os.O_NONBLOCK)
+    assert write(tmp_path, read=file("text"), left=file("text")) == [
+        "left could not be written at the end of the run: No such device or address"
+    ]
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert (tmp_path / "read").is_fifo()
+    assert (tmp_path / "left").is_fifo()
+
+
 def test_what_is_there_keeps_its_permissions_unless_the_program_has_set_them(tmp_path: Path):
     fill(tmp_path, kept="old", changed="old")
     for name in ("kept", "changed"):

@@ -74,7 +74,8 @@ def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> 
     try:
         for place, entry in made.items():
             try:
-                path = "" if isinstance(entry, Folder) else unfinished.name(place, folder=_folder_of(place))
+                stays = isinstance(entry, Folder) or _is_device(place)
+                path = "" if stays else unfinished.name(place, folder=_folder_of(place))
                 _write(entry, path)
                 ready[place] = path
             except OSError as error:
@@ -100,14 +101,22 @@ def _write(entry: Entry, path: str) -> None:
     """Write a file, or make a link, under a name for the time being."""
     if isinstance(entry, Link):
         os.symlink(entry.target, path)
-    elif isinstance(entry, Inode):
+    elif isinstance(entry, Inode) and path:
         with open(path, "xb") as file:
             file.write(entry.data or b"")
 
 
+def _write_into(place: str, data: bytes | bytearray) -> None:
+    """Write to a device or a pipe, which stays what it is; a pipe that nobody reads is an error and no wait."""
+    number = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(number, True)
+    with open(number, "wb") as file:
+        file.write(data)
+
+
 def _finish(entry: Entry, path: str, place: str) -> None:
     """Bring a file to the disk, and make it like the one that is at its place."""
-    if isinstance(entry, Inode):
+    if isinstance(entry, Inode) and path:
         sync(path)
         if is_regular(place):
             dress(path, like=place)
@@ -121,7 +130,9 @@ def _placed(made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone:
     for place, entry in made.items():
         try:
             _clear(place, gone, for_folder=isinstance(entry, Folder))
-            if not isinstance(entry, Folder):
+            if isinstance(entry, Inode) and not ready[place]:
+                _write_into(place, entry.data or b"")
+            elif not isinstance(entry, Folder):
                 os.replace(ready[place], place)
             elif not _is_folder(place):
                 os.mkdir(place)
@@ -156,6 +167,11 @@ def _remove(place: str) -> None:
     """Remove a file or an empty folder, if it is there."""
     with suppress(FileNotFoundError, NotADirectoryError):
         (os.rmdir if _is_folder(place) else os.remove)(place)
+
+
+def _is_device(place: str) -> bool:
+    """Return whether a device, a pipe or a socket is there, which is written to and not replaced."""
+    return os.path.lexists(place) and not (os.path.islink(place) or os.path.isdir(place) or is_regular(place))
 
 
 def _is_folder(place: str) -> bool:
