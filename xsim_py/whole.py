@@ -171,8 +171,9 @@ def dress(path: str, like: str) -> None:
     try:
         os.chown(path, known.st_uid, known.st_gid)
     except PermissionError:
-        if known.st_uid != os.geteuid():
-            raise OSError(errno.EPERM, "it belongs to another user, and would not do so if replaced", like) from None
+        raise OSError(
+            errno.EPERM, "it belongs to another user or group, and would not do so if replaced", like
+        ) from None
     shutil.copystat(like, path)
     os.utime(path)
 
