@@ -31,6 +31,7 @@ __all__ = [
     "is_regular",
     "is_special",
     "meant",
+    "moved",
     "remove_abandoned",
     "scratch_folder",
     "sync",
@@ -45,6 +46,9 @@ _LONGEST_SUFFIX = 40
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 _in_use: set[str] = set()
+
+moved: dict[int, int] = {}
+"""Descriptors that a program may redirect at any time, and where what they stand for has been kept since before."""
 
 
 # ------------------------------------------------------------------------------------------------------------ files
@@ -223,7 +227,7 @@ def _descriptor(path: str) -> int | None:
         folder, name = os.path.split(os.path.abspath(path))
         folder = os.path.realpath(folder)
         if name.isdecimal() and folder in (f"/proc/{os.getpid()}/fd", "/dev/fd"):
-            return int(name)
+            return moved.get(int(name), int(name))
         try:
             path = os.path.join(folder, os.readlink(os.path.join(folder, name)))
         except OSError:

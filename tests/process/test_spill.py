@@ -4,6 +4,7 @@ import errno
 import io
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_what_waits_in_a_file_comes_in_the_same_order(
     assert (done.out, done.err) == (expected.out, expected.err)
     assert done.result.digest == expected.result.digest
     assert len(kept) > 50
+
+
+def test_what_waits_is_in_a_real_file_and_draws_nothing_beside_a_simulated_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: dict[str, Any] = {"ranks": 4, "set": ["storage.latency=1ms"]}
+    text = MUCH + "print(__import__('os').urandom(4).hex())"
+    expected = launch(tmp_path, text, **told)
+    for name, small in (("_MUCH", 4000), ("_SOME", 500), ("_LONG", 100)):
+        monkeypatch.setattr(output, name, small)
+    done = launch(tmp_path, text, **told)
+    assert (done.out, done.result.digest) == (expected.out, expected.result.digest)
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -91,7 +104,7 @@ def test_room_is_used_again_and_a_full_disk_is_an_error(monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="0 MiB have to wait"):
         room.put(b"x" * 400)
     with Path("/dev/full").open("wb", buffering=0) as full:
-        monkeypatch.setattr(spill.tempfile, "TemporaryFile", lambda **_: full)
+        monkeypatch.setattr(spill, "_unnamed_file", lambda: full)
         with pytest.raises(OSError, match="No space left"):
             Spill().put(b"x")
 

@@ -97,9 +97,11 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
 
 
 def _cannot_write(said: str) -> int:
-    with suppress(OSError):  # the same disk may take what we have to say
-        if _is_first_process():
-            print(f"xsim: {said}", file=sys.stderr)
+    if _is_first_process():
+        for stream in (sys.stderr, sys.__stderr__):  # a program may have closed the descriptor of the first one
+            with suppress(OSError):  # the same disk may take what we have to say
+                print(f"xsim: {said}", file=stream, flush=True)
+                break
     _drop_output()
     return NOT_WRITTEN
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from .fiber import Fiber
     from .rank import Rank
 
-__all__ = ["fiber", "here", "rank", "rank_number", "thread"]
+__all__ = ["fiber", "here", "outside", "rank", "rank_number", "thread"]
 
 fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
@@ -24,6 +26,17 @@ thread = 0
 def here() -> Fiber | None:
     """The running fiber, if whoever asks is in it: other threads of this process go on while a rank runs."""
     return fiber if fiber is not None and get_ident() == thread else None
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Let the simulator do something of its own inside a rank: files, entropy and all else are the real ones then."""
+    global fiber
+    before, fiber = fiber, None
+    try:
+        yield
+    finally:
+        fiber = before
 
 
 _forked = False

@@ -8,13 +8,34 @@ from __future__ import annotations
 
 import fcntl
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import Any, Final, TextIO, cast
 
-__all__ = ["Apart", "apart", "kept_apart"]
+from xsim_py.whole import moved
 
-_STANDARD = (1, 2)
+__all__ = ["Apart", "apart", "far_up", "kept_apart"]
+
+_STANDARD: Final = (1, 2)
+
+_FAR_UP: Final = (700, 200, max(_STANDARD) + 1)
+"""Above what a program closes that wants to be a daemon, if the limit allows that; it is 1024 most often."""
+
+
+def far_up(number: int) -> int:
+    """Duplicate a descriptor to one that a program hardly ever comes across, as far as there is room.
+
+    Raises
+    ------
+    OSError
+        It is not open, or there are too many.
+    """
+    *high, lowest = _FAR_UP
+    for least in high:
+        with suppress(OSError):  # the limit is lower
+            return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, least)
+    return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, lowest)
 
 
 class Apart(io.TextIOWrapper):
@@ -22,13 +43,29 @@ class Apart(io.TextIOWrapper):
 
     def __init__(self, stream: Any, *, closes: bool) -> None:
         self.stands_for: int = stream.fileno()
-        own = fcntl.fcntl(self.stands_for, fcntl.F_DUPFD_CLOEXEC, max(_STANDARD) + 1)
+        own = far_up(self.stands_for)
         file = open(own, "wb", closefd=closes)  # noqa: SIM115 - closed with this object
         super().__init__(file, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+        self._was = moved.get(self.stands_for)
+        moved[self.stands_for] = own
+
+    def close(self) -> None:
+        """Write what is left, and let go of the descriptor."""
+        if not self.closed:
+            if self._was is None:
+                moved.pop(self.stands_for, None)
+            else:
+                moved[self.stands_for] = self._was
+        super().close()
 
 
 def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
-    """The same stream by a descriptor of its own, if it has one of those that programs redirect."""
+    """Give the same stream by a descriptor of its own, if it is one of those that programs redirect.
+
+    What stands before such a stream, and does something else with what is written, stays as it is.
+    """
+    if type(stream) is not io.TextIOWrapper and stream not in (sys.__stdout__, sys.__stderr__):
+        return stream
     try:
         if stream.fileno() not in _STANDARD:
             return stream
@@ -40,12 +77,13 @@ def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
 
 @contextmanager
 def kept_apart(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
-    """The same for some streams, and for a while."""
-    own = tuple(apart(stream, closes=True) for stream in streams)
+    """Give such streams in the place of some others for a while; one stream that comes twice stays one."""
+    distinct = {id(stream): stream for stream in streams}
+    own = {name: apart(stream, closes=True) for name, stream in distinct.items()}
     try:
-        yield own
+        yield tuple(own[id(stream)] for stream in streams)
     finally:
-        for each, stream in zip(own, streams, strict=True):
-            if each is not stream:
+        for name, each in own.items():
+            if each is not distinct[name]:
                 with suppress(OSError):  # whoever wrote to it knows that
                     each.close()

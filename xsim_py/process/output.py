@@ -6,6 +6,7 @@ A line's time is that of its newline, as a launcher that forwards whole lines wo
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import sys
@@ -144,7 +145,8 @@ class Output:
         """End the run, for there is no more room; what is kept will be written."""
         if self.error is None:
             where = None if current.fiber is None else vitals.innermost()
-            place = "" if where is None else f" ({vitals.shown(where)})"
+            with current.outside():  # the source is read
+                place = "" if where is None else f" ({vitals.shown(where)})"
             said = f"{what}{place}, and others may print something earlier, for which all of that waits"
             self.error = OSError(error.errno, f"{error.strerror}: {said}")
             self._control.stop(NO_OUTPUT)
@@ -174,7 +176,7 @@ class Output:
                     sink.flush()
             except OSError as error:
                 # Not to be raised here, where a rank may be running, which would take it for its own.
-                self.error, self._sinks = error, None
+                self.error, self._sinks = _said(error), None
                 self._control.stop(NO_OUTPUT)
             self._relief_at = self._held + _SOME
 
@@ -261,6 +263,12 @@ def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
         second = min((head for head, place in heads if runs[place] is not run), default=bound)
         while (head := run.first()) is not None and head < second:
             yield run.pop()
+
+
+def _said(error: OSError) -> OSError:
+    if error.errno != errno.EBADF:
+        return error
+    return OSError(error.errno, f"{error.strerror}: the program has closed a descriptor that is the simulator's")
 
 
 def _write_to(sink: TextIO, text: str) -> None:
@@ -381,7 +389,8 @@ class RankStream(io.TextIOBase):
         except UnicodeEncodeError:
             if self._stream == 0:
                 raise
-            return type(text)(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
+            kind = Complaint if type(text) is Complaint else str  # that of the program may be made in other ways
+            return kind(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
         return text
 
     def flush(self) -> None:

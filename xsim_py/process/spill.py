@@ -1,7 +1,7 @@
 """Lines that have to wait, in a temporary file: a rank may print for ever before another one's turn comes.
 
 A sorted run of lines is kept in blocks, and one block of each is read at a time. The file has no name, and goes with
-this process.
+this process. A rank may be running that has other file calls than the simulator (`process.filecalls`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
+
+from . import current
+from .descriptors import far_up
 
 __all__ = ["COST", "LIMIT_BYTES", "LIMIT_ELSEWHERE_BYTES", "Line", "Long", "Run", "Spill", "text_of"]
 
@@ -32,9 +35,11 @@ Key = tuple[int, int, int]
 
 _BLOCK: Final = 1 << 18  # characters
 
+_pwrite, _pread = os.pwrite, os.pread  # the real ones: those of `os` are replaced while a run lasts
+
 
 class Spill:
-    """The file."""
+    """A temporary file takes what is put into it, and gives each piece back once."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -57,25 +62,30 @@ class Spill:
         if self._live + len(data) > self.limit_bytes:
             raise OSError(errno.EFBIG, f"more than {self.limit_bytes >> 20:,} MiB have to wait in the temporary folder")
         if self._file is None:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - goes with this object
+            self._file = _unnamed_file()
         place = self._end
         self._end += len(data)
         self._live += len(data)
         rest = memoryview(data)
         while rest:
-            done = os.pwrite(self._file.fileno(), rest, self._end - len(rest))
+            done = _pwrite(self._file.fileno(), rest, self._end - len(rest))
             rest = rest[done:]
         return place, len(data)
 
     def get(self, place: tuple[int, int]) -> bytes:
         """Give bytes back, once: there is room for others when all have gone."""
         assert self._file is not None
-        data = os.pread(self._file.fileno(), place[1], place[0])
+        data = _pread(self._file.fileno(), place[1], place[0])
         self._live -= place[1]
         if self._live == 0:
             self._end = 0
             self._file.truncate(0)
         return data
+
+
+def _unnamed_file() -> BinaryIO:
+    with current.outside(), tempfile.TemporaryFile(buffering=0) as file:
+        return open(far_up(file.fileno()), "r+b", buffering=0)
 
 
 def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
