@@ -4,6 +4,9 @@ import mmap
 import os
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 from xsim_py import vitals
 from xsim_py.vitals import Frame, Vitals, Watch
@@ -42,8 +45,21 @@ def test_the_line_of_a_rank_is_found_in_a_stack():
     assert vitals.frames(RANK) == []  # the caller of the simulator
     assert vitals.frames(SIMULATOR + CALLER) == []
     assert vitals.frames("") == []
-    assert vitals.place(vitals.frames(LIBRARY + RANK + SERVE)) == "prog.py:4 in <module>"
-    assert vitals.place([]) == ""
+    assert vitals.frames(CALLER + SERVE + RANK + SERVE) == [prog]  # what was written last
+    assert vitals.frames(RANK + SERVE + RANK) == []
+    stack = vitals.frames(LIBRARY + RANK + SERVE)
+    assert vitals.with_place("where", stack) == "where\n    prog.py:4 in <module>"
+    assert vitals.with_place("nowhere", []) == "nowhere"
+    assert vitals.stuck(7, stack).startswith("rank 7 is in")
+    assert vitals.stuck(7, []).startswith("the simulator is in")
+
+
+def test_a_line_is_shown_where_the_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert vitals.shown(Frame("prog.py", 1, "f")) == "prog.py:1 in f"
 
 
 def test_a_line_is_shown_with_its_text():

@@ -17,6 +17,7 @@ import signal
 import sys
 import sysconfig
 import time
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 __all__ = [
@@ -29,9 +30,10 @@ __all__ = [
     "frames",
     "innermost",
     "mine",
-    "place",
     "show",
     "shown",
+    "stuck",
+    "with_place",
 ]
 
 TICK_S: Final = 0.25
@@ -50,11 +52,12 @@ _INSTALLED: Final = tuple(
 )
 _LOWEST: Final = (os.path.join(_PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
 _CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
+_BEGIN: Final = re.compile(r"^(?:Stack|(?:Current t|T)hread 0x.*) \(most recent call first\):$", re.MULTILINE)
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 class Vitals(ctypes.Structure):
-    """The numbers.
+    """The numbers that a process shows.
 
     Attributes
     ----------
@@ -148,8 +151,10 @@ class Frame(NamedTuple):
 def frames(said: str) -> list[Frame]:
     """The frames of a rank that `faulthandler` has written, innermost first, without those of the simulator.
 
-    There are none where it was the simulator's turn; below a rank's are none of whoever called the simulator.
+    There are none where it was the simulator's turn, or where the end is missing, as it writes in pieces; below a
+    rank's are none of whoever called the simulator. What was written last counts.
     """
+    said = _BEGIN.split(said)[-1]
     found = [Frame(file, int(line), function) for file, line, function in _FRAME.findall(said)]
     if not (found and (_CUT in said or (found[-1].file, found[-1].function) == _LOWEST)):
         return []
@@ -166,15 +171,22 @@ def innermost() -> Frame | None:
     return _of_program(_outside(found))
 
 
-def place(stack: list[Frame]) -> str:
-    """The innermost line of a stack that is not installed, for people; empty for a stack without frames."""
+def stuck(rank: int, stack: list[Frame]) -> str:
+    """Say who does not come to an end: that rank, or the simulator if the stack has no frames."""
+    return f"{f'rank {rank}' if stack else 'the simulator'} is in a call that does not come back"
+
+
+def with_place(said: str, stack: list[Frame]) -> str:
+    """Add the innermost line of a stack that is not installed, if there is one."""
     frame = _of_program(stack)
-    return "" if frame is None else shown(frame)
+    return said if frame is None else f"{said}\n    {shown(frame)}"
 
 
 def shown(frame: Frame) -> str:
-    """A frame for people: file, line, function and text."""
-    file = frame.file.removeprefix(os.path.join(os.getcwd(), ""))
+    """Show a frame to people: file, line, function and text."""
+    file = frame.file
+    with suppress(OSError):  # the folder may have been removed
+        file = file.removeprefix(os.path.join(os.getcwd(), ""))
     text = linecache.getline(frame.file, frame.line).strip()
     return f"{file}:{frame.line} in {frame.function}{text and ': '}{text}"
 

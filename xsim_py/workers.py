@@ -20,12 +20,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from xsim_py import vitals
 from xsim_py.errors import XsimError
@@ -35,6 +35,7 @@ from xsim_py.whole import in_use, remove_abandoned
 __all__ = ["Crash", "cores", "do_in_workers", "serve"]
 
 _LAST_WORDS_BYTES: Final = 4000
+_STACK_BYTES: Final = 1 << 16
 _ANSWER_S: Final = 1.0
 _MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
@@ -126,8 +127,7 @@ class _Worker:
         os.set_inheritable(self._lifeline, False)
         self._was_stuck = False
         self._look_s = 0.0  # when it has a look at it again
-        with tempfile.TemporaryFile() as numbers:
-            numbers.truncate(mmap.PAGESIZE)
+        with _page() as numbers:
             self._watch = Watch(mmap.mmap(numbers.fileno(), mmap.PAGESIZE))
             self._start(words, theirs, lifeline, numbers.fileno())
 
@@ -199,16 +199,16 @@ class _Worker:
         self._was_stuck = True
         self._process.send_signal(vitals.ASK)
         until_s = time.monotonic() + _ANSWER_S
-        while not vitals.frames(self._last_words()) and time.monotonic() < until_s:
+        while not self._stack() and time.monotonic() < until_s:
             time.sleep(_ANSWER_S / 100)
         self._process.kill()
 
     def _post_mortem(self) -> tuple[int, str, bool]:
         if self._was_stuck:
             self._process.wait()
-            place = vitals.place(vitals.frames(self._last_words()))
-            where = f"rank {self._watch.vitals.rank} was in a call that did not come back"
-            return 4, f"the wall limit was reached, and {where}\n    {place}", True
+            stack = self._stack()
+            said = f"the wall limit was reached, and {vitals.stuck(self._watch.vitals.rank, stack)}"
+            return 4, vitals.with_place(said, stack), True
         status = self._process.wait()
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
@@ -217,9 +217,13 @@ class _Worker:
             how = f"ended with status {status}"
         return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip(), False
 
-    def _last_words(self) -> str:
+    def _stack(self) -> list[vitals.Frame]:
+        """Return the frames of its rank, if it has written them."""
+        return vitals.frames(self._last_words(_STACK_BYTES))
+
+    def _last_words(self, most: int = _LAST_WORDS_BYTES) -> str:
         self._log.seek(0)
-        return self._log.read()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
+        return self._log.read()[-most:].decode(errors="replace").strip()
 
     def end(self) -> None:
         """End the process, at once; a second call does nothing."""
@@ -230,6 +234,28 @@ class _Worker:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+
+
+def _page() -> IO[bytes]:
+    """Make a file of one page for memory that two processes have; a full disk is told here, not when it is used.
+
+    Raises
+    ------
+    OSError
+        There is no room.
+    """
+    memfd_create: Callable[[str], int] | None = getattr(os, "memfd_create", None)  # which Linux has
+    file: IO[bytes]
+    if memfd_create is None:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+    else:
+        file = open(memfd_create("vitals"), "r+b", buffering=0)  # noqa: SIM115
+    try:
+        file.write(bytes(mmap.PAGESIZE))
+    except OSError as error:
+        file.close()
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+    return file
 
 
 def serve(words: Sequence[str], pipe: int, lifeline: int, numbers: int) -> None:

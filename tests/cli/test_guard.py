@@ -6,10 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.cases import ROOT
+from xsim_py import vitals
+from xsim_py.cli import guard
 
 START = (
     "import sys, ctypes; sys.argv[0] = 'xsim'; from xsim_py import vitals; vitals.GRACE_S = 0.5;"
@@ -76,6 +79,26 @@ def test_a_rank_that_cannot_be_ended_by_python_ends_the_run_with_its_line(name: 
     assert first.startswith(said and f"xsim: {said}")
     # Where nothing of C is told, there is no line.
     assert places == ([f"    prog.py:5 in <module>: {text}"] if said and "_exit" not in name else [])
+
+
+def test_a_stack_that_comes_in_pieces_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
+    fiber = Path(vitals.__file__).parent / "process" / "fiber.py"
+    stack = f'Stack (most recent call first):\n  File "prog.py", line 4 in f\n  File "{fiber}", line 200 in _serve\n'
+    pieces = [stack[at : at + 7].encode() for at in range(0, len(stack), 7)]
+    reader, writer = os.pipe()
+
+    def select(readers: list[int], *_: object) -> tuple[list[int], list[int], list[int]]:
+        if not pieces:
+            return [], [], []
+        os.write(writer, pieces.pop(0))
+        return readers, [], []
+
+    monkeypatch.setattr(guard, "select", SimpleNamespace(select=select))
+    assert vitals.frames(guard._read(reader, 60)) == [vitals.Frame("prog.py", 4, "f")]
+    pieces.append(b"and more")
+    assert "and more" in guard._read(reader, 0)
+    os.close(writer)
+    os.close(reader)
 
 
 def test_a_child_does_not_outlive_its_parent(tmp_path: Path):

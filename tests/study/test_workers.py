@@ -71,7 +71,7 @@ def test_a_run_that_ends_its_worker_or_cannot_be_ended_is_told_with_its_line(mon
     ]
     assert (stuck["ended"], stuck["exit_status"]) == ("wall limit", 4)
     assert stuck["said"].splitlines() == [
-        "the wall limit was reached, and rank 0 was in a call that did not come back",
+        "the wall limit was reached, and rank 0 is in a call that does not come back",
         "    <string>:1 in <module>",
     ]
 

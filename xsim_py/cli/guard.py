@@ -14,14 +14,16 @@ import select
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from xsim_py import vitals
+from xsim_py.process.descriptors import far_up
 from xsim_py.vitals import TICK_S, Watch
 
 if TYPE_CHECKING:
-    from xsim_py.vitals import Vitals
+    from xsim_py.vitals import Frame, Vitals
 
 __all__ = ["go_on_in_a_child"]
 
@@ -41,7 +43,7 @@ def go_on_in_a_child() -> None:
     if "xsim_py.run" in sys.modules or "mpi4py.MPI" in sys.modules or threading.active_count() > 1:
         return
     memory = mmap.mmap(-1, mmap.PAGESIZE)
-    reader, writer = os.pipe()
+    reader, writer = _pipe()
     ours = {signal.SIGINT, *_PASSED_ON}
     signal.pthread_sigmask(signal.SIG_BLOCK, ours)  # until both know what to do with them
     parent = os.getpid()
@@ -55,11 +57,19 @@ def go_on_in_a_child() -> None:
     if os.getpid() != parent:
         os.close(reader)
         _live_with(parent)
-        os.set_blocking(writer, False)
         vitals.show(memory, writer)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupted)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ours)
+
+
+def _pipe() -> tuple[int, int]:
+    """Make a pipe whose writing end stays when a program closes whatever it finds, and is never waited for."""
+    reader, near = os.pipe()
+    writer = far_up(near)
+    os.close(near)
+    os.set_blocking(writer, False)
+    return reader, writer
 
 
 def _interrupted(*_: object) -> NoReturn:
@@ -90,6 +100,7 @@ class _Guard:
         self._vitals: Vitals = self._watch.vitals
         self._heard = 0  # interrupts that the child knew of at the last tick
         self._new = 0  # ticks until an interrupt has to have been heard
+        self._asking = False
         self._verdict: int | None = None
 
     def stay(self, blocked: set[signal.Signals]) -> NoReturn:
@@ -101,11 +112,13 @@ class _Guard:
         signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
-        _, status = os.waitpid(self._child, 0)
+        _, ended = os.waitpid(self._child, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        code = os.waitstatus_to_exitcode(ended)
+        status = code if code >= 0 else 128 - code
         try:
-            status = self._status(status) if self._verdict is None else self._verdict
+            status = self._status(code) if self._verdict is None else self._verdict
             sys.stderr.flush()
         finally:
             os._exit(status & 0xFF)
@@ -127,52 +140,60 @@ class _Guard:
                 self._pass_on(signal.SIGINT, None)
         if not self._new:
             self._heard = self._vitals.interrupts
-        if self._verdict is None and self._watch.is_stuck():
+        if self._verdict is None and not self._asking and self._watch.is_stuck():
+            self._asking = True  # which takes longer than a tick
             self._end()
+            self._asking = False
 
     def _end(self) -> None:
         """End a child that is stuck, and say where it was."""
-        with suppress(ProcessLookupError):
-            os.kill(self._child, vitals.ASK)
-        stack = vitals.frames(self._answer(_ASKED_S))
+        _read(self._answers, 0)  # what it may have said before
+        self._pass_on(vitals.ASK, None)
+        stack = vitals.frames(_read(self._answers, _ASKED_S))
         if not stack and self._watch.is_patient:
             return
         interrupted = self._watch.interrupted
         self._verdict = 130 if interrupted else 4
         why = "interrupted" if interrupted else "the wall limit was reached"
-        where = f"rank {self._vitals.rank} is in" if stack else "the simulator is in"
-        self._say(f"{why}, and {where} a call that does not come back; {_LOST}", stack)
+        _say(f"{why}, and {vitals.stuck(self._vitals.rank, stack)}; {_LOST}", stack)
         with suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGKILL)
 
-    def _status(self, status: int) -> int:
-        """The exit status of this process for that of the child, with a word where that did not end by itself."""
-        stack = vitals.frames(said := self._answer(0))
+    def _status(self, code: int) -> int:
+        """Return the exit status for that of the child (negative: a signal), and say so if it did not end by itself."""
+        stack = vitals.frames(said := _read(self._answers, 0))
         who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
-        if os.WIFEXITED(status):
-            code = os.WEXITSTATUS(status)
+        if code >= 0:
             if self._vitals.running:  # the end of a rank is none of the process
-                self._say(f"{who} has ended the process with status {code}, past Python; {_LOST}", stack)
+                _say(f"{who} has ended the process with status {code}, past Python; {_LOST}", stack)
                 code = code or 1
             return code
-        number = os.WTERMSIG(status)
+        number = -code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         if number in _CRASHES:
-            self._say(f"{who} was killed by {name}; {_LOST}", stack)
+            _say(f"{who} was killed by {name}; {_LOST}", stack)
         elif number == signal.SIGKILL:
-            self._say(f"killed by {name}, perhaps for want of memory", [])
+            _say(f"killed by {name}, perhaps for want of memory", [])
         else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         return 128 + number
 
-    def _answer(self, patience_s: float) -> str:
-        """What `faulthandler` has written in the child."""
-        ready, _, _ = select.select([self._answers], [], [], patience_s)
-        return os.read(self._answers, _MOST_BYTES).decode(errors="replace") if ready else ""
 
-    @staticmethod
-    def _say(what: str, stack: list[Any]) -> None:
-        where = vitals.place(stack)
-        with suppress(OSError):
-            print(f"xsim: {what}{where and chr(10)}{where and '    '}{where}", file=sys.stderr, flush=True)
+def _read(answers: int, patience_s: float) -> str:
+    """Read what `faulthandler` has written in the child, in pieces: all that is there, or until a rank's stack is."""
+    said = ""
+    until_s = time.monotonic() + patience_s
+    while not (patience_s and vitals.frames(said)):
+        ready, _, _ = select.select([answers], [], [], max(0, until_s - time.monotonic()))
+        piece = os.read(answers, _MOST_BYTES) if ready else b""
+        if not piece:
+            break
+        said += piece.decode(errors="replace")
+    return said
+
+
+def _say(what: str, stack: list[Frame]) -> None:
+    """Tell people, if that is possible; what else is to be done does not depend on it."""
+    with suppress(Exception):
+        print(vitals.with_place(f"xsim: {what}", stack), file=sys.stderr, flush=True)
