@@ -65,7 +65,7 @@ from xsim_py.process.patches import Patches
 from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
-from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill
+from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -179,6 +179,7 @@ def simulate(
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss()
+            drop_unclaimed()
 
 
 def _wrong(program: Any, *, wall_limit: Any) -> list[str]:

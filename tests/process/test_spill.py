@@ -57,9 +57,16 @@ def test_what_waits_is_in_a_real_file_and_draws_nothing_beside_a_simulated_stora
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("text", ["print(['line'] * 99)", "print(['line'] * 99, end='')"], ids=["lines", "one line"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("print(['line'] * 99)", "others may print something earlier"),
+        ("print(['line'] * 99, end='')", "a line is written when it has come to its end"),
+    ],
+    ids=["lines", "one line"],
+)
 def test_a_run_ends_when_more_has_to_wait_than_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, shards: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str, shards: int
 ):
     program = tmp_path / "prog.py"
     program.write_text(
@@ -69,7 +76,7 @@ def test_a_run_ends_when_more_has_to_wait_than_is_kept(
     for name, small in (("_MUCH", 100_000), ("_SOME", 50_000), ("_LONG", 50_000)):
         monkeypatch.setattr(output, name, small)
     sink = io.StringIO()
-    with pytest.raises(OSError, match=r"1 MiB have to wait.*rank 1 prints .*prog.py:2 in <module>.*earlier") as raised:
+    with pytest.raises(OSError, match=rf"1 MiB have to wait.*rank 1 prints .*prog.py:2 in <module>.*{why}") as raised:
         simulate(program, ranks=2, shards=shards, stdout=sink)
     assert raised.value.errno == errno.EFBIG
     assert sink.getvalue().startswith("0\n['line', ")
@@ -120,3 +127,7 @@ def test_what_is_in_the_file_goes_to_another_shard_by_name():
     assert [text_of(line[4]) for line in gone] == ["a\udcffc"]
     assert text_of(text) == "b"
     assert text_of("d") == "d"
+    unclaimed = pickle.dumps(Long(room, [], ""))
+    spill.drop_unclaimed()
+    with pytest.raises(KeyError):
+        pickle.loads(unclaimed)

@@ -140,8 +140,8 @@ class _Guard:
                 self._pass_on(signal.SIGINT, None)
         if not self._new:
             self._heard = self._vitals.interrupts
-        if self._verdict is None and not self._asking and self._watch.is_stuck():
-            self._asking = True  # which takes longer than a tick
+        if self._verdict is None and self._watch.is_stuck() and not self._asking:
+            self._asking = True  # which may take longer than a tick
             self._end()
             self._asking = False
 

@@ -51,7 +51,7 @@ class Alike:
         return len(self._groups)
 
     def add(self, clock_ps: int, rank: int, text: str) -> None:
-        """One comes; those that are due by then have been taken."""
+        """Take one that comes at that time; those that are due by then have been taken."""
         group = self._groups.get(text)
         if group is None:
             group = self._groups[text] = _Group(clock_ps, [], [])
@@ -59,7 +59,7 @@ class Alike:
         self._last[rank] = group
 
     def hold(self, rank: int, text: str) -> bool:
-        """A line on standard error comes, which waits behind a traceback of that rank, if there is one."""
+        """Let a line on standard error wait behind a traceback of that rank; return whether there is one."""
         group = self._last.get(rank)
         if group is None:
             return False

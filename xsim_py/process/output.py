@@ -33,6 +33,9 @@ __all__ = ["NO_OUTPUT", "Output", "RankInput", "RankStream", "finish_lines"]
 NO_OUTPUT = "no output"
 """Why the run is stopped."""
 
+_ORDER = "others may print something earlier, for which all of that waits"
+_NO_END = "a line is written when it has come to its end"
+
 _MUCH = 16 << 20  # characters that wait in memory
 _SOME = 2 << 20
 _LONG = 1 << 20  # characters of a line without an end
@@ -109,7 +112,7 @@ class Output:
         try:
             return self._spill.put("".join(pieces).encode("utf-8", "surrogateescape"))
         except OSError as error:
-            self._give_up(error, what)
+            self._give_up(error, what, _NO_END)
             return None
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
@@ -126,7 +129,7 @@ class Output:
                     self._lines.clear()
                     self._held = 0
                 except OSError as error:
-                    self._give_up(error, what)
+                    self._give_up(error, what, _ORDER)
         self._relief_at = self._held + _SOME
 
     @contextmanager
@@ -141,14 +144,13 @@ class Output:
         if self._control.wanted:
             self._control.stop(self._control.wanted)
 
-    def _give_up(self, error: OSError, what: str) -> None:
+    def _give_up(self, error: OSError, what: str, why: str) -> None:
         """End the run, for there is no more room; what is kept will be written."""
         if self.error is None:
             where = None if current.fiber is None else vitals.innermost()
             with current.outside():  # the source is read
                 place = "" if where is None else f" ({vitals.shown(where)})"
-            said = f"{what}{place}, and others may print something earlier, for which all of that waits"
-            self.error = OSError(error.errno, f"{error.strerror}: {said}")
+            self.error = OSError(error.errno, f"{error.strerror}: {what}{place}, and {why}")
             self._control.stop(NO_OUTPUT)
 
     def flush(self, before_ps: int, *, last: bool = False) -> None:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from . import current
 from .descriptors import far_up
 
-__all__ = ["COST", "LIMIT_BYTES", "LIMIT_ELSEWHERE_BYTES", "Line", "Long", "Run", "Spill", "text_of"]
+__all__ = ["COST", "LIMIT_BYTES", "LIMIT_ELSEWHERE_BYTES", "Line", "Long", "Run", "Spill", "drop_unclaimed", "text_of"]
 
 LIMIT_BYTES: Final = 1 << 30
 """What is kept at most at a time."""
@@ -162,6 +162,11 @@ def _leaves(thing: Any) -> int:
 
 def _arrived(number: int) -> Any:
     return _on_the_way.pop(number)
+
+
+def drop_unclaimed() -> None:
+    """Forget, at the end of a run, what it has sent and nobody took: it would keep the file."""
+    _on_the_way.clear()
 
 
 def text_of(text: str | Long) -> str:
