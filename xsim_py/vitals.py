@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import linecache
 import mmap
 import os
 import re
 import signal
 import sys
-import sysconfig
 import time
 from contextlib import suppress
 from typing import Final, NamedTuple
+
+from xsim_py.whose import PACKAGE, is_installed, is_simulator, text_of
+from xsim_py.whose import shown as name_of
 
 __all__ = [
     "ASK",
@@ -46,11 +47,7 @@ ASK: Final = signal.SIGUSR2
 """The signal that asks a process where it stands."""
 
 _PATIENT_ROUNDS: Final = 4
-_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_INSTALLED: Final = tuple(
-    os.path.join(path, "") for path in {sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")} if path
-)
-_LOWEST: Final = (os.path.join(_PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
+_LOWEST: Final = (os.path.join(PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
 _CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
 _BEGIN: Final = re.compile(r"^(?:Stack|(?:Current t|T)hread 0x.*) \(most recent call first\):$", re.MULTILINE)
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
@@ -186,15 +183,15 @@ def shown(frame: Frame) -> str:
     """Show a frame to people: file, line, function and text."""
     file = frame.file
     with suppress(OSError):  # the folder may have been removed
-        file = file.removeprefix(os.path.join(os.getcwd(), ""))
-    text = linecache.getline(frame.file, frame.line).strip()
+        file = name_of(file, os.getcwd())
+    text = text_of(frame.file, frame.line)
     return f"{file}:{frame.line} in {frame.function}{text and ': '}{text}"
 
 
 def _outside(stack: list[Frame]) -> list[Frame]:
-    return [frame for frame in stack if not frame.file.startswith((_PACKAGE, "<frozen "))]
+    return [frame for frame in stack if not (is_simulator(frame.file) or frame.file.startswith("<frozen "))]
 
 
 def _of_program(stack: list[Frame]) -> Frame | None:
-    own = [frame for frame in stack if not frame.file.startswith(_INSTALLED)]
+    own = [frame for frame in stack if not is_installed(frame.file)]
     return next(iter([*own, *stack]), None)

@@ -222,8 +222,10 @@ class _Worker:
         return vitals.frames(self._last_words(_STACK_BYTES))
 
     def _last_words(self, most: int = _LAST_WORDS_BYTES) -> str:
-        self._log.seek(0)
-        return self._log.read()[-most:].decode(errors="replace").strip()
+        number = self._log.fileno()
+        size = os.fstat(number).st_size
+        # The worker writes where this file stands, so nobody else may move in it.
+        return os.pread(number, most, max(0, size - most)).decode(errors="replace").strip()
 
     def end(self) -> None:
         """End the process, at once; a second call does nothing."""

@@ -311,3 +311,14 @@ def test_a_warning_is_shown_once_in_each_rank(tmp_path: Path):
         launch(tmp_path, "import warnings\nfor _ in range(3): warnings.warn('watch out')", ranks=2)
     assert [str(warning.message) for warning in caught] == ["watch out"] * 2
     assert caught[0].filename == str(tmp_path / "prog.py")
+
+
+def test_text_of_a_class_of_the_programs_own_is_written_on_standard_error(tmp_path: Path):
+    text = """
+    import sys
+    class Text(str):
+        def __new__(cls, a, b):
+            return super().__new__(cls, a + b)
+    sys.stderr.write(Text("a", chr(0xD800)))
+    """
+    assert launch(tmp_path, text).err == "a\\ud800"

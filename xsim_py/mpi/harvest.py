@@ -13,6 +13,7 @@ from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import finish_lines
 from xsim_py.process.spill import Line, Run
 from xsim_py.process.threads import name_of, others
+from xsim_py.whose import PACKAGE, of_program, shown, text_of
 
 from .calls import AllOf, Background
 from .collectives.choose import title
@@ -20,7 +21,7 @@ from .comm import WORLD_CID
 from .constants import ANY_SOURCE, ANY_TAG
 from .dynamic.launcher import World
 from .message import Receive, Send
-from .places import PACKAGE, call_of, of_program, sent_at, shown, text_of
+from .places import call_of, sent_at
 from .rma.waiting import Until
 from .state import Probe
 from .ulfm import Call

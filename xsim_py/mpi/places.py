@@ -8,44 +8,32 @@ to another shard is plain.
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 from types import CodeType, FrameType
 from typing import Any
 
-from xsim_py.process.modules import is_installed
+from xsim_py.whose import PACKAGE, of_program, shown
 
 from . import errors
 from .constants import ERR_TRUNCATE
 
 __all__ = [
-    "PACKAGE",
     "Place",
     "blame_sender",
     "call_of",
     "here",
     "line_of",
-    "of_program",
     "place_of",
     "portable",
     "program_frame",
     "sent_at",
-    "shown",
-    "text_of",
 ]
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 Place = tuple[CodeType, int] | tuple[str, int]
 """A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
 
 _MOST_KEPT = 4096
-
-
-def of_program(file: str) -> bool:
-    """Return whether a file is one of the program's own: neither ours nor installed."""
-    return not (file.startswith(PACKAGE) or is_installed(file))
 
 
 def program_frame(frame: FrameType) -> FrameType:
@@ -135,16 +123,6 @@ def sent_at(message: Any, start: str | None = None) -> str:
     if file.startswith(PACKAGE) or not line:
         return ""
     return f"sent at {os.path.basename(file) if start is None else shown(file, start)}:{line}"
-
-
-def shown(file: str, start: str) -> str:
-    """The name of a file for people who stand in the folder `start`."""
-    return file.removeprefix(start.rstrip(os.sep) + os.sep)
-
-
-def text_of(file: str, line: int) -> str:
-    """Return what stands in a line of a program."""
-    return linecache.getline(file, line).strip()
 
 
 def blame_sender(error: errors.Exception, message: Any) -> None:

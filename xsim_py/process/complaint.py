@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from types import TracebackType
 from typing import Any
 
 from xsim_py.errors import InternalError
+from xsim_py.whose import is_simulator
 
 from . import current
 from .alike import Complaint
 from .output import RankStream
 from .patches import Patches
 
-__all__ = ["forget_frames", "install", "is_simulator", "report", "say", "without_simulator"]
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+__all__ = ["forget_frames", "install", "report", "say", "without_simulator"]
 
 _stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
 
 # What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
 _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
-
-
-def is_simulator(file: str) -> bool:
-    """Whether a frame's file is part of the simulator."""
-    return file.startswith(_PACKAGE)
 
 
 def report(error: BaseException, heading: str = "") -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .complaint import is_simulator
-from .modules import is_installed
+from xsim_py.whose import is_installed, is_simulator
+
 from .patches import Patches
 
 __all__ = ["hide_simulator"]

@@ -22,16 +22,16 @@ from functools import wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any, NoReturn
 
+from xsim_py.whose import PACKAGE, is_installed
+
 from . import current, files
 from .fileio import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
-from .modules import is_installed
 from .patches import Patches
 
 __all__ = ["install"]
 
 Function = Callable[..., Any]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _READERS_OF_SOURCE = frozenset(
     os.path.join(os.path.dirname(os.__file__), f"{name}.py") for name in ("inspect", "linecache", "pdb", "tokenize")
 )
@@ -75,7 +75,7 @@ def _is_pythons_own(frame: FrameType | None) -> bool:
             if imported and is_installed(imported):
                 return True
             imported = ""
-        elif not file.startswith(_PACKAGE):
+        elif not file.startswith(PACKAGE):
             imported = file
         frame = frame.f_back
     return False

@@ -15,8 +15,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.whose import PACKAGE, is_installed
+
 from . import current, files
-from .modules import is_installed
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -26,7 +27,6 @@ __all__ = ["FIRST_DESCRIPTOR", "StorageFile", "no_real_file", "of_descriptor", "
 FIRST_DESCRIPTOR = 1 << 30
 """Above all that an operating system gives: what does not know of these is refused by it as a bad descriptor."""
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "filecalls.py"))
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
@@ -151,7 +151,7 @@ class StorageFile(io.RawIOBase):
         caller = sys._getframe(2)
         while caller.f_code.co_filename in _FILE_CODE and caller.f_back is not None:
             caller = caller.f_back
-        return not caller.f_code.co_filename.startswith(_PACKAGE)
+        return not caller.f_code.co_filename.startswith(PACKAGE)
 
     def _ask(self, kind: str, *arguments: Any) -> Any:
         self._check()

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.config import StorageSpec
+from xsim_py.whose import is_installed
 
 from . import current
 from .clock import EPOCH_S
 from .fiber import Fiber, Parked
 from .host import Host
-from .modules import is_installed
 from .overlay import Entry, Gone, Inode, Overlay
 from .storage import Answer, Request, Server
 from .writeback import write_back

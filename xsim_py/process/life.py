@@ -30,11 +30,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from xsim_py.whose import is_installed
+
 from . import complaint, context, current, files, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
-from .modules import is_installed
 from .output import finish_lines
 from .patches import Patches
 from .rank import FIRST_PID

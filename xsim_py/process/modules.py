@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import marshal
 import os
-import re
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
@@ -24,12 +22,14 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.whose import is_installed
+
 from . import context, current
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["PrivateModules", "SharedPackage", "code_for", "is_installed"]
+__all__ = ["PrivateModules", "SharedPackage", "code_for"]
 
 _FEW = 64  # ranks in a process; the copies of a thousand no longer fit into its cache
 
@@ -132,20 +132,6 @@ class SharedPackage(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dict__.get("_private", ()):
             super().__setattr__(name, value)
-
-
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
-_NOT_OURS = (
-    "<frozen ",
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,  # this package, if it is run where it is made
-    sysconfig.get_path("stdlib") + os.sep,
-    sysconfig.get_path("platstdlib") + os.sep,
-)
-
-
-def is_installed(file: str) -> bool:
-    """Whether a file belongs to Python, to an installed package, or to the simulator."""
-    return _INSTALLED.search(file) is not None or file.startswith(_NOT_OURS)
 
 
 def _with_loader(spec: ModuleSpec, loader: Loader) -> ModuleSpec:

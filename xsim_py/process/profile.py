@@ -17,9 +17,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from xsim_py.errors import ConfigError
+from xsim_py.whose import PACKAGE, is_installed
 
 from . import current
-from .modules import is_installed
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -31,7 +31,6 @@ PARTS = ("engine", "mpi", "program", "exchange", "waiting", "rest")
 send; waiting for other shards; starting, reporting and all else."""
 
 _EVERY_S = 0.002
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FLOORS = {
     "engine": "engine",
     "process": "engine",
@@ -109,9 +108,9 @@ class Profile:
 def _part_of(code: CodeType) -> str:
     """The part that a function belongs to; empty for one of a library."""
     file = code.co_filename
-    if not file.startswith(_PACKAGE):
+    if not file.startswith(PACKAGE):
         return "" if is_installed(file) or file.startswith("<frozen") else "program"
-    inside = file[len(_PACKAGE) :].replace(os.sep, "/")
+    inside = file[len(PACKAGE) :].replace(os.sep, "/")
     if inside in _EXCHANGING and code.co_name in _FUNCTIONS:
         return _FUNCTIONS[code.co_name]
     if inside == _STARTER:

@@ -1,0 +1,47 @@
+"""Whose a line of code is, by the name of its file: the simulator's, an installed package's, or the program's own."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sysconfig
+from typing import Final
+
+__all__ = ["PACKAGE", "is_installed", "is_simulator", "of_program", "shown", "text_of"]
+
+PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""The folder of the simulator."""
+
+_PACKAGES: Final = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_NOT_OURS: Final = (
+    "<frozen ",
+    PACKAGE,  # if it is run where it is made
+    sysconfig.get_path("stdlib") + os.sep,
+    sysconfig.get_path("platstdlib") + os.sep,
+)
+
+
+def is_simulator(file: str) -> bool:
+    """Return whether a file is part of the simulator."""
+    return file.startswith(PACKAGE)
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file belongs to Python, to an installed package, or to the simulator."""
+    return _PACKAGES.search(file) is not None or file.startswith(_NOT_OURS)
+
+
+def of_program(file: str) -> bool:
+    """Return whether a file is one of the program's own: neither ours nor installed."""
+    return not (file.startswith(PACKAGE) or is_installed(file))
+
+
+def shown(file: str, start: str) -> str:
+    """Give the name of a file for people who stand in the folder `start`."""
+    return file.removeprefix(start.rstrip(os.sep) + os.sep)
+
+
+def text_of(file: str, line: int) -> str:
+    """Give what stands in a line of a program."""
+    return linecache.getline(file, line).strip()
