@@ -89,9 +89,11 @@ def test_what_stands_before_a_standard_stream_stays():
 
 def test_a_stream_is_apart_for_a_while():
     with open(1, "w", closefd=False) as stream:
+        stream.reconfigure(write_through=True)  # as Python does with `-u`
         with kept_apart(stream, stream) as (own, same):
             assert same is own
             assert moved == {1: own.fileno()}
+            assert own.line_buffering
             assert isinstance(own, Apart)
             assert own.stands_for == 1
             assert own.fileno() > 256  # where a daemon does not close it

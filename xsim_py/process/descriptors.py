@@ -45,7 +45,8 @@ class Apart(io.TextIOWrapper):
         self.stands_for: int = stream.fileno()
         own = far_up(self.stands_for)
         file = open(own, "wb", closefd=closes)  # noqa: SIM115 - closed with this object
-        super().__init__(file, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+        at_once = stream.line_buffering or stream.write_through  # the latter with `python -u`
+        super().__init__(file, stream.encoding, stream.errors, line_buffering=at_once)
         self._was = moved.get(self.stands_for)
         moved[self.stands_for] = own
 
