@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.report.helpers import make_result, make_trace
+from xsim_py import whole
 from xsim_py.report import Table, perfetto
 from xsim_py.report.style import new_figure, save
 from xsim_py.whole import check_file, scratch_folder, undisturbed, whole_file, whole_path
@@ -60,7 +61,10 @@ def test_a_file_that_is_there_is_replaced_as_a_whole_and_keeps_its_permissions(t
     assert sorted(tmp_path.iterdir()) == [other, target]
 
 
-def test_the_owner_of_a_file_stays_or_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("other", [(1, 0), (0, 1)], ids=["user", "group"])
+def test_the_owner_of_a_file_stays_or_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: tuple[int, int]
+):
     target = tmp_path / "result.json"
     target.write_text("old")
     asked: list[tuple[int, int]] = []
@@ -71,12 +75,14 @@ def test_the_owner_of_a_file_stays_or_nothing_is_written(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "chown", chown)
     with whole_file(target) as file:
-        file.write("new")  # of the group that one's own file had, one need not be a member
-    assert asked == [(os.getuid(), os.getgid())]
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(PermissionError, match="another user"):
+        file.write("new")
+    assert asked == []
+    owner = (os.getuid() + other[0], os.getgid() + other[1])
+    monkeypatch.setattr(whole, "_owner", lambda path: owner if path == str(target) else (os.getuid(), os.getgid()))
+    with pytest.raises(PermissionError, match="another user or group"):
         check_file(target)
     tear_refused(target, PermissionError)
+    assert asked == [owner, owner]
     assert target.read_text() == "new"
     assert [*tmp_path.iterdir()] == [target]
 

@@ -169,17 +169,22 @@ def dress(path: str, like: str) -> None:
     OSError
         They cannot be had.
     """
-    known = os.stat(like)
-    if known.st_dev != os.stat(path).st_dev:  # a mount of its own, whose place nothing can take
+    if os.stat(like).st_dev != os.stat(path).st_dev:  # a mount of its own, whose place nothing can take
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), like)
-    try:
-        os.chown(path, known.st_uid, known.st_gid)
-    except PermissionError:
-        raise OSError(
-            errno.EPERM, "it belongs to another user or group, and would not do so if replaced", like
-        ) from None
+    if _owner(like) != _owner(path):
+        try:
+            os.chown(path, *_owner(like))
+        except PermissionError:
+            said = "it belongs to another user or group, and would not do so if replaced"
+            raise OSError(errno.EPERM, said, like) from None
     shutil.copystat(like, path)
     os.utime(path)
+
+
+def _owner(path: str) -> tuple[int, int]:
+    """Return the user and the group that a file belongs to."""
+    found = os.stat(path)
+    return found.st_uid, found.st_gid
 
 
 def sync(path: str, flags: int = os.O_RDONLY) -> None:
