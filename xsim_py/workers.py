@@ -212,6 +212,9 @@ class _Worker:
         status = self._process.wait()
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
+            if stack := self._stack():
+                how += f" in rank {self._watch.vitals.rank}"
+                return 128 - status, vitals.with_place(f"the worker process {how}", stack), False
             how += ", perhaps for want of memory" if -status == signal.SIGKILL else ""
         else:
             how = f"ended with status {status}"

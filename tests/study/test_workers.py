@@ -52,7 +52,7 @@ def test_the_run_of_a_worker_that_dies_is_the_one_to_blame():
     outcomes = dict(do_in_workers([task(code) for code in (TELL, SEGFAULT, TELL, TELL)], 1))
     assert [outcomes[number]["ended"] for number in range(4)] == ["finished", "crashed", "finished", "finished"]
     assert outcomes[1]["exit_status"] == 128 + signal.SIGSEGV
-    assert outcomes[1]["said"].startswith("the worker process was killed by SIGSEGV\nFatal Python error")
+    assert outcomes[1]["said"] == "the worker process was killed by SIGSEGV in rank 0\n    <string>:1 in <module>"
     assert outcomes[0]["captured"]["pid"] != outcomes[2]["captured"]["pid"] == outcomes[3]["captured"]["pid"]
 
 

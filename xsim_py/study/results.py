@@ -186,14 +186,15 @@ class StudyResults:
         return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
 
     def complaints(self) -> Iterator[str]:
-        """A line or two about each run that is not good, the first ones only, and about those that are missing."""
+        """Say in a few lines what became of each run that is not good, the first ones only, and of those missing."""
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
             names = [*self._telling(), *(["repetition"] if self.spec.repetitions > 1 else [])]
             which = ", ".join(f"{name}={text_of(run.columns[name])}" for name in names)
             yield f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
-            lines = [line for line in outcome["said"].splitlines() if line.strip()][:2] or outcome["last_lines"][-2:]
+            most = 3 if outcome["ended"] == "crashed" else 2  # the worker, the rank and its line
+            lines = [line for line in outcome["said"].splitlines() if line.strip()][:most] or outcome["last_lines"][-2:]
             yield from (f"    {line[:_SHOWN_CHARACTERS]}" for line in lines)
         if len(failed) > _SHOWN_FAILURES:
             yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
