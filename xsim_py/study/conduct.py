@@ -49,14 +49,13 @@ def run_study(
     only : sequence of str, optional
         Conditions, such as ``ranks<=64``, on the combinations to run.
     overrides : mapping, optional
-        Entries of every machine, as in `xsim_py.simulate`.
+        Entries of every machine, as ``set`` of `xsim_py.simulate`.
     fresh : bool, optional
         Forget results that are there.
     progress : callable, optional
         Called with the number of runs that are done, that are planned, and that are not good, at first and after each.
     executor : concurrent.futures.Executor, optional
-        Does the runs, in place of worker processes of this computer. Under ``mpiexec python -m mpi4py.futures`` the
-        other ranks of that MPI do them.
+        Does the runs in place of worker processes here, such as that of ``mpiexec python -m mpi4py.futures``.
 
     Returns
     -------
