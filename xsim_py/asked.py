@@ -1,4 +1,4 @@
-"""What `simulate` and `xsim run` are asked for: read in one way, so that a wrong value gets one answer.
+"""The parameters of `simulate` and the options of `xsim run` are read in one way: a wrong value gets one answer.
 
 The command line gives text, and Python gives values; a function here takes both, or says with a `ValueError` what is
 wrong. The names of the parameters and of the options are the same.
@@ -18,7 +18,7 @@ from xsim_py.units import PS_PER_S, parse_time_ps
 __all__ = ["COLLECTIVES", "COMPUTE", "Asked", "assignment", "one_of", "positive", "read", "seconds", "seed"]
 
 ALGORITHMS: Final = ("tuned", "ftco")
-"""What collective operations can be run by as a whole."""
+"""Each of these names a choice of algorithms for all collective operations."""
 
 WAYS: Final = ("messages", "arrays", "auto")
 """How they can be simulated."""
@@ -89,7 +89,7 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 
 class Asked(NamedTuple):
-    """What was asked for.
+    """The checked parameters describe one run.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a process shows of itself while it simulates, for another one that watches it, and how that one ends it.
+"""A process that simulates shows a few numbers of itself to another one, which watches it and ends it if need be.
 
 A rank may be inside one call of compiled code for ever: then no line of Python runs any more in this process, no
 handler of a signal and no other thread. So another process looks at a few numbers in memory that both have, and finds
@@ -80,7 +80,7 @@ class Vitals(ctypes.Structure):
 
 
 mine = Vitals()
-"""Those of this process. They are memory of its own until it is told to `show` them."""
+"""The numbers of this process stand here, in memory of its own until it is told to `show` them."""
 
 
 def show(memory: mmap.mmap, answers: int) -> None:
@@ -117,11 +117,11 @@ class Watch:
 
     @property
     def is_due(self) -> bool:
-        """Whether it should have ended."""
+        """Return whether it should have ended."""
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
     def is_stuck(self) -> bool:
-        """Whether it is stuck; to be asked every `TICK_S`. Ticks are counted: nobody runs while a computer sleeps."""
+        """Return whether it is stuck, asked every `TICK_S`; ticks count, for nobody runs while a computer sleeps."""
         if not self.vitals.running or not self.is_due or self.vitals.beats != self._beats:
             self._beats, self._still = self.vitals.beats, 0
             return False
@@ -130,7 +130,7 @@ class Watch:
 
     @property
     def is_patient(self) -> bool:
-        """Whether one that is stuck, and in no line of a program, should be left alone for a while.
+        """Return whether one that is stuck, and in no line of a program, should be left alone for a while.
 
         It may wait for another process of a real MPI, which is stuck itself and will be ended by whoever watches it.
         """

@@ -51,7 +51,7 @@ class Crash(NamedTuple):
     exit_status: int
     said: str
     was_stuck: bool = False
-    """Whether it was ended here: after the wall limit of its run, in a call that did not come back."""
+    """It was ended from here, after the wall limit of its run, in a call that did not come back."""
 
 
 def cores() -> int:

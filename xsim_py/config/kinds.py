@@ -131,7 +131,7 @@ def _line(value: object) -> str:
 
 
 def without_nul(text: str) -> str:
-    """The same text, for a file name or an argument.
+    """Return a text that may be a file name or an argument of a program.
 
     Raises
     ------

@@ -56,7 +56,7 @@ OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
 MOST_NODES = 1_000_000
 MOST_RUNS = 1_000_000
-"""Of a configuration: what came of each is kept."""
+"""A configuration has at most so many runs, for what came of each is kept."""
 MOST_STEPS = 100_000
 """The most that a latency, a time limit, a window or an imbalance may take: a run looks at every step."""
 NEVER = 1 << 62

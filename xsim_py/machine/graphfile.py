@@ -24,7 +24,7 @@ _NO_GRAPH: Final = "this cannot be read as a graph"
 
 @dataclass
 class Graph:
-    """What a file holds: vertices by name, and links, each with the place of its line."""
+    """A graph has vertices by name, and links, each with the line of the file where it stands."""
 
     file: Path
     vertices: dict[str, int] = field(default_factory=dict)

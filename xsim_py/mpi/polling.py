@@ -1,4 +1,4 @@
-"""What a call costs that looks and finds nothing: longer, the longer a rank has looked in vain.
+"""A call that looks and finds nothing takes time: the more, the longer a rank has looked in vain.
 
 A loop of looks lets virtual time pass, by `mpi.poll_time` a look, or it would never end. But each look is an event, and
 who waits a second by 100 ns makes ten million of them. So once a rank has looked in vain often enough to be known for a

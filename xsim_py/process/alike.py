@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from xsim_py.units import spans
-
-__all__ = ["COMPLAINT", "Alike", "Complaint", "spans"]
+__all__ = ["COMPLAINT", "Alike", "Complaint"]
 
 COMPLAINT = 2
 """The stream of lines that wait for their like, and then go to standard error."""
@@ -29,7 +27,7 @@ class _Group(NamedTuple):
     first_ps: int
     ranks: list[int]
     behind: list[tuple[int, str]]
-    """What they have printed on standard error since: who, and what."""
+    """Each rank, and what it has printed on standard error since, stand here in order."""
 
 
 class Alike:

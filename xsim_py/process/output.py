@@ -17,10 +17,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py import vitals
-from xsim_py.units import format_time
+from xsim_py.units import format_time, spans
 
 from . import current
-from .alike import COMPLAINT, Alike, Complaint, spans
+from .alike import COMPLAINT, Alike, Complaint
 from .descriptors import Apart
 from .spill import COST, Line, Long, Run, Spill, text_of
 
@@ -246,7 +246,7 @@ class Output:
 
 
 def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
-    """What comes before this is known, where all ranks are in the shard of a rank that prints at that time.
+    """Return the bound before which all output is known, if all ranks are in the shard of one that prints now.
 
     No other rank prints before the time of the event that is being run, and then only those after the first one.
     """
@@ -354,7 +354,7 @@ class RankStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """That of the process, for child processes: what they write is in no particular order."""
+        """Return the descriptor of the process, for child processes: what they write is in no particular order."""
         return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What comes from outside into a run: the wall clock, Ctrl-C, and compiled code that ends this process."""
+"""Three things reach a run from outside: the wall clock, Ctrl-C, and compiled code that ends this process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from xsim_py import vitals
+from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.units import format_time
 from xsim_py.vitals import TICK_S
 
@@ -27,7 +28,6 @@ __all__ = ["Progress", "exit_noticed", "watched"]
 Progress = Callable[[int, int, int, int], None]
 """Called with virtual time (ps), events, ranks finished, and ranks."""
 
-_UNBOUNDED_PS = 1 << 90
 _real_pid = os.getpid  # a rank has another one
 _at_exit_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -128,7 +128,7 @@ def _last_words(shards: Sequence[Shard], stderr: TextIO) -> None:
             if shard.number:
                 shards[0].output.add(shard.output.take(far=False))
         if shards:
-            shards[0].output.flush(_UNBOUNDED_PS, last=True)
+            shards[0].output.flush(UNBOUNDED_PS, last=True)
         who = "compiled code" if fiber is None else f"rank {fiber.rank.number}"
         when = "" if fiber is None else f" at {format_time(fiber.clock_ps, digits=None)}"
         said = f"xsim: {who} ended this process{when}, and all ranks with it: exit() of the C library"

@@ -20,16 +20,16 @@ from .descriptors import far_up
 __all__ = ["COST", "LIMIT_BYTES", "LIMIT_ELSEWHERE_BYTES", "Line", "Long", "Run", "Spill", "drop_unclaimed", "text_of"]
 
 LIMIT_BYTES: Final = 1 << 30
-"""What is kept at most at a time."""
+"""At most so much is kept at a time."""
 
 LIMIT_ELSEWHERE_BYTES: Final = 1 << 28
-"""The same in a process of a real MPI that has to send it to another one, at once."""
+"""A process of a real MPI that has to send its lines to another one, at once, keeps at most so much."""
 
 Line = tuple[int, int, int, int, "str | Long"]
 """``(clock_ps, rank, count, stream, text)``; the first three order them, and tell any two of them apart."""
 
 COST: Final = 100
-"""What a line needs besides its text, in characters."""
+"""A line needs so many characters besides its text."""
 
 Key = tuple[int, int, int]
 
@@ -111,7 +111,7 @@ class Run:
         self._lines: deque[Line] = deque()
 
     def first(self) -> Key | None:
-        """What orders the first line, if any is left; this reads nothing."""
+        """Return the key of the first line, if any is left, without reading the file."""
         if self._lines:
             return self._lines[0][:3]
         return self._blocks[0][0] if self._blocks else None
@@ -152,7 +152,7 @@ class Long:
 
 
 _on_the_way: dict[int, Any] = {}
-"""What has been pickled, which happens once, and does not leave this process."""
+"""Things that have been pickled wait here to be unpickled: each once, in this same process."""
 
 
 def _leaves(thing: Any) -> int:

@@ -1,4 +1,4 @@
-"""What a program has made of the files of a simulated storage comes to this computer's disk, after the run.
+"""After a run, the files that a program has changed on a simulated storage are written to this computer's disk.
 
 A complete file that is there, perhaps the only checkpoint, must outlive whatever ends us meanwhile. So at first all
 that is new is written beside the places where it belongs; when everything is on the disk, it takes these places; and

@@ -109,6 +109,6 @@ def _split(value: object) -> tuple[Fraction, str] | None:
 
 
 def _suiting(units: Iterable[str], factors: dict[str, int], value: Fraction | float) -> str:
-    """Of ascending units the largest of which a value is at least one, or the smallest."""
+    """Return the largest of ascending units of which a value is at least one, or the smallest."""
     smallest, *larger = units
     return next((unit for unit in reversed(larger) if value >= factors[unit]), smallest)

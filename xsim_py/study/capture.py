@@ -1,4 +1,4 @@
-"""What is captured of a program's output, by regular expressions, each under a limit.
+"""Regular expressions capture values from a program's output, each within a limit of time.
 
 A regular expression can take longer for one line than anybody lives: ``((?:a+)+)$`` doubles its time with every ``a``.
 A timer of this process's own CPU time interrupts a search, which Python allows; whatever else the run gave is kept.

@@ -262,7 +262,7 @@ class StudyResults:
         return {name: smallest if smallest and name in seconds else found[name] for name in names}
 
     def _axis(self, label: str | None, names: Sequence[str], units: Sequence[str]) -> str:
-        """What stands along an axis: a label or the columns' names, with their units."""
+        """Return the text along an axis: a label or the columns' names, with their units."""
         bare = [self._bare(name) for name in names]
         if len(set(units)) == 1:
             return f"{label or ' / '.join(bare)}{units[0] and f' [{units[0]}]'}"

@@ -39,7 +39,7 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; True and False are words here."""
+    """Return whether a value is a number; True and False are words here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""What algorithms that decide further by themselves come to: which one runs, so that a table can name it.
+"""Some algorithms choose another one by themselves; this says which one runs then, so that a table can name it.
 
 Some have no use for few elements or for odd numbers of ranks, and go by another one, as in Open MPI. They decide where
 they stand (`allreduce.ring` and so on), where a reader looks for it; here it is said once more without running them.
