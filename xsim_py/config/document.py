@@ -102,7 +102,7 @@ class _Made(NamedTuple):
 
     entry: Entry
     text: str | None = None
-    """Return the text of a scalar, which names a key; None for anything else."""
+    """The text of a scalar stands here, for it may name a key; None for anything else."""
     values: int = 1
     levels: int = 0
 
@@ -117,7 +117,7 @@ class _Open:
     first: int
     """How many values there were before it."""
     key: tuple[str | None, Place] | None = None
-    """Return the anchor of the next value, or no name if that is not wanted."""
+    """The key of the next value waits here with its place, without its name if that is not wanted."""
     levels: int = 0
 
 
