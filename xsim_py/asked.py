@@ -15,7 +15,18 @@ from typing import Any, Final, NamedTuple
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, parse_time_ps
 
-__all__ = ["COLLECTIVES", "COMPUTE", "Asked", "assignment", "one_of", "positive", "read", "seconds", "seed"]
+__all__ = [
+    "COLLECTIVES",
+    "COMPUTE",
+    "Asked",
+    "assignment",
+    "isolation",
+    "one_of",
+    "positive",
+    "read",
+    "seconds",
+    "seed",
+]
 
 ALGORITHMS: Final = ("tuned", "ftco")
 """Each of these names a choice of algorithms for all collective operations."""
@@ -75,6 +86,14 @@ def assignment(text: Any) -> tuple[str, str]:
     return path, value
 
 
+def isolation(value: Any) -> int:
+    """Return how many ranks a process of their own has: 0 for ``greenlets``, 1 for ``process``, 8 for ``process:8``."""
+    word, colon, number = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if word == "process" and colon:
+        return positive(number)
+    return {"greenlets": 0, "process": 1}[one_of("greenlets", "process", "process:8")(value)]
+
+
 def one_of(*words: str) -> Callable[[Any], str]:
     """Return a function that takes one of these words."""
 
@@ -97,6 +116,8 @@ class Asked(NamedTuple):
         What is to be changed of the machine; ``set`` comes after what other options say.
     way : str
         How collectives are simulated: one of `WAYS`.
+    isolation : int
+        How many ranks live in each process; 0: all in one, as greenlets.
     """
 
     ranks: int
@@ -111,6 +132,7 @@ class Asked(NamedTuple):
     fail: tuple[str, ...]
     ft: bool | None
     restart: str | None
+    isolation: int
     label: bool
     trace: bool
     profile: bool
@@ -200,6 +222,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "fail": _texts,
     "ft": _unless_none(_flag),
     "restart": _unless_none(_text),
+    "isolation": isolation,
     "label": _flag,
     "trace": _flag,
     "profile": _flag,

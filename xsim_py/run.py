@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import gc
 import inspect
 import os
 import resource
@@ -14,18 +13,29 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.asked import read
+from xsim_py.asked import Asked, read
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import UNBOUNDED_PS, Lookahead, Transport, by_way_of_others, make_transport, most_shards
+from xsim_py.engine import (
+    UNBOUNDED_PS,
+    Lookahead,
+    Processes,
+    Transport,
+    by_way_of_others,
+    launched_by_mpiexec,
+    make_transport,
+    most_shards,
+)
 from xsim_py.errors import ConfigError
+from xsim_py.isolation import Isolation, blocks_of, processes_for, shared_memory_folder
 from xsim_py.machine import Machine
-from xsim_py.mpi.arrays.meeting import ARRAYS, AUTO, MESSAGES, Meetings
+from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.ports import Switchboard
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
@@ -59,6 +69,7 @@ from xsim_py.process.alike import Alike
 from xsim_py.process.descriptors import kept_apart
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
+from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import PrivateModules
 from xsim_py.process.output import NO_OUTPUT, Output, RankInput, RankStream
 from xsim_py.process.patches import Patches
@@ -66,6 +77,7 @@ from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.whole import scratch_folder
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -92,6 +104,7 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    isolation: str = "greenlets",
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
@@ -140,6 +153,10 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    isolation : str
+        How ranks are kept apart: ``greenlets`` (the default) in this process, ``process`` with each rank in a process
+        of its own, or ``process:8`` with eight in each. The result is the same, unless the program depends on what
+        greenlets share; what a function does to objects of the caller is seen with greenlets only.
     label : bool
         Put ``[rank]`` in front of each printed line.
     trace : bool
@@ -167,14 +184,13 @@ def simulate(
     asked = read(locals(), _wrong(program, wall_limit=wall_limit))
     spec = load_machine(machine, overrides=asked.overrides)
     what = Program(program, kind=asked.kind or ("callable" if callable(program) else "script"), args=asked.args)
-    run = _Run(spec, what, ranks=asked.ranks, seed=asked.seed, shards=asked.shards, compute=asked.compute)
+    run = _Run(spec, what, asked)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
-    run.collectives = asked.way
     run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    with _only_one(), run.transport.together(), sinks as run.sinks:
+    with _only_one(), run.transport.together(), sinks as run.sinks, run.apart():
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
@@ -223,24 +239,21 @@ _running = threading.Lock()
 class _Run:
     """Everything that one run is made of."""
 
-    def __init__(
-        self, spec: MachineSpec, program: Program, *, ranks: int, seed: int, shards: int, compute: str | None
-    ) -> None:
+    def __init__(self, spec: MachineSpec, program: Program, asked: Asked) -> None:
         self.spec = spec
         self.program = program
-        self.ranks = ranks
-        self.seed = seed
-        self.compute = compute or spec.compute.mode
+        self.ranks = ranks = asked.ranks
+        self.seed = asked.seed
+        self.compute = asked.compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
         self.network = Network(spec, places=self.machine)
-        self.transport: Transport = make_transport(shards)
-        _check_shards(len(self.transport.local), ranks)
-        self.blocks = self.machine.shard_blocks(self.transport.size)
+        self.isolation = asked.isolation
+        self.collectives = asked.way
+        self.transport, self.blocks = self._spread(asked.shards)
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
         self.profile: Profile | None = None
-        self.collectives = AUTO
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
@@ -260,6 +273,32 @@ class _Run:
         self.restart: RestartPolicy | None = None
         self.scheduled: list[tuple[int, str]] = []  # what was written down for this start: rank and cause
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
+        self.host: Isolation | None = None
+
+    def _spread(self, shards: int) -> tuple[Transport, Sequence[range]]:
+        """How the shards exchange, and the ranks of each."""
+        each = self.isolation
+        if not each:
+            transport = make_transport(shards)
+            _check_shards(len(transport.local), self.ranks)
+            return transport, self.machine.shard_blocks(transport.size)
+        if shards != 1:
+            raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
+        if launched_by_mpiexec() > 1:
+            raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
+        processes = processes_for(self.ranks, each, later=not self.have_common)
+        processes.in_order = self.have_common or self._meet_in_arrays()
+        return processes, blocks_of(self.ranks, each, processes.size)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Have what processes of their own need."""
+        if isinstance(self.transport, Processes):
+            with scratch_folder(shared_memory_folder()) as folder:
+                self.host = Isolation(self, folder)
+                yield
+        else:
+            yield
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
         """Find out who will fail, and what the launcher does about it."""
@@ -347,14 +386,14 @@ class _Run:
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
         watched = outside.watched(self.control, self.shards, wall_limit_s, progress)
         noticed = outside.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
-        with Patches() as patches, profiled, watched, noticed, _patient_collector(self.ranks):
+        with Patches() as patches, profiled, watched, noticed, patient_collector(self.ranks):
             self._isolate(patches)
             while start is not None:
                 start_ps, struck = start
-                self._make_shards(background, start_ps)
                 with Patches() as calls:
                     timed, sites = self._schedule(calls, start_ps, struck)
-                    parts = self._attempt(lookahead, timed)
+                    work = partial(self._attempt, lookahead, timed, background, start_ps)
+                    parts = self.transport.simulate(work, self.host)
                 start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
@@ -374,8 +413,16 @@ class _Run:
         self.scheduled += [(site.rank, site.cause) for site in schedule.sites]
         return schedule.timed, schedule.sites
 
-    def _attempt(self, lookahead: Lookahead, timed: tuple[Failure, ...]) -> list[Part]:
-        """Run the job from one start to its end."""
+    def _attempt(
+        self,
+        lookahead: Lookahead,
+        timed: tuple[Failure, ...],
+        background: Sequence[Callable[[Any], Any]],
+        start_ps: int,
+        numbers: Sequence[int],
+    ) -> list[Part]:
+        """Run these shards of the job from one start to its end."""
+        self._make_shards(numbers, background, start_ps)
         body = life.body(self.program)
         vitals.mine.running = 1
         try:
@@ -451,19 +498,13 @@ class _Run:
         complete: Result = self.transport.broadcast(result)
         return complete
 
-    def _make_shards(self, background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
+    def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
         self.machine.clear()
         self.shards.clear()
         self.fabrics.clear()
         self.control.kernels.clear()
-        if not self.outputs:
-            spill = Spill(LIMIT_BYTES if 0 in self.transport.local else LIMIT_ELSEWHERE_BYTES)
-            for number in self.transport.local:
-                sinks = self.sinks if number == 0 else None
-                alike = Alike(self.launcher_ps)
-                self.outputs.append(Output(sinks, label=self.label, control=self.control, spill=spill, alike=alike))
-        settings = Settings(
+        self.settings = Settings(
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),
             poll_ps=self.spec.mpi.poll_time_ps,
@@ -471,39 +512,59 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
             seed=self.seed,
-            segments=WeakValueDictionary() if len(self.transport.local) == self.transport.size else None,
+            segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
+            folder=None if self.host is None else self.host.folder,
         )
-        for number, output in zip(self.transport.local, self.outputs, strict=True):
-            shard = Shard(
-                number=number,
-                blocks=self.blocks,
-                control=self.control,
-                output=output,
-                abort_delay_ps=self.launcher_ps,
-                have_common=self.have_common,
-                fault_tolerant=self.fault_tolerant,
-                start_ps=start_ps,
-            )
-            shard.far = 0 not in self.transport.local
-            account = self.network.contention()
-            links = None if account is None else SharedLinks(self.machine, account)
-            make_fabric = TracingFabric if self.traced else Fabric
-            fabric = make_fabric(shard, self.network, links, settings)
-            if self._meet_in_arrays():
-                fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
-            install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
-            Switchboard(Launcher(fabric, self.network, self.startup, self.program.start, self.failures))
-            self.fabrics.append(fabric)
-            if self.files is not None:
-                self.files.attach(shard)
-            sockets.attach(shard)
-            self.shards.append(shard)
+        for number in numbers:
+            shard = self.add_shard(number, start_ps)
             if number == 0:
                 for make in background:
                     shard.kernel.process(make(shard.kernel))
 
+    def add_shard(self, number: int, start_ps: int) -> Shard:
+        """Make one more shard of this process, and everything that belongs to it."""
+        far = 0 not in self.transport.local
+        while len(self.outputs) <= len(self.shards):
+            spill = self.outputs[0].spill if self.outputs else Spill(LIMIT_ELSEWHERE_BYTES if far else LIMIT_BYTES)
+            sinks = self.sinks if number == 0 else None
+            alike = Alike(self.launcher_ps)
+            self.outputs.append(Output(sinks, label=self.label, control=self.control, spill=spill, alike=alike))
+        shard = Shard(
+            number=number,
+            blocks=self.blocks,
+            control=self.control,
+            output=self.outputs[len(self.shards)],
+            abort_delay_ps=self.launcher_ps,
+            have_common=self.have_common,
+            fault_tolerant=self.fault_tolerant,
+            start_ps=start_ps,
+        )
+        shard.far = far
+        account = self.network.contention()
+        links = None if account is None else SharedLinks(self.machine, account)
+        make_fabric = TracingFabric if self.traced else Fabric
+        fabric = make_fabric(shard, self.network, links, self.settings)
+        if self._meet_in_arrays():
+            fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
+        install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
+        launcher = Launcher(fabric, self.network, self.startup, self.program.start, self.failures)
+        Switchboard(launcher)
+        if self.host is not None:
+            launcher.prepare, launcher.first_later = self.host.prepare, self.host.first_later
+        self.fabrics.append(fabric)
+        if self.files is not None:
+            self.files.attach(shard)
+        sockets.attach(shard)
+        self.shards.append(shard)
+        return shard
+
     def _meet_in_arrays(self) -> bool:
-        """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`."""
+        """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`.
+
+        With ranks in processes of their own only if it is asked for: a call is told to each of them.
+        """
+        if self.isolation and self.collectives != ARRAYS:
+            return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES
 
@@ -534,22 +595,3 @@ class _Run:
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])
-
-
-@contextmanager
-def _patient_collector(ranks: int) -> Iterator[None]:
-    """Let Python's garbage collector look less often while a run lasts.
-
-    Messages under way are objects that live for a while and then go, without cycles. The collector's usual thresholds
-    make it look through all of them again and again: half of the time of an allreduce on 16,384 ranks. On few ranks
-    less is under way, and few objects are looked through in less time each, as they lie in the processor's cache.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    few = min(256 * ranks, 50_000)
-    gc.set_threshold(max(4_000, few, 64 * ranks), 20, 100)  # a rank keeps some tens of objects while it waits
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

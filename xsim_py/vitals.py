@@ -30,7 +30,9 @@ __all__ = [
     "Watch",
     "frames",
     "innermost",
+    "live_with_parent",
     "mine",
+    "of_program",
     "show",
     "shown",
     "stuck",
@@ -47,6 +49,7 @@ ASK: Final = signal.SIGUSR2
 """The signal that asks a process where it stands."""
 
 _PATIENT_ROUNDS: Final = 4
+_PR_SET_PDEATHSIG: Final = 1
 _LOWEST: Final = (os.path.join(PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
 _CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
 _BEGIN: Final = re.compile(r"^(?:Stack|(?:Current t|T)hread 0x.*) \(most recent call first\):$", re.MULTILINE)
@@ -83,7 +86,7 @@ mine = Vitals()
 """The numbers of this process stand here, in memory of its own until it is told to `show` them."""
 
 
-def show(memory: mmap.mmap, answers: int) -> None:
+def show(memory: mmap.mmap, answers: int, *, at: int = 0, anew: bool = False) -> None:
     """From now on, keep the vitals of this process in that memory, and say where it stands when it is asked or dies.
 
     Parameters
@@ -92,12 +95,28 @@ def show(memory: mmap.mmap, answers: int) -> None:
         Shared with the process that watches.
     answers : int
         The descriptor to which the stack goes, as `faulthandler` writes it.
+    at : int
+        Where in the memory, in bytes.
+    anew : bool
+        Whether the stack goes there, too, where this process has inherited another place for it.
     """
     global mine
-    mine = Vitals.from_buffer(memory)
-    if not faulthandler.is_enabled():  # else somebody has asked for it elsewhere
+    mine = Vitals.from_buffer(memory, at)
+    if anew or not faulthandler.is_enabled():  # else somebody has asked for it elsewhere
         faulthandler.enable(file=answers, all_threads=False)
     faulthandler.register(ASK, file=answers, all_threads=False)
+
+
+def live_with_parent(parent: int | None = None) -> None:
+    """Have the system end this process when its parent is killed, which Linux can.
+
+    Where `parent` is given and is the parent no more, this process ends now.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
 
 
 class Watch:
@@ -105,12 +124,12 @@ class Watch:
 
     Parameters
     ----------
-    memory : mmap
-        Where the process shows its vitals.
+    memory, at : mmap, int
+        Where the process shows its vitals, and how many bytes from the beginning.
     """
 
-    def __init__(self, memory: mmap.mmap) -> None:
-        self.vitals = Vitals.from_buffer(memory)
+    def __init__(self, memory: mmap.mmap, at: int = 0) -> None:
+        self.vitals = Vitals.from_buffer(memory, at)
         self.interrupted = False
         self._beats = -1
         self._still = 0
@@ -165,7 +184,7 @@ def innermost() -> Frame | None:
     while frame is not None:
         found.append(Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back  # type: ignore[assignment]
-    return _of_program(_outside(found))
+    return of_program(_outside(found))
 
 
 def stuck(rank: int, stack: list[Frame]) -> str:
@@ -175,7 +194,7 @@ def stuck(rank: int, stack: list[Frame]) -> str:
 
 def with_place(said: str, stack: list[Frame]) -> str:
     """Add the innermost line of a stack that is not installed, if there is one."""
-    frame = _of_program(stack)
+    frame = of_program(stack)
     return said if frame is None else f"{said}\n    {shown(frame)}"
 
 
@@ -192,6 +211,7 @@ def _outside(stack: list[Frame]) -> list[Frame]:
     return [frame for frame in stack if not (is_simulator(frame.file) or frame.file.startswith("<frozen "))]
 
 
-def _of_program(stack: list[Frame]) -> Frame | None:
+def of_program(stack: list[Frame]) -> Frame | None:
+    """Return the innermost frame that is not installed, if there is one; else the innermost."""
     own = [frame for frame in stack if not is_installed(frame.file)]
     return next(iter([*own, *stack]), None)

@@ -7,7 +7,6 @@ does not come back; and it says where a rank stood whose process was killed.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import select
@@ -31,7 +30,6 @@ _CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, 
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0
 _MOST_BYTES: Final = 1 << 16
-_PR_SET_PDEATHSIG: Final = 1
 _LOST: Final = "output that was not written yet is lost"
 
 
@@ -56,7 +54,7 @@ def go_on_in_a_child() -> None:
         _Guard(child, memory, reader).stay(ours)
     if os.getpid() != parent:
         os.close(reader)
-        _live_with(parent)
+        vitals.live_with_parent(parent)
         vitals.show(memory, writer)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupted)
@@ -75,15 +73,6 @@ def _pipe() -> tuple[int, int]:
 def _interrupted(*_: object) -> NoReturn:
     vitals.mine.interrupts += 1
     raise KeyboardInterrupt
-
-
-def _live_with(parent: int) -> None:
-    """Have the system end this process when its parent is killed, which Linux can."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)
 
 
 class _Guard:

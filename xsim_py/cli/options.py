@@ -190,6 +190,14 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             " machine says; else yes if failures are injected and --restart is not given)",
         ),
         add(
+            "--isolation",
+            default="greenlets",
+            metavar="WAY",
+            help="how ranks are kept apart: greenlets in one process (default), process with each in a process of its"
+            " own, or process:8 with eight in each; the result is the same, unless the program depends on what"
+            " greenlets share",
+        ),
+        add(
             "--restart",
             metavar="POLICY",
             help="start an aborted job again in the same virtual time: on-abort, or on-abort,max=3,delay=30s",
@@ -212,6 +220,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "fail": args.failures,
         "ft": args.ft,
         "restart": args.restart,
+        "isolation": args.isolation,
     }
 
 

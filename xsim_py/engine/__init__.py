@@ -2,18 +2,22 @@
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import most_shards
+from .processes import AT_ONCE_PS, Death, Processes
 from .transport import launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
 
 __all__ = [
+    "AT_ONCE_PS",
     "INFINITY_PS",
     "LATE",
     "MAX_ORIGINS",
     "UNBOUNDED_PS",
+    "Death",
     "Halted",
     "Kernel",
     "Lookahead",
     "Loopback",
+    "Processes",
     "Shard",
     "Transport",
     "by_way_of_others",

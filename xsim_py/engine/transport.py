@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -75,6 +75,10 @@ class Mpi:
             sys.stderr.write(said)
             sys.stderr.flush()
             self.leave(status)
+
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
+        """See `Transport.simulate`."""
+        return work(self.local)
 
     def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -93,6 +93,10 @@ class Shard(Protocol):
         """Put a batch of another shard into the queue."""
         ...
 
+    def earliest_ps(self, batch: Any) -> int:
+        """The time of the first event that a batch brings; -1 if it has to be received with the end of this window."""
+        ...
+
     def settle(self) -> None:
         """Told when no shard has an event: bring up what was put off until then."""
         ...
@@ -115,6 +119,13 @@ class Transport(Protocol):
 
     def together(self) -> AbstractContextManager[None]:
         """Within this an exception in one process ends all of them."""
+        ...
+
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
+        """Call `work` with the numbers of the shards of this process, also in processes that are started for that.
+
+        It makes the shards, has them `run`, and returns what is left of each. See `processes.Host`.
+        """
         ...
 
     def run(self, shards: list[Any], lookahead: Lookahead) -> None:
@@ -147,6 +158,10 @@ class Loopback:
     def together(self) -> AbstractContextManager[None]:
         """See `Transport.together`."""
         return nullcontext()
+
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
+        """See `Transport.simulate`."""
+        return work(self.local)
 
     def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
         """See `Transport.run`."""

@@ -30,6 +30,8 @@ class Settings(NamedTuple):
         Of the run's random streams.
     segments : mapping or None
         Memory that ranks share, by the number of its window, where all shards are in this process; else None.
+    folder : str or None
+        Of this run only, where its processes are on one computer: memory that they share are files in there.
     """
 
     ranks: int
@@ -40,6 +42,7 @@ class Settings(NamedTuple):
     speed: float
     seed: int = 0
     segments: Any = None
+    folder: str | None = None
 
 
 class HotFabric:

@@ -193,6 +193,11 @@ class VirtualFiles:
             self._replicas[shard.number] = _Replica(self, {})
         self._replicas[shard.number].attach(shard)
 
+    def continue_as(self, number: int) -> None:
+        """Be what shard `number` knows from now on, in a process that is a copy of that of shard 0."""
+        for replica in list(self._replicas.values()):
+            self._replicas = {number: replica}
+
     def replica(self, rank: Rank) -> _Replica:
         """The servers as the shard of a rank knows them."""
         return self._replicas[rank.shard.number]

@@ -144,7 +144,7 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
     # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.
     if rank.number >= shard.initial or (rank.extra is not None and rank.extra.get("asks")):
         rank.key += 1
-        shard.post_to(0, time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
+        shard.post_to_first(time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
 
 
 def announce(rank: Rank, time_ps: int, status: int, message: str) -> None:

@@ -68,7 +68,7 @@ class Output:
         self._sinks = sinks
         self._label = label
         self._control = control
-        self._spill = spill
+        self.spill = spill
         self._alike = alike
         self._hash = hashlib.blake2b(digest_size=16)
         self._busy = False
@@ -110,14 +110,14 @@ class Output:
     def store(self, pieces: list[str], what: str) -> tuple[int, int] | None:
         """Put the beginning of a line that does not end out of memory; return where it is, if there was room."""
         try:
-            return self._spill.put("".join(pieces).encode("utf-8", "surrogateescape"))
+            return self.spill.put("".join(pieces).encode("utf-8", "surrogateescape"))
         except OSError as error:
             self._give_up(error, what, _NO_END)
             return None
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
         """The text of such a line."""
-        return Long(self._spill, places, end)
+        return Long(self.spill, places, end)
 
     def _relieve(self, what: str) -> None:
         """Put what has to wait out of memory, if it is much."""
@@ -125,7 +125,7 @@ class Output:
             with self._undisturbed():
                 self._lines.sort()
                 try:
-                    self._runs.append(self._spill.keep(self._lines))
+                    self._runs.append(self.spill.keep(self._lines))
                     self._lines.clear()
                     self._held = 0
                 except OSError as error:

@@ -69,15 +69,20 @@ class Profile:
     @contextmanager
     def sampling(self) -> Iterator[None]:
         """Take samples while this is entered."""
-        self._then_s = perf_counter()
         before = signal.signal(signal.SIGPROF, self._sample)
-        signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
+        self.begin(self._first)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, signal.SIG_IGN)  # drops one that is on its way, which would end the process
             signal.signal(signal.SIGPROF, before)
+
+    def begin(self, first_shard: int) -> None:
+        """Begin to take samples, in a process whose first shard this is, which may be a fork of that which did it."""
+        self._first = first_shard
+        self._then_s = perf_counter()
+        signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
 
     def of(self, shard: int) -> list[float]:
         """The seconds of one shard, in the order of `PARTS`."""

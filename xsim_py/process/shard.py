@@ -12,12 +12,12 @@ import gc
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from greenlet import getcurrent
 
-from xsim_py.engine import LATE, MAX_ORIGINS, Halted, Kernel
+from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel
 from xsim_py.errors import InternalError
 
 from . import context, current
@@ -35,6 +35,7 @@ _GARBAGE_AT_ONCE = 1 << 20  # objects
 _AT_ONCE = "at once"
 _SHARED = "shared"
 _TOLD = "told to all"
+_BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
 class Control:
@@ -220,6 +221,13 @@ class Shard:
         else:
             self._outbox[owner].append((time_ps, key, handler, argument))
 
+    def post_to_first(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in shard 0, where the launcher is."""
+        if self.number == 0:
+            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        else:
+            self._outbox[0].append((time_ps, key, handler, argument))
+
     def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
         """Have ``take_row((time_ps, key, *values))`` called at that time in the other shard where rank `number` lives.
 
@@ -321,6 +329,14 @@ class Shard:
         values = iter(rows)
         for row in zip(*[values] * (ROW + 2), strict=True):
             self._post_late(row[0], row[1], self.take_row, row)
+
+    @staticmethod
+    def earliest_ps(batch: Any) -> int:
+        """See `engine.windows.Shard`."""
+        parcels, rows, _ = batch
+        if any(handler in _BETWEEN_WINDOWS for _, _, handler, _ in parcels):
+            return AT_ONCE_PS
+        return min(chain((parcel[0] for parcel in parcels), rows[:: ROW + 2]), default=INFINITY_PS)
 
     def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Post what has come from another shard."""

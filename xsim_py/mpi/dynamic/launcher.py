@@ -1,8 +1,8 @@
 """The launcher, as running processes know it: it starts more of them, and looks after published names.
 
-It lives where rank 0 does. What ranks ask reaches it after the time of a notice, in the order of time and of ranks, and
-its answer takes as long; new ranks begin no sooner than a notice gets from it to their nodes. That is at least the
-lookahead, so it is no concern of the window protocol.
+It lives in shard 0, where rank 0 does unless ranks are in processes of their own. What ranks ask reaches it after the
+time of a notice, in the order of time and of ranks, and its answer takes as long; new ranks begin no sooner than a
+notice gets from it to their nodes. That is at least the lookahead, so it is no concern of the window protocol.
 
 New ranks are numbered on from those that there are, in the order in which they were asked for. Each lives in the shard
 that its node belongs to, so that the lookahead stays what it was.
@@ -170,6 +170,10 @@ class Launcher:
         Who answers what kind of question: called with it where the launcher is, once it has come.
     forget : callable
         Called with the number of a process that has ended.
+    prepare : callable
+        Called with the shards in which processes will begin.
+    first_later : int
+        The first of the shards that are there for such processes only; 0 if there are none.
     """
 
     def __init__(
@@ -184,6 +188,8 @@ class Launcher:
         self.worlds: dict[int, World] = {}
         self.services: dict[str, Callable[[Asked], None]] = {"spawn": self._spawn}
         self.forget: Callable[[int], None] = lambda number: None
+        self.prepare: Callable[[Sequence[int]], None] = lambda homes: None
+        self.first_later = 0
         self._planned = self.shard.initial
         self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
         self._universe: Universe | None = None
@@ -204,7 +210,7 @@ class Launcher:
         asks: set[int] = rank.private("asks", set)
         asks.add(rank.key)
         asked = Asked(rank.number, rank.key, what, argument)
-        shard.post_to(0, fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
+        shard.post_to_first(fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
         fiber.park(waiting)
         fiber.clock_ps = shard.kernel.now_ps
         return waiting.answer
@@ -250,7 +256,8 @@ class Launcher:
             said = " : ".join(str(command) for command in order.commands)
             self._worlds += 1
             world = World(self._worlds, first, len(nodes), born_ps, asked.rank, said)
-            homes = [self._home(node) for node in nodes]
+            homes = [self._home(node, number) for number, node in enumerate(nodes, first)]
+            self.prepare(homes)
             commands = [place for place, there in enumerate(taken) for _ in there]
             birth = Birth(world, order, nodes, homes, commands)
             self.shard.post_everywhere(born_ps, asked.key, "born", birth)
@@ -262,9 +269,12 @@ class Launcher:
             self._universe = Universe(self.fabric.settings.machine)
         return self._universe
 
-    def _home(self, node: int) -> int:
-        """The shard of a node."""
+    def _home(self, node: int, number: int) -> int:
+        """The shard of a process: that of its node, unless there are some for such processes."""
         shard = self.shard
+        later = self.first_later
+        if 0 < later < len(shard.blocks):
+            return later + (number - shard.initial) % (len(shard.blocks) - later)
         if not self._homes:
             node_of = self.fabric.settings.machine.node_of
             for number, block in reversed(list(enumerate(shard.blocks))):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import struct
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.management import gather_everywhere
+from xsim_py.process import current
 
 from .service import Rma, service_of, windows_of
 from .synchronise import barrier
@@ -65,10 +69,17 @@ def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) ->
 class _Segment:
     """Memory that the ranks of a node share, one rank's part after the other's."""
 
-    __slots__ = ("__weakref__", "memory")
+    __slots__ = ("__weakref__", "file", "memory")
 
-    def __init__(self, size_bytes: int) -> None:
-        self.memory = np.zeros(max(size_bytes, 1), np.uint8).data.cast("B")
+    def __init__(self, size_bytes: int, file: str | None) -> None:
+        size_bytes = max(size_bytes, 1)
+        self.file = file
+        if file is None:
+            self.memory = np.zeros(size_bytes, np.uint8).data.cast("B")
+            return
+        with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
+            opened.truncate(size_bytes)
+            self.memory = memoryview(mmap.mmap(opened.fileno(), size_bytes))
 
 
 def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> Window:
@@ -77,7 +88,8 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
     if any(node_of[number] != node_of[comm.ranks[0]] for number in comm.ranks):
         comm.fail(c.ERR_RMA_SHARED, "the ranks are on several nodes, which share no memory")
     shard = comm.fabric.shard
-    if comm.fabric.settings.segments is None and not all(shard.local(number) for number in comm.ranks):
+    settings = comm.fabric.settings
+    if settings.segments is settings.folder is None and not all(shard.local(number) for number in comm.ranks):
         raise NotImplementedError(
             "MPI_Win_allocate_shared: the ranks of this node are simulated by several real processes, which share no "
             "memory; use no more processes than there are nodes, or `--shards` in one process"
@@ -94,7 +106,10 @@ def _segment_of(service: Rma, window: Window) -> _Segment:
     segments = service.segments
     found: _Segment | None = segments.get(window.comm.cid)
     if found is None:
-        found = segments[window.comm.cid] = _Segment(sum(window.shape.sizes))
+        folder = window.comm.fabric.settings.folder
+        file = None if folder is None else f"{folder}/window-{window.comm.cid}"
+        with current.outside():  # a rank's files are not the simulator's
+            found = segments[window.comm.cid] = _Segment(sum(window.shape.sizes), file)
     return found
 
 
@@ -151,4 +166,7 @@ def free(window: Window) -> None:
     window.comm.box.background -= 1
     window.freed = True
     window.memory = memoryview(bytearray())
+    if window.segment is not None and window.segment.file is not None:
+        with current.outside(), suppress(FileNotFoundError):  # who is first does it for all
+            os.unlink(window.segment.file)
     window.origin = window.segment = None

@@ -1,0 +1,508 @@
+"""Shards in processes of this machine, forked from one that coordinates their windows; no MPI library is needed.
+
+The process that is there from the beginning is the coordinator. It has shard 0, in which no rank lives, and a socket to
+each of the others. It knows the time of the earliest event of every shard, and wakes only those that have one in this
+window: it sends the end of the window and the batches that have come for them, and gets the batches that they have for
+others, which it passes on as they are. A batch waits here until its shard has to look at it.
+
+A process that dies takes its shard along. The coordinator puts another shard in its place, which lives here and in
+which nobody lives any more.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import pickle
+import signal
+import struct
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
+
+from xsim_py.errors import ConfigError, InternalError
+
+from .kernel import INFINITY_PS
+from .windows import Lookahead, Shard
+
+__all__ = ["AT_ONCE_PS", "Death", "Processes"]
+
+AT_ONCE_PS: Final = -1
+"""The time of a batch that has to be received at the end of the window in which it was sent."""
+
+_TICK_S: Final = 0.25
+_PATIENCE_S: Final = 2.0
+_LENGTHS: Final = struct.Struct("<II")
+_FAR_PS: Final = 1 << 60
+_PIECES: Final = 512  # buffers that one call of the system takes
+
+# A rank has others of these.
+_real_exit, _fork, _kill, _waitpid = os._exit, os.fork, os.kill, os.waitpid
+_sleep, _socketpair = time.sleep, _socket.socketpair
+_clock_s = time.monotonic
+
+
+class Death(NamedTuple):
+    """How a process has ended before it should: by a signal (negative) or with an exit status, and its last words."""
+
+    code: int
+    said: str
+    lines: Sequence[Any] = ()
+    """What its ranks had printed."""
+
+
+class Host(Protocol):
+    """What the floor above does for the processes, which know nothing of ranks."""
+
+    def enter(self, number: int, descriptor: int) -> int:
+        """Called in a new process, that of shard `number`, first of all.
+
+        It may put the descriptor of its socket elsewhere, and returns where.
+        """
+        ...
+
+    def news(self, shard: Any) -> Any:
+        """What the coordinator has to know of a shard that has just run: anything that can be pickled, or None."""
+        ...
+
+    def take_news(self, number: int, news: Any) -> None:
+        """Called with that in the coordinator."""
+        ...
+
+    def look_after(self, number: int, pid: int) -> None:
+        """Called in the coordinator now and then while the process of a shard is waited for."""
+        ...
+
+    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
+        """Return a shard in the place of one whose process has died, in which its ranks fail at that time."""
+        ...
+
+
+class _Closed(Exception):
+    """The other end of a socket has gone."""
+
+
+class _Link:
+    """One end of a socket between the coordinator and a shard: a frame is an object and some buffers."""
+
+    def __init__(self, end: _socket.socket) -> None:
+        self._end = end
+
+    def close(self) -> None:
+        self._end.close()
+
+    def hang_up(self) -> None:
+        """Have whoever waits for a frame here see that there will be none."""
+        with suppress(OSError):
+            self._end.shutdown(_socket.SHUT_RDWR)
+
+    def send(self, what: Any, buffers: Sequence[Any] = ()) -> None:
+        head = pickle.dumps((what, [len(buffer) for buffer in buffers]), -1)
+        left = [_LENGTHS.pack(len(head), 0) + head, *buffers]
+        try:
+            while left:
+                sent = self._end.sendmsg(left[:_PIECES])
+                done = 0
+                while done < len(left) and sent >= len(left[done]):
+                    sent -= len(left[done])
+                    done += 1
+                del left[:done]
+                if sent:
+                    left[0] = memoryview(left[0])[sent:]
+        except TimeoutError:
+            raise
+        except OSError:
+            raise _Closed from None
+
+    def hear(self, waiting: Callable[[], None] | None = None) -> tuple[Any, list[memoryview]]:
+        """The next frame; `waiting` is called now and then until it has begun."""
+        length, _ = _LENGTHS.unpack(self._exactly(_LENGTHS.size, waiting))
+        what, sizes = pickle.loads(self._exactly(length, waiting))
+        if not sizes:
+            return what, []
+        whole = self._exactly(sum(sizes), waiting)
+        buffers, at = [], 0
+        for size in sizes:
+            buffers.append(whole[at : at + size])
+            at += size
+        return what, buffers
+
+    def _exactly(self, size: int, waiting: Callable[[], None] | None) -> memoryview:
+        view = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            try:
+                got = self._end.recv_into(view[at:])
+            except TimeoutError:
+                if waiting is not None:
+                    waiting()
+                continue
+            except OSError:
+                got = 0
+            if not got:
+                raise _Closed
+            at += got
+        return view
+
+
+class Processes:
+    """Shard 0 in this process, and other shards in processes of their own.
+
+    Parameters
+    ----------
+    hosted : range
+        The shards whose processes are there from the beginning.
+    size : int
+        The number of shards; those above can be `host`-ed later.
+    """
+
+    def __init__(self, hosted: range, size: int) -> None:
+        self.size = size
+        self.local = range(1)
+        self.in_order = False
+        """Whether what a window brings has to be known to all before any of them goes on (see `Shard.window_done`)."""
+        self._hosted = hosted
+        self._links: dict[int, _Link] = {}
+        self._pids: dict[int, int] = {}
+        self._ended: dict[int, int] = {}  # exit codes of processes that have ended
+        self._dead: dict[int, Death] = {}
+        self._fresh: set[int] = set()  # processes that have not been heard of yet
+        self._up: _Link | None = None  # in the process of a shard: to the coordinator
+        self._here: dict[int, Shard] = {}
+        self._parts: dict[int, Any] = {}
+        self._mail: dict[int, list[bytes]] = {}
+        self._mail_ps: dict[int, int] = {}
+        self._urgent: set[int] = set()
+        self._nexts: list[int] = []
+        self._stopped = False
+        self._reached_ps = 0
+
+    @property
+    def number(self) -> int:
+        """The shard of this process; 0 in the coordinator."""
+        return self.local[0]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """See `Transport.together`: no process is left behind."""
+        try:
+            yield
+        finally:
+            self._end_all()
+
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
+        """See `Transport.simulate`."""
+        self._work, self._host = work, host
+        self._mail = {number: [] for number in range(self.size)}
+        self._mail_ps = dict.fromkeys(range(self.size), INFINITY_PS)
+        self._nexts = [INFINITY_PS] * self.size
+        self._stopped = False
+        self._parts, self._here, self._dead = {}, {}, {}
+        self._urgent.clear()
+        for number in self._hosted:
+            self.host(number)
+        return work(self.local)
+
+    def host(self, number: int) -> None:
+        """Start the process of a shard, which begins with all that has been sent to it by now."""
+        if number in self._links or number in self._here:
+            return
+        try:
+            ours, theirs = _socket.socketpair()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
+                pid = _fork()
+        except OSError as error:
+            said = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
+            raise ConfigError(f"isolation: {said}; give each more ranks, as in process:8") from None
+        if not pid:
+            self._be(number, ours, theirs)
+        theirs.close()
+        ours.settimeout(_TICK_S)
+        self._links[number], self._pids[number] = _Link(ours), pid
+        self._ended.pop(number, None)
+        self._fresh.add(number)
+
+    # ------------------------------------------------------------------------------- in the process of a shard
+
+    def _be(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
+        """What a new process does."""
+        status = 70
+        try:
+            for link in (_Link(ours), *self._links.values()):
+                link.close()
+            self._links.clear()
+            self._pids.clear()
+            self.local = range(number, number + 1)
+            self._up = _Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            parts = self._work(self.local)
+            self._up.send(("part", None, None, False), [pickle.dumps(parts[0], -1)])
+            status = 0
+        except _Closed:
+            pass  # the coordinator has gone
+        except BaseException:
+            with suppress(BaseException):
+                assert self._up is not None
+                self._up.send(("error", traceback.format_exc(), None, False))
+        finally:
+            _real_exit(status)
+
+    def _serve(self, shard: Shard) -> None:
+        """Do what the coordinator says, to the end of the run."""
+        up = self._up
+        assert up is not None
+        stop = False
+        while True:
+            batches, parcels = shard.take_outbox(), []
+            sent = [(to, shard.earliest_ps(batch)) for to, batch in enumerate(batches) if batch is not None]
+            parcels = [pickle.dumps(batch, -1) for batch in batches if batch is not None]
+            up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
+            (what, horizon_ps, end_ps), mail = up.hear()
+            if what == "end":
+                return
+            for batch in mail:
+                shard.receive(pickle.loads(batch))
+            if what == "settle":
+                shard.settle()
+            if what == "run":
+                shard.run_window(end_ps)
+            if what == "done" or (what == "run" and not self.in_order):
+                stop = shard.window_done(horizon_ps, end_ps)
+
+    # --------------------------------------------------------------------------------------- in the coordinator
+
+    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
+        """See `Transport.run`."""
+        if self.number:
+            self._serve(shards[0])
+            return
+        self._here[0] = shards[0]
+        self._collect(0)
+        self._hear_all(set(self._links))
+        self._fresh.clear()
+        ways = _Ways(lookahead)
+        settled = False
+        while True:
+            nexts = self._next_times()
+            horizon = min(nexts)
+            if horizon >= INFINITY_PS:
+                self._look_at_all()
+            if self._replace_dead():
+                settled = False
+                continue
+            if self._stopped or (settled and horizon >= INFINITY_PS and not self._urgent):
+                break
+            settled = horizon >= INFINITY_PS
+            if settled:
+                everyone = {*self._links, *self._here}
+                self._do("settle", everyone, horizon, [horizon] * self.size)
+                continue
+            ends = ways.ends(nexts)
+            busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
+            self._do("run", busy, horizon, ends)
+            again = self._urgent | (busy if self.in_order else set()) | set(self._here)
+            self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
+            self._do("done", again, horizon, ends)
+        self._finish()
+
+    def _next_times(self) -> list[int]:
+        """The time of the earliest event of each shard, also of those that are on their way to it."""
+        for number, shard in self._here.items():
+            self._nexts[number] = shard.next_ps()
+        return [
+            min(next_ps, self._mail_ps[number]) if number in self._links or number in self._here else INFINITY_PS
+            for number, next_ps in enumerate(self._nexts)
+        ]
+
+    def _do(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
+        """Have some shards do something, each with what has come for it; those of other processes at the same time."""
+        asked = set()
+        for number in sorted(numbers & self._links.keys()):
+            try:
+                self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
+                asked.add(number)
+            except (_Closed, TimeoutError):
+                self._gone(number)
+        for number in sorted(numbers & self._here.keys()):
+            shard = self._here[number]
+            for batch in self._take_mail(number):
+                shard.receive(pickle.loads(batch))
+            if what == "run":
+                shard.run_window(ends[number])
+            elif what == "settle":
+                shard.settle()
+            elif shard.window_done(horizon_ps, ends[number]):
+                self._stopped = True
+            self._collect(number)
+        self._hear_all(asked | (self._links.keys() & self._fresh))
+        self._fresh.clear()
+
+    def _take_mail(self, number: int) -> list[bytes]:
+        mail, self._mail[number] = self._mail[number], []
+        self._mail_ps[number] = INFINITY_PS
+        self._urgent.discard(number)
+        return mail
+
+    def _collect(self, number: int) -> None:
+        """Take what a shard of this process has for others."""
+        shard = self._here[number]
+        for to, batch in enumerate(shard.take_outbox()):
+            if batch is not None:
+                self._post(to, shard.earliest_ps(batch), pickle.dumps(batch, -1))
+
+    def _post(self, to: int, time_ps: int, batch: Any) -> None:
+        self._mail[to].append(batch)
+        if time_ps == AT_ONCE_PS:
+            self._urgent.add(to)
+        else:
+            self._mail_ps[to] = min(self._mail_ps[to], time_ps)
+
+    def _hear_all(self, numbers: set[int]) -> None:
+        """Take what the processes of these shards say after what they were told to do."""
+        for number in sorted(numbers):
+            try:
+                (sent, next_ps, news, stop), batches = self._links[number].hear(partial(self._look, number))
+            except _Closed:
+                self._gone(number)
+                continue
+            if isinstance(sent, str):
+                self._farewell(number, sent, next_ps, batches)
+                continue
+            for (to, time_ps), batch in zip(sent, batches, strict=True):
+                self._post(to, time_ps, batch)
+            self._nexts[number] = next_ps
+            self._stopped |= stop
+            if news is not None:
+                self._host.take_news(number, news)
+
+    def _farewell(self, number: int, what: str, said: Any, batches: list[Any]) -> None:
+        """Take the last that a process has to say."""
+        if what == "part":
+            self._parts[number] = pickle.loads(batches[0])
+            self._links.pop(number).close()
+            self._reap(number)
+        elif what == "died":
+            self._gone(number, said)
+        else:
+            raise InternalError(f"in the process of shard {number}:\n{said}")
+
+    def _gone(self, number: int, death: Death | None = None) -> None:
+        """Note that a process has ended."""
+        self._links.pop(number).close()
+        code = self._reap(number)
+        self._dead[number] = death or Death(code, "")
+        self._nexts[number] = INFINITY_PS
+
+    def _reap(self, number: int) -> int:
+        """Wait for a process whose socket is closed; its exit code, negative for a signal."""
+        pid = self._pids.pop(number)
+        until_s = _clock_s() + _PATIENCE_S
+        code = self._ended.pop(number, None)
+        while code is None:
+            code = _exit_code(pid)
+            if code is None and _clock_s() > until_s:
+                _kill(pid, signal.SIGKILL)
+            elif code is None:
+                _sleep(0.001)
+        return code
+
+    def _look(self, awaited: int) -> None:
+        """Look after a process that is waited for: it may have ended and left its socket to a child."""
+        self._look_at_all()
+        if awaited in self._pids:
+            self._host.look_after(awaited, self._pids[awaited])
+
+    def _look_at_all(self) -> None:
+        for number, link in self._links.items():
+            if number not in self._ended:
+                code = _exit_code(self._pids[number])
+                if code is not None:
+                    self._ended[number] = code
+                    link.hang_up()
+
+    def _replace_dead(self) -> bool:
+        """Put another shard in the place of each whose process has died; whether there were any."""
+        self._dead, dead = {}, self._dead
+        for number, death in sorted(dead.items()):
+            self._here[number] = self._host.stand_in(number, self._reached_ps, death)
+            self._collect(number)
+        return bool(dead)
+
+    def _finish(self) -> None:
+        """Have every process end, and take what its shard is left with."""
+        for number in sorted(self._links):
+            try:
+                self._links[number].send(("end", 0, 0))
+            except (_Closed, TimeoutError):
+                self._gone(number)
+        while self._links:
+            self._hear_all(set(self._links))
+        self._replace_dead()
+
+    def gather(self, parts: list[Any]) -> list[Any] | None:
+        """See `Transport.gather`."""
+        here = dict(zip(self._here, parts, strict=True))
+        return [part for _, part in sorted((self._parts | here).items())]
+
+    def broadcast(self, value: Any) -> Any:
+        """See `Transport.broadcast`; only the coordinator comes there."""
+        return value
+
+    def leave(self, status: int) -> NoReturn:
+        """See `Transport.leave`."""
+        self._end_all()
+        _real_exit(status)
+
+    def die(self, death: Death) -> NoReturn:
+        """End the process of a shard, which is not to be trusted any more, and tell why."""
+        assert self._up is not None
+        with suppress(_Closed):
+            self._up.send(("died", death, None, False))
+        _real_exit(death.code & 0xFF)
+
+    def _end_all(self) -> None:
+        """End every process that is still there, whatever it does."""
+        for number in list(self._links):
+            self._links.pop(number).close()
+        for pid in self._pids.values():
+            with suppress(ProcessLookupError):
+                _kill(pid, signal.SIGKILL)
+        for number in list(self._pids):
+            self._reap(number)
+
+
+def _exit_code(pid: int) -> int | None:
+    """How a process has ended, if it has; negative for a signal."""
+    try:
+        ended, status = _waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # somebody else has asked
+        return 0
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+class _Ways:
+    """How far each shard may run; `window_end_ps` for all shards at once."""
+
+    def __init__(self, lookahead: Lookahead) -> None:
+        import numpy as np  # not above: most runs have one process, and start without it
+
+        self._np = np
+        self._ways = np.array([[min(ps, _FAR_PS) for ps in row] for row in lookahead], np.int64)
+        others = self._ways.copy()
+        np.fill_diagonal(others, _FAR_PS)
+        self._nearest = others.min(axis=0)
+
+    def ends(self, nexts: Sequence[int]) -> list[int]:
+        """The end of the window of each shard, from the times of all shards' earliest events."""
+        np = self._np
+        base = min(nexts)  # so that the numbers are small, however late it is
+        times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)
+        allowed = (times[:, None] + self._ways).min(axis=0)
+        least, second = np.partition(times, 1)[:2]
+        others = np.where(np.arange(len(times)) == times.argmin(), second, least)
+        ends: list[int] = np.minimum(allowed, np.maximum(self._nearest, others)).tolist()
+        return [base + end for end in ends]
