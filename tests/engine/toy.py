@@ -66,10 +66,13 @@ class ToyShard:
         self.end_ps = end_ps
         self.kernel.run_window(end_ps)
 
-    def take_outbox(self) -> list[Any]:
-        batches = [batch or None for batch in self.outbox]
-        self.outbox = [[] for _ in batches]
+    def take_outbox(self) -> dict[int, Any]:
+        batches = {to: batch for to, batch in enumerate(self.outbox) if batch}
+        self.outbox = [[] for _ in self.outbox]
         return batches
+
+    def earliest_ps(self, batch: Any) -> int:
+        return min(time_ps for time_ps, _, _ in batch)
 
     def receive(self, batch: Any) -> None:
         for time_ps, key, message in batch:

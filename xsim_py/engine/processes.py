@@ -36,7 +36,8 @@ AT_ONCE_PS: Final = -1
 
 _TICK_S: Final = 0.25
 _PATIENCE_S: Final = 2.0
-_LENGTHS: Final = struct.Struct("<II")
+_LENGTHS: Final = struct.Struct("<QQ")
+_frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
 _FAR_PS: Final = 1 << 60
 _PIECES: Final = 512  # buffers that one call of the system takes
 
@@ -101,8 +102,9 @@ class _Link:
             self._end.shutdown(_socket.SHUT_RDWR)
 
     def send(self, what: Any, buffers: Sequence[Any] = ()) -> None:
-        head = pickle.dumps((what, [len(buffer) for buffer in buffers]), -1)
-        left = [_LENGTHS.pack(len(head), 0) + head, *buffers]
+        sizes = [len(buffer) for buffer in buffers]
+        head = pickle.dumps((what, sizes), -1)
+        left = [_LENGTHS.pack(len(head), sum(sizes)) + head, *buffers]
         try:
             while left:
                 sent = self._end.sendmsg(left[:_PIECES])
@@ -118,35 +120,44 @@ class _Link:
         except OSError:
             raise _Closed from None
 
-    def hear(self, waiting: Callable[[], None] | None = None) -> tuple[Any, list[memoryview]]:
-        """The next frame; `waiting` is called now and then until it has begun."""
-        length, _ = _LENGTHS.unpack(self._exactly(_LENGTHS.size, waiting))
-        what, sizes = pickle.loads(self._exactly(length, waiting))
-        if not sizes:
-            return what, []
-        whole = self._exactly(sum(sizes), waiting)
-        buffers, at = [], 0
+    def hear(self, waiting: Callable[[], None] | None = None) -> tuple[Any, list[Any]]:
+        """The next frame; `waiting` is called now and then while nothing comes.
+
+        There is one at a time, for the other end waits for an answer to it.
+        """
+        frame = _frame
+        got = self._into(frame, 0, _LENGTHS.size, waiting)
+        head, rest = _LENGTHS.unpack_from(frame)
+        end = _LENGTHS.size + head + rest
+        if end > len(frame):
+            longer = memoryview(bytearray(end))
+            longer[:got] = frame[:got]
+            frame = longer
+        self._into(frame, got, end, waiting)
+        at = _LENGTHS.size + head
+        what, sizes = pickle.loads(frame[_LENGTHS.size : at])
+        buffers = []
         for size in sizes:
-            buffers.append(whole[at : at + size])
+            buffer = frame[at : at + size]
+            buffers.append(bytes(buffer) if frame is _frame else buffer)
             at += size
         return what, buffers
 
-    def _exactly(self, size: int, waiting: Callable[[], None] | None) -> memoryview:
-        view = memoryview(bytearray(size))
-        at = 0
-        while at < size:
+    def _into(self, frame: memoryview, got: int, needed: int, waiting: Callable[[], None] | None) -> int:
+        """Take in what comes, at least so much in all; returns how much there is."""
+        while got < needed:
             try:
-                got = self._end.recv_into(view[at:])
+                more = self._end.recv_into(frame[got:])
             except TimeoutError:
                 if waiting is not None:
                     waiting()
                 continue
             except OSError:
-                got = 0
-            if not got:
+                more = 0
+            if not more:
                 raise _Closed
-            at += got
-        return view
+            got += more
+        return got
 
 
 class Processes:
@@ -257,9 +268,9 @@ class Processes:
         assert up is not None
         stop = False
         while True:
-            batches, parcels = shard.take_outbox(), []
-            sent = [(to, shard.earliest_ps(batch)) for to, batch in enumerate(batches) if batch is not None]
-            parcels = [pickle.dumps(batch, -1) for batch in batches if batch is not None]
+            batches = shard.take_outbox()
+            sent = [(to, shard.earliest_ps(batch)) for to, batch in batches.items()]
+            parcels = [pickle.dumps(batch, -1) for batch in batches.values()]
             up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
             (what, horizon_ps, end_ps), mail = up.hear()
             if what == "end":
@@ -350,9 +361,8 @@ class Processes:
     def _collect(self, number: int) -> None:
         """Take what a shard of this process has for others."""
         shard = self._here[number]
-        for to, batch in enumerate(shard.take_outbox()):
-            if batch is not None:
-                self._post(to, shard.earliest_ps(batch), pickle.dumps(batch, -1))
+        for to, batch in shard.take_outbox().items():
+            self._post(to, shard.earliest_ps(batch), pickle.dumps(batch, -1))
 
     def _post(self, to: int, time_ps: int, batch: Any) -> None:
         self._mail[to].append(batch)

@@ -109,12 +109,14 @@ class Mpi:
 
     def _exchange(self, shard: Shard) -> None:
         """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
-        parcels = [b"" if batch is None else pickle.dumps(batch, -1) for batch in shard.take_outbox()]
-        coming = array("q", bytes(8 * self.size))
-        self._wait_for_peers(self._comm.Alltoall, array("q", map(len, parcels)), coming)
+        parcels = {to: pickle.dumps(batch, -1) for to, batch in shard.take_outbox().items()}
+        going, coming = array("q", bytes(8 * self.size)), array("q", bytes(8 * self.size))
+        for to, parcel in parcels.items():
+            going[to] = len(parcel)
+        self._wait_for_peers(self._comm.Alltoall, going, coming)
         received = {source: bytearray(size) for source, size in enumerate(coming) if size}
         requests = [self._comm.Irecv(buffer, source) for source, buffer in received.items()]
-        requests += [self._comm.Isend(parcel, dest) for dest, parcel in enumerate(parcels) if parcel]
+        requests += [self._comm.Isend(parcel, dest) for dest, parcel in parcels.items()]
         self._mpi.Request.Waitall(requests)
         for buffer in received.values():
             shard.receive(pickle.loads(buffer))

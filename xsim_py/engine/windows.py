@@ -85,8 +85,8 @@ class Shard(Protocol):
         """Run all events before `end_ps`."""
         ...
 
-    def take_outbox(self) -> list[Any]:
-        """What has to go to each shard (one picklable batch a shard, None for nothing), and forget it."""
+    def take_outbox(self) -> dict[int, Any]:
+        """What has to go to other shards, one picklable batch for each that gets anything; and forget it."""
         ...
 
     def receive(self, batch: Any) -> None:
@@ -183,9 +183,8 @@ class Loopback:
 
     def _exchange(self, shards: list[Shard]) -> None:
         for shard in shards:
-            for target, batch in enumerate(shard.take_outbox()):
-                if batch is not None:
-                    shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
+            for target, batch in shard.take_outbox().items():
+                shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 from greenlet import getcurrent
@@ -176,9 +177,10 @@ class Shard:
         self.far = False  # whether it is not in the process of shard 0
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
+        self._others = [other for other in range(len(blocks)) if other != number]
         self._homes: list[int] = []  # of the ranks that were started later
-        self._outbox: list[list[tuple[int, int, str, Any]]] = [[] for _ in blocks]
-        self._rows: list[list[Any]] = [[] for _ in blocks]
+        self._outbox: defaultdict[int, list[tuple[int, int, str, Any]]] = defaultdict(list)
+        self._rows: defaultdict[int, list[Any]] = defaultdict(list)
         self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
@@ -237,11 +239,9 @@ class Shard:
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """The same event in every shard; `time_ps` must be at least a lookahead away."""
-        for number, outbox in enumerate(self._outbox):
-            if number == self.number:
-                self.kernel.post(time_ps, key, self.handlers[handler], argument)
-            else:
-                outbox.append((time_ps, key, handler, argument))
+        self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        for number in self._others:
+            self._outbox[number].append((time_ps, key, handler, argument))
 
     def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
         """Have ``handlers["shared"]((time_ps, key, argument, payload))`` called in every shard, within the window.
@@ -254,21 +254,17 @@ class Shard:
             self.handlers[_SHARED]((time_ps, key, argument, payload))
             return
         owner = self.owner(to)
-        for number, outbox in enumerate(self._outbox):
+        self.handlers[_SHARED]((time_ps, key, argument, payload if self.number == owner else None))
+        for number in self._others:
             there = payload if number == owner else None
-            if number == self.number:
-                self.handlers[_SHARED]((time_ps, key, argument, there))
-            else:
-                outbox.append((time_ps, key, _SHARED, (argument, there)))
+            self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
         assert self.have_common
-        for number, outbox in enumerate(self._outbox):
-            if number == self.number:
-                self.post_common(time_ps, key, self.handlers[handler], argument)
-            else:
-                outbox.append((time_ps, key, _TOLD, (handler, argument)))
+        self.post_common(time_ps, key, self.handlers[handler], argument)
+        for number in self._others:
+            self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
 
     def tell(self, number: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called in another shard at the end of this window; no event of the run.
@@ -302,20 +298,18 @@ class Shard:
             self._reached_ps = end_ps
             self._until_halted(self.kernel.run_window, end_ps)
 
-    def take_outbox(self) -> list[Any]:
+    def take_outbox(self) -> dict[int, Any]:
         """See `engine.windows.Shard`."""
-        batches: list[Any] = [each if any(each) else None for each in zip(self._outbox, self._rows, repeat(None))]
-        self._outbox = [[] for _ in batches]
-        self._rows = [[] for _ in batches]
-        lines = self.output.take(far=self.far) if self.number != 0 else None
-        if lines:
-            batches[0] = *(batches[0] or ([], []))[:2], lines
-        return batches
+        parcels, self._outbox = self._outbox, defaultdict(list)
+        rows, self._rows = self._rows, defaultdict(list)
+        lines = self.output.take(far=self.far) if self.number != 0 else []
+        whom = {*parcels, *rows, 0} if lines else {*parcels, *rows}
+        return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
 
     def receive(self, batch: Any) -> None:
         """See `engine.windows.Shard`."""
         parcels, rows, lines = batch
-        if lines is not None:
+        if lines:
             self.output.add(lines)
         for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
