@@ -394,7 +394,6 @@ class Processes:
         if what == "part":
             self._parts[number] = pickle.loads(batches[0])
             self._links.pop(number).close()
-            self._reap(number)
         elif what == "died":
             self._gone(number, said)
         else:
@@ -452,6 +451,8 @@ class Processes:
         while self._links:
             self._hear_all(set(self._links))
         self._replace_dead()
+        for number in list(self._pids):  # not as they come: a process takes a while to go
+            self._reap(number)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""
