@@ -14,14 +14,18 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import sizeof
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import vitals
 from xsim_py.engine import Death, Processes
 from xsim_py.process import current, life
 from xsim_py.process.descriptors import far_up
+from xsim_py.process.preload import preload
 from xsim_py.process.rank import Rank
 from xsim_py.vitals import TICK_S, Vitals, Watch
+
+if TYPE_CHECKING:
+    from xsim_py.process.program import Program
 
 __all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
 
@@ -47,6 +51,12 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
 def shared_memory_folder() -> str:
     """Where files are in memory, if there is such a place."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+
+
+def _is_shared(name: str) -> bool:
+    """Whether all ranks of a process have one copy of an installed module."""
+    top = name.partition(".")[0]
+    return top != "mpi4py"
 
 
 class _Stuck:
@@ -87,6 +97,12 @@ class Isolation:
         """The first of the shards for ranks that are started later."""
         self.killed = False
         """Whether a process was killed from outside: the run cannot be repeated."""
+
+    def prepare_imports(self, program: Program) -> None:
+        """Import what the ranks would each import by itself, and alike."""
+        if program.source is not None:
+            package = "" if program.spec is None else program.spec.parent or ""
+            preload(program.source, package, program.path, _is_shared)
 
     # ------------------------------------------------------------------------------------------ in a new process
 

@@ -378,6 +378,8 @@ class _Run:
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
         """Run to the end, whatever that is."""
+        if self.host is not None:
+            self.host.prepare_imports(self.program)
         lookahead = self.lookahead()
         if started is not None and 0 in self.transport.local:
             started(self.provenance())

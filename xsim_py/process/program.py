@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -58,6 +59,7 @@ class Program:
         self._search: list[str] = sys.__dict__["path"]  # not that of a rank
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
+        self.source: bytes | str | None = None  # of it, where it is known
         self.function: Callable[..., Any] | None = None
         self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
         self.name = str(target)
@@ -82,11 +84,13 @@ class Program:
             raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
         self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
+        self.source = source
         self.code = _compile(source, self.file)
 
     def _load_code(self, target: str) -> None:
         self.name = "-c"
         self.folder = Path(self.start)
+        self.source = target
         self.code = _compile(target, "<string>")
 
     def _load_module(self, target: str) -> None:
@@ -106,6 +110,8 @@ class Program:
             self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
         except _NOT_COMPILED as error:
             raise ConfigError(_not_python(spec.origin or target, error)) from None
+        with suppress(Exception):  # a loader may have none, and say so in any way
+            self.source = loader.get_source(spec.name)  # type: ignore[union-attr]
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
         if not callable(target):
