@@ -226,6 +226,8 @@ def main() -> int:
     failures += compared(costs)
     if options.long:
         further(judge)
+    if subprocess.run([sys.executable, "-m", "tests.bench.isolation"], check=False).returncode:
+        failures.append("ranks in processes of their own are not as they must be")
     if subprocess.run([sys.executable, "-m", "tests.bench.formal"], check=False).returncode:
         failures.append("the formal model of FTCO is not as it must be")
     if subprocess.run([sys.executable, "-m", "tests.bench.packing"], check=False).returncode:
