@@ -1,6 +1,7 @@
 """Run an unmodified mpi4py program on a simulated machine, under virtual time.
 
-``from xsim_py import simulate`` is the whole Python interface; ``xsim run`` is the same from a shell.
+``from xsim_py import simulate`` is the whole Python interface, with `App` for jobs of several programs; ``xsim run`` is
+the same from a shell.
 """
 
 from __future__ import annotations
@@ -8,17 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xsim_py.process.apps import App
     from xsim_py.run import simulate
 
-__all__ = ["__version__", "simulate"]
+__all__ = ["App", "__version__", "simulate"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import `simulate` when it is first asked for: every import of the package passes here, and must be quick."""
+    """Import `simulate` and `App` when first asked for: every import of the package passes here, and must be quick."""
     if name == "simulate":
         from xsim_py.run import simulate
 
         return simulate
+    if name == "App":
+        from xsim_py.process.apps import App
+
+        return App
     raise AttributeError(f"module 'xsim_py' has no attribute {name!r}")

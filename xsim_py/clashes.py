@@ -88,8 +88,11 @@ def _is_read_once(path: str) -> bool:
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-def program_files(program: str, kind: str) -> Iterator[Input]:
-    """The file of a program that has one."""
+def program_files(program: Any, kind: str | None) -> Iterator[Input]:
+    """The file of a program that has one, or those of several."""
+    if isinstance(program, list):
+        yield from (Input("the program", file) for app in program if (file := app.load().file) is not None)
+        return
     if kind == "script" and _is_read_once(program):
         return
     if kind in ("script", "module") and (file := Program(program, kind=kind, args=()).file) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import inspect
 import os
 import resource
 import sys
@@ -38,6 +37,7 @@ from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.ports import Switchboard
+from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
 from xsim_py.mpi.harvest import Part, harvest, joined, release
 from xsim_py.mpi.links import SharedLinks
@@ -55,6 +55,7 @@ from xsim_py.process import (
     current,
     dates,
     filecalls,
+    launched,
     life,
     logs,
     loops,
@@ -66,6 +67,7 @@ from xsim_py.process import (
     watchers,
 )
 from xsim_py.process.alike import Alike
+from xsim_py.process.apps import App, Apps, load, wrong
 from xsim_py.process.descriptors import kept_apart
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
@@ -89,7 +91,7 @@ _PAIRS_UP_TO_RANKS = 1024
 
 
 def simulate(
-    program: str | Path | Callable[..., Any],
+    program: str | Path | Callable[..., Any] | Sequence[App],
     *,
     ranks: int,
     machine: str | Path | Mapping[str, Any] = "gige",
@@ -120,8 +122,9 @@ def simulate(
 
     Parameters
     ----------
-    program : path, str or callable
+    program : path, str, callable, or list of `App`
         A script; a module's name or Python text, as `kind` says; or a function, which each rank calls with `args`.
+        Or several of them, each with the number of its ranks: ``[App("a.py", 2), App("b.py", 3)]``.
     ranks : int
         The size of ``COMM_WORLD``.
     machine : str, path or mapping
@@ -181,10 +184,9 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    asked = read(locals(), _wrong(program, wall_limit=wall_limit))
+    asked = read(locals(), _wrong(program, ranks, wall_limit=wall_limit))
     spec = load_machine(machine, overrides=asked.overrides)
-    what = Program(program, kind=asked.kind or ("callable" if callable(program) else "script"), args=asked.args)
-    run = _Run(spec, what, asked)
+    run = _Run(spec, load(program, asked), asked)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
@@ -198,13 +200,9 @@ def simulate(
             drop_unclaimed()
 
 
-def _wrong(program: Any, *, wall_limit: Any) -> list[str]:
+def _wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
     """Return what is wrong with the program, and with the thread."""
-    problems = []
-    if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
-        problems.append(f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs")
-    elif not callable(program) and not isinstance(program, str | os.PathLike):
-        problems.append(f"program: {program!r} is neither a path nor a function")
+    problems = wrong(program, ranks)
     if wall_limit is not None and threading.current_thread() is not threading.main_thread():
         problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")
     return problems
@@ -239,7 +237,7 @@ _running = threading.Lock()
 class _Run:
     """Everything that one run is made of."""
 
-    def __init__(self, spec: MachineSpec, program: Program, asked: Asked) -> None:
+    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: Asked) -> None:
         self.spec = spec
         self.program = program
         self.ranks = ranks = asked.ranks
@@ -265,6 +263,7 @@ class _Run:
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
+        self.variables = Variables(self.machine, ranks)
         self.fault_tolerant = False
         self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
         self.shapes = ftco_shapes(spec, self.network, self.machine)
@@ -503,6 +502,7 @@ class _Run:
     def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
         self.machine.clear()
+        self.variables = Variables(self.machine, self.ranks)
         self.shards.clear()
         self.fabrics.clear()
         self.control.kernels.clear()
@@ -513,6 +513,8 @@ class _Run:
             pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
             speed=self.spec.compute.speed,
+            firsts=self.program.firsts,
+            library_version=self.spec.mpi.library_version,
             seed=self.seed,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
             folder=None if self.host is None else self.host.folder,
@@ -585,6 +587,7 @@ class _Run:
         life.install(patches)
         threads.install(patches)
         own.install(patches)
+        launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
         sockets.install(patches)
         loops.install(patches)
         if self.files is not None:

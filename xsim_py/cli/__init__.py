@@ -20,6 +20,8 @@ from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
+from xsim_py.cli.mpiexec import add_mpiexec_parser, begin_anew, read_mpiexec
+from xsim_py.cli.mpiexec_line import is_launcher
 from xsim_py.cli.options import Parser, split_program
 from xsim_py.cli.output import CannotWrite
 from xsim_py.cli.run import add_run_parser
@@ -32,15 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-_SIMULATING = ("run", "compare")  # in this process, and not in workers
-
-# The number of this process, from MPICH's Hydra and Slurm's PMI-2, Open MPI, and PMIx, where `srun --mpi=pmix` has it.
-_RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+_SIMULATING = ("run", "compare", "mpiexec")  # in this process, and not in workers
 
 
 def command() -> NoReturn:
     """Run the command line and end this process: the ``xsim`` script and ``python -m xsim_py``."""
-    status = main(last=True)
+    status = main(["mpiexec", *sys.argv[1:]] if is_launcher(sys.argv[0]) else None, last=True)
     # Python waits for threads that a program has left behind, and nothing may hang.
     left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if left:
@@ -68,6 +67,8 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         args = _parse(sys.argv[1:] if argv is None else argv)
         _refuse_launcher(args.command)
         args.last = last
+        if last and args.command == "mpiexec":
+            begin_anew(args)
         if last and args.command in _SIMULATING:
             from xsim_py.cli.guard import go_on_in_a_child
             from xsim_py.process.descriptors import apart
@@ -120,7 +121,9 @@ def _drop_output() -> None:
 
 def _is_first_process() -> bool:
     """Whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
-    return all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
+    from xsim_py.engine import OF_VIRTUAL_RANK, RANK_VARIABLES
+
+    return OF_VIRTUAL_RANK in os.environ or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)
 
 
 def _refuse_launcher(command: str) -> None:
@@ -129,7 +132,7 @@ def _refuse_launcher(command: str) -> None:
     Each process of another command would do all of it again, and those that it starts would take themselves for ranks
     of the launcher's MPI.
     """
-    if command == "run" or (command == "study" and "mpi4py.futures" in sys.modules):
+    if command in ("run", "mpiexec") or (command == "study" and "mpi4py.futures" in sys.modules):
         return
     from xsim_py.engine import launched_by_mpiexec
 
@@ -158,11 +161,14 @@ def _parse(argv: Sequence[str]) -> Namespace:
         "compare": add_compare_parser(commands),
         "compare-recovery": add_compare_recovery_parser(commands),
     }
+    add_mpiexec_parser(commands)
     add_study_parser(commands)
     add_models_parser(commands)
     add_failures_parser(commands)
     add_ftco_parser(commands)
     command = argv[0] if argv else ""
+    if command == "mpiexec":
+        return read_mpiexec(parser, argv[1:], with_program["run"])
     if command not in with_program:
         _refuse_half_characters(argv)
         return parser.parse_args(argv)

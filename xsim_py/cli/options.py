@@ -72,15 +72,16 @@ class _Either(BooleanOptionalAction):
 class ProgramSpec(NamedTuple):
     """The program to simulate."""
 
-    kind: str
-    """``script``, ``module`` or ``code``."""
-    target: str
+    kind: str | None
+    """``script``, ``module`` or ``code``; None of several."""
+    target: Any
+    """A file, a name or a text; or a list of `App`."""
     args: list[str]
 
     @property
     def name(self) -> str:
         """Return the program in a word or two."""
-        return {"script": self.target, "module": f"-m {self.target}", "code": "-c ..."}[self.kind]
+        return {"module": f"-m {self.target}", "code": "-c ..."}.get(self.kind or "", str(self.target))
 
 
 def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[str], ProgramSpec | None]:

@@ -337,6 +337,13 @@ class MpiSpec:
         "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
         shown="true if failures are injected",
     )
+    library_version: str = option(
+        "library_version",
+        kinds.TEXT,
+        "What MPI.Get_library_version() says, for programs that know some libraries only. It changes nothing else.",
+        default="",
+        shown="what xsim_py is",
+    )
     detector: DetectorSpec = option(
         "detector", Section(DetectorSpec), "How failures are detected.", default=DetectorSpec
     )

@@ -161,8 +161,12 @@ def config_hash(spec: MachineSpec) -> str:
     file does, and not where it lies.
     """
     told: Any = _plain(dataclasses.replace(spec, name="", description="", source=""))
+    # Hashes are older than these entries, and stay what they were where they say nothing.
     if spec.spawn == SpawnSpec():
-        del told["spawn"]  # hashes are older than this section, and stay what they were where it says nothing
+        del told["spawn"]
+    told["mpi"] = _plain(spec.mpi)
+    if not spec.mpi.library_version:
+        del told["mpi"]["library_version"]
     text = json.dumps(told, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

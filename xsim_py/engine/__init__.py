@@ -3,7 +3,7 @@
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import most_shards
 from .processes import AT_ONCE_PS, Death, Processes
-from .transport import launched_by_mpiexec, make_transport
+from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
 
 __all__ = [
@@ -11,6 +11,8 @@ __all__ = [
     "INFINITY_PS",
     "LATE",
     "MAX_ORIGINS",
+    "OF_VIRTUAL_RANK",
+    "RANK_VARIABLES",
     "UNBOUNDED_PS",
     "Death",
     "Halted",
@@ -22,6 +24,7 @@ __all__ = [
     "Transport",
     "by_way_of_others",
     "first_key",
+    "forget_launcher",
     "launched_by_mpiexec",
     "make_transport",
     "most_shards",

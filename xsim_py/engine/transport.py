@@ -17,11 +17,18 @@ from xsim_py.errors import NO_ROOM, NOT_WRITTEN, unwritten
 from .kernel import INFINITY_PS
 from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
 
-__all__ = ["Mpi", "launched_by_mpiexec", "make_transport"]
+__all__ = ["OF_VIRTUAL_RANK", "RANK_VARIABLES", "Mpi", "forget_launcher", "launched_by_mpiexec", "make_transport"]
+
+OF_VIRTUAL_RANK = "XSIM_RANK"
+"""A variable that virtual ranks have. A child that finds it has no part in a real launcher's job."""
 
 # What the launchers put into the environment of each process: MPICH's Hydra and Slurm's PMI-2, Open MPI, Intel MPI.
 # Slurm's PMIx says the rank only, and Slurm itself how many tasks there are; in a job script that is there by itself.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+"""The number of this process: of MPICH's Hydra and Slurm's PMI-2, Open MPI, and PMIx, as of ``srun --mpi=pmix``."""
+
 _PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 
 # A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
@@ -32,12 +39,20 @@ _sleep = time.sleep  # a rank has another one
 
 def launched_by_mpiexec() -> int:
     """How many processes a real ``mpiexec`` started together, this one among them; 0 if it was not started by one."""
+    if OF_VIRTUAL_RANK in os.environ:
+        return 0
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
     for name in names:
         value = os.environ.get(name, "")
         if value.isdigit():
             return int(value)
     return 0
+
+
+def forget_launcher() -> None:
+    """Leave the job of whatever launcher this process belongs to, real or simulated: it begins one of its own."""
+    for name in (*_SIZE_VARIABLES, *RANK_VARIABLES, _SLURM_SIZE, OF_VIRTUAL_RANK):
+        os.environ.pop(name, None)
 
 
 def make_transport(shards: int) -> Transport:

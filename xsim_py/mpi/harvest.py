@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from xsim_py.process.apps import Apps
     from xsim_py.process.fiber import Fiber
-    from xsim_py.process.program import Program
+    from xsim_py.process.program import Program as One
+
+    Program = One | Apps
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .preference import Wanted
@@ -26,6 +27,10 @@ class Settings(NamedTuple):
         Answers ``processor_name(rank)`` and ``node_of[rank]``.
     speed : float
         How many times faster the simulated processor is than that which declared work is counted for.
+    firsts : sequence of int
+        The first rank of each program of the job.
+    library_version : str
+        What the library says that it is; empty for what it is.
     seed : int
         Of the run's random streams.
     segments : mapping or None
@@ -40,6 +45,8 @@ class Settings(NamedTuple):
     pairs: bool
     machine: Any
     speed: float
+    firsts: Sequence[int] = (0,)
+    library_version: str = ""
     seed: int = 0
     segments: Any = None
     folder: str | None = None

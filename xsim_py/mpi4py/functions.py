@@ -177,7 +177,9 @@ def Get_version() -> tuple[int, int]:
 
 
 def Get_library_version() -> str:
-    return f"xsim_py {__version__}: a simulated MPI"
+    fiber = current.fiber
+    said = "" if fiber is None else fiber.rank.shard.fabric.settings.library_version
+    return said or f"xsim_py {__version__}: a simulated MPI"
 
 
 def get_vendor() -> tuple[str, tuple[int, int, int]]:

@@ -6,21 +6,41 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.inputs import is_file
 
 from .program import Program
 
-__all__ = ["program_of"]
+__all__ = ["Called", "how_called", "is_interpreter", "is_python", "program_of"]
 
 _PYTHON = re.compile(r"python[0-9.]*")
+_LONGEST = 4096  # bytes of a line
 _LONG = ("--check-hash-based-pycs",)
 _KINDS = {"c": "code", "m": "module"}
 
 
-def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[str] = ()) -> Program:
+class Called(NamedTuple):
+    """How an interpreter is called.
+
+    Attributes
+    ----------
+    kind, target, args : str, str, list of str
+        As `Program` takes them; the kind ``stdin`` is a program that is read from standard input.
+    options : list of str
+        Those of the interpreter, one in a word, with its value: ``["-u", "-Werror"]``.
+    """
+
+    kind: str
+    target: str
+    args: list[str]
+    options: list[str]
+
+
+def program_of(
+    command: str, args: Sequence[str], *, start: str, path: Sequence[str] = (), stdin: bytes | None = None
+) -> Program:
     """The program that a command starts.
 
     Parameters
@@ -33,28 +53,36 @@ def program_of(command: str, args: Sequence[str], *, start: str, path: Sequence[
         The directory in which it starts.
     path : sequence of str
         Where to look for a command besides `start`.
+    stdin : bytes, optional
+        The program that an interpreter without one is to run.
 
     Raises
     ------
     ConfigError
         There is no such program, or it is not Python.
     """
-    if _is_interpreter(command):
-        flags: dict[str, Any] = {}
-        kind, target, rest = _of_interpreter(list(args), flags)
-        program = Program(target, kind=kind, args=rest, start=start)
-        program.flags = flags
+    if is_interpreter(command):
+        called = how_called(args)
+        target: Any = called.target
+        if called.kind == "stdin":
+            if stdin is None:
+                raise ConfigError("an interpreter without a program would wait for input")
+            target = stdin
+        program = Program(target, kind=called.kind, args=called.args, start=start)
+        for option in called.options:
+            _note(option, program.flags)
         return program
     for folder in (start, *path):
         file = os.path.join(start, folder, command)
         if is_file(file):
-            if not _is_python(file):
+            if not is_python(file):
                 raise ConfigError(f"{command}: not a Python program, so it cannot be simulated")
             return Program(command if folder == start else file, kind="script", args=args, start=start)
     raise ConfigError(f"{command}: no such program")
 
 
-def _is_interpreter(command: str) -> bool:
+def is_interpreter(command: str) -> bool:
+    """Whether a command is Python itself; then it is the one that simulates."""
     return command == sys.executable or _PYTHON.fullmatch(os.path.basename(command)) is not None
 
 
@@ -88,32 +116,39 @@ def _note(option: str, flags: dict[str, Any]) -> None:
             flags[name] = True if isinstance(had, bool) else had + 1
 
 
-def _of_interpreter(args: list[str], flags: dict[str, Any]) -> tuple[str, str, list[str]]:
-    """What the interpreter's arguments ask for: kind, target, and the arguments that are left; and what `flags` get."""
-    while args:
-        option = args.pop(0)
+def how_called(args: Sequence[str]) -> Called:
+    """What the interpreter's arguments ask for."""
+    options: list[str] = []
+    words = list(args)
+    while words:
+        option = words.pop(0)
+        if option == "-":
+            break
         if not option.startswith("-"):
-            return "script", option, args
+            return Called("script", option, words, options)
         if option.startswith("--"):
-            del args[: option in _LONG]
+            del words[: option in _LONG]
             continue
         # One dash, several letters: the first that takes a value takes the rest of the word, or else the next one.
         place = next((place for place, letter in enumerate(option) if letter in "cmWX"), len(option))
-        _note(option[:place], flags)
+        options += [f"-{letter}" for letter in option[1:place]]
         if place < len(option):
-            value = option[place + 1 :] or (args.pop(0) if args else "")
+            value = option[place + 1 :] or (words.pop(0) if words else "")
             if option[place] in _KINDS:
-                return _KINDS[option[place]], value, args
-            _note(f"-{option[place]}{value}", flags)
-    raise ConfigError("an interpreter without a program would wait for input")
+                return Called(_KINDS[option[place]], value, words, options)
+            options.append(f"-{option[place]}{value}")
+    return Called("stdin", "", words, options)
 
 
-def _is_python(file: str) -> bool:
+def is_python(file: str) -> bool:
+    """Whether a file is a Python program, by its name or its first lines."""
     if file.endswith(".py"):
         return True
     try:
         with open(file, "rb") as lines:
-            first = lines.readline(256)
+            first, second = lines.readline(_LONGEST), lines.readline(_LONGEST)
     except OSError:
         return False
-    return first.startswith(b"#!") and b"python" in first
+    # Where the interpreter's path is long, pip writes a line for the shell that is a text to Python.
+    names = second if second.startswith(b"'''exec'") else first
+    return first.startswith(b"#!") and b"python" in names

@@ -38,7 +38,8 @@ class Program:
     target : path, module name, Python text or callable
         What `kind` says.
     kind : str
-        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``) or ``callable``.
+        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as ``python -``: text that
+        the first rank runs, for a launcher gives its standard input to that one only) or ``callable``.
     args : sequence of str
         ``sys.argv[1:]`` of each rank; the arguments of a callable.
     start : str, optional
@@ -49,6 +50,8 @@ class Program:
     ConfigError
         The program cannot be found, read or compiled.
     """
+
+    firsts: Sequence[int] = (0,)  # see `Apps`
 
     def __init__(self, target: Any, *, kind: str, args: Sequence[Any], start: str | None = None) -> None:
         self.kind = kind
@@ -93,6 +96,11 @@ class Program:
         self.source = target
         self.code = _compile(target, "<string>")
 
+    def _load_stdin(self, target: bytes) -> None:
+        self.name = "-"
+        self.folder = Path(self.start)
+        self.code = _compile(target, "<stdin>")
+
     def _load_module(self, target: str) -> None:
         self.folder = Path(self.start)
         if target in ("mpi4py", "mpi4py.run"):
@@ -126,6 +134,8 @@ class Program:
             if value is not None:
                 rank.private("value", lambda: value)
             return
+        if self.kind == "stdin" and rank.number:
+            return
         main = ModuleType("__main__")
         names = main.__dict__
         names.update(self._names)
@@ -154,7 +164,7 @@ class Program:
         return found
 
     def _argv0(self) -> str:
-        return self.name if self.kind in ("script", "code") or self.file is None else self.file
+        return self.name if self.kind in ("script", "code", "stdin") or self.file is None else self.file
 
 
 def _find_module(name: str, path: list[str]) -> ModuleSpec | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from xsim_py.mpi import constants as c
@@ -77,5 +78,8 @@ def parent_of(world: Communicator) -> Communicator | None:
 
 def app_number(comm: Communicator) -> int:
     """Which of the commands of its start a rank runs."""
+    number = comm.box.rank.number
     birth = birth_of(comm.box.rank)
-    return 0 if birth is None else birth.commands[comm.box.rank.number - birth.world.first]
+    if birth is None:
+        return bisect_right(comm.fabric.settings.firsts, number) - 1
+    return birth.commands[number - birth.world.first]

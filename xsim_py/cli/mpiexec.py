@@ -1,0 +1,315 @@
+"""``xsim mpiexec``: what tools, plugins and packages start when they start an ``mpiexec``; it simulates.
+
+A command that is Python runs on virtual ranks. Any other one is run as often as it has ranks, really, one after the
+other: tools ask ``mpiexec -n 1 hostname``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from xsim_py import __version__
+from xsim_py.cli.mpiexec_file import NAME, find_file, options_of
+from xsim_py.cli.mpiexec_line import AppLine, Line, read_line
+from xsim_py.cli.options import ProgramSpec
+from xsim_py.cli.run import run
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+    from collections.abc import Sequence
+
+    from xsim_py.cli.options import Parser
+    from xsim_py.process.program import Program
+
+__all__ = ["add_mpiexec_parser", "begin_anew", "read_mpiexec"]
+
+_LINKS: Final = ("mpiexec", "mpirun")
+_TIMED_OUT: Final = 4
+_VERSION: Final = f"""\
+mpiexec (xsim_py) {__version__}
+It starts virtual ranks, and takes the options of mpirun of Open MPI and of mpiexec of MPICH (HYDRA).
+"""
+_OF_INTERPRETER: Final = ("-O", "-W", "-X", "-b", "-B")
+"""Options that hold for a whole interpreter, and so for all ranks."""
+_AT_START: Final = ("PYTHON", "LD_", "DYLD_", "MALLOC_")
+"""Variables that begin so are read when an interpreter starts."""
+
+_NOTES: Final = f"""\
+options of mpiexec:
+  -n N, -np N, -c N         number of ranks of this command (default: 1)
+  -x NAME=VALUE, -genv NAME VALUE
+                            a variable for all ranks; -env NAME VALUE: for those of this command
+  -wdir DIR, -wd DIR        where this command starts
+  -l, -prepend-rank, --tag-output
+                            put the rank in front of each line
+  -timeout SECONDS          end the run, with a report, after so long
+  --with-ft ulfm            the job outlives the death of a process
+  -configfile FILE, --app FILE
+                            read the rest from a file, with one command in each line
+  -v, --verbose             print what is needed to repeat the run, and what came of it
+  -V, --version             print the version
+  --link FOLDER             make the links mpiexec and mpirun to this command in a folder
+
+options of xsim run, each with two dashes (--machine, --fail, --seed ...), come before COMMAND, or from {NAME}
+in the current folder or the nearest one above it. What else Open MPI's, MPICH's and Intel's mpiexec take (hosts,
+binding, --mca ...) is left out.
+
+exit status: as of xsim run; of a command that is not Python, the first that is not zero.
+"""
+
+
+def add_mpiexec_parser(commands: Any) -> None:
+    """Add the command, for its help; `read_mpiexec` reads its arguments."""
+    from argparse import RawDescriptionHelpFormatter
+
+    commands.add_parser(
+        "mpiexec",
+        usage="xsim mpiexec [option ...] COMMAND [ARGUMENT ...] [: [option ...] COMMAND ...]",
+        help="start commands as mpiexec does, on virtual ranks",
+        description="Run `python prog.py`, `python -m pytest` or a Python script on virtual ranks, as mpiexec would.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+
+
+def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]) -> Namespace:
+    """Return the arguments, as of `xsim run`.
+
+    Parameters
+    ----------
+    parser : Parser
+        Of all commands.
+    words : sequence of str
+        What follows the command's name.
+    options : sequence of Action
+        Those of `xsim run`.
+    """
+    known = {name: option for option in options for name in option.option_strings if name.startswith("--")}
+    known.pop("--ranks")
+    line = read_line(words, {name: option.nargs != 0 for name, option in known.items()})
+    if line.asks == "help":
+        parser.parse_args(["mpiexec", "--help"])
+    said = list(line.options)
+    file = None if line.asks else find_file(Path.cwd())
+    if file is not None:
+        said = [word for word in options_of(file, known | {"--verbose": known["--quiet"]}) if word] + said
+    ranks = sum(app.ranks for app in line.apps)
+    args = parser.parse_args(["run", "-n", str(max(ranks, 1)), *(word for word in said if word != "--verbose")])
+    loud = [word for word in said if word in ("--quiet", "--verbose")]
+    args.silent = loud[-1:] == ["--quiet"]
+    args.quiet = loud[-1:] != ["--verbose"]
+    args.command, args.action, args.line = "mpiexec", mpiexec, line
+    return args
+
+
+# --------------------------------------------------------------------------------------- options of the interpreter
+
+
+def begin_anew(args: Namespace) -> None:
+    """Begin again as another interpreter where the command asks for options or variables that this one has not got."""
+    line: Line = args.line
+    if line.asks:
+        return
+    if len(line.apps) == 1:
+        line.env |= line.apps[0].env
+    late = {name: value for name, value in line.env.items() if name.startswith(_AT_START)}
+    options = _take_options(line.apps)
+    if not options and all(os.environ.get(name) == value for name, value in late.items()):
+        return
+    os.environ.update(line.env)
+    words = list(line.options)
+    for app in line.apps:
+        words += ["-n", str(app.ranks), *(("-wdir", app.folder) if app.folder else ())]
+        words += [word for name, value in app.env.items() for word in ("-env", name, value)]
+        words += ["--", *app.command, ":"]
+    os.execv(sys.executable, [sys.executable, *options, "-P", "-m", "xsim_py", "mpiexec", *words[:-1]])
+
+
+def _take_options(apps: list[AppLine]) -> list[str]:
+    """Take out those options of the interpreter that hold for all commands; in different ones they stay."""
+    from xsim_py.process.command import how_called, is_interpreter
+
+    called = [how_called(app.command[1:]) for app in apps if is_interpreter(app.command[0])]
+    wanted = [[option for option in each.options if option.startswith(_OF_INTERPRETER)] for each in called]
+    if len(called) < len(apps) or any(each != wanted[0] for each in wanted):
+        return []
+    for app, each in zip(apps, called, strict=True):
+        kept = [option for option in each.options if option not in wanted[0]]
+        target = {"module": ["-m", each.target], "code": ["-c", each.target], "stdin": ["-"]}
+        app.command[1:] = [*kept, *target.get(each.kind, [each.target]), *each.args]
+    return wanted[0]
+
+
+# ------------------------------------------------------------------------------------------------------ what it does
+
+
+def mpiexec(args: Namespace) -> int:
+    """Run the commands, or do what is asked for in place of that, and return the exit status."""
+    line: Line = args.line
+    if line.asks == "version":
+        print(_VERSION, end="")
+        return 0
+    if line.asks == "link":
+        return _link(Path(line.folder))
+    from xsim_py.engine import forget_launcher
+
+    forget_launcher()
+    os.environ.update(line.env)
+    jobs = [_Job.of(app) for app in line.apps]
+    if all(job.is_python for job in jobs):
+        from xsim_py.process.apps import App
+
+        stdin = _stdin(jobs)
+        apps = [App(job.load(stdin), job.app.ranks, env=job.app.env) for job in jobs]
+        args.program = ProgramSpec(None, apps, [])
+        return run(args)
+    for job in jobs:
+        if job.is_python:
+            raise ConfigError(f"mpiexec: {job.app.command[0]} can be simulated, and what stands beside it cannot")
+    return _run_really(jobs, args)
+
+
+class _Job(NamedTuple):
+    """A command that has been found.
+
+    Attributes
+    ----------
+    app : AppLine
+        What is asked for.
+    start : str
+        The directory in which it starts.
+    file : str
+        What is run; empty for the interpreter.
+    is_python : bool
+        Whether it can be simulated.
+    """
+
+    app: AppLine
+    start: str
+    file: str
+    is_python: bool
+
+    @classmethod
+    def of(cls, app: AppLine) -> _Job:
+        from xsim_py.process.command import is_interpreter, is_python
+
+        start = os.path.normpath(os.path.join(os.getcwd(), app.folder or ""))
+        if not os.path.isdir(start):
+            raise ConfigError(f"mpiexec: -wdir {app.folder}: there is no such directory")
+        _unwrap(app)
+        command = app.command[0]
+        if is_interpreter(command):
+            return cls(app, start, "", True)
+        file = _found(command, start)
+        return cls(app, start, file, is_python(file))
+
+    def load(self, stdin: bytes | None) -> Program:
+        """Find and compile the program of a command that is Python."""
+        from xsim_py.process.command import program_of
+
+        command, *args = self.app.command
+        return program_of(self.file or command, args, start=self.start, stdin=stdin)
+
+
+def _unwrap(app: AppLine) -> None:
+    """Take what ``env NAME=VALUE ... COMMAND`` says as the launcher's own."""
+    command = app.command
+    if os.path.basename(command[0]) != "env":
+        return
+    rest = next((place for place, word in enumerate(command) if place and "=" not in word), len(command))
+    if rest < len(command) and not command[rest].startswith("-"):
+        app.env.update((name, value) for name, _, value in (word.partition("=") for word in command[1:rest]))
+        del command[:rest]
+
+
+def _found(command: str, start: str) -> str:
+    """The file that a command means: as a shell would find it, or beside us, as Open MPI does."""
+    here = os.path.join(start, command)
+    found = None if "/" in command else shutil.which(command)
+    if found is None and os.path.isfile(here):
+        found = here
+    if found is None:
+        raise ConfigError(f"mpiexec: {command}: no such command")
+    return found
+
+
+def _stdin(jobs: list[_Job]) -> bytes:
+    """What an interpreter without a program reads: it gets standard input if the first rank runs it."""
+    from xsim_py.process.command import how_called
+
+    first = jobs[0]
+    if first.file or how_called(first.app.command[1:]).kind != "stdin" or sys.stdin is None:
+        return b""
+    return sys.stdin.buffer.read()
+
+
+def _link(folder: Path) -> int:
+    """Make the links, and say how to have them found first."""
+    script = shutil.which("xsim", path=os.path.dirname(sys.executable)) or shutil.which("xsim")
+    if script is None:
+        raise ConfigError("mpiexec: --link: there is no command xsim beside this Python or on the path")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for link in (folder / name for name in _LINKS):
+            if os.path.lexists(link) and not (link.is_symlink() and os.path.realpath(link) == os.path.realpath(script)):
+                raise ConfigError(f"{link}: this is there already, and is no link to xsim; name another folder")
+            if not link.is_symlink():
+                link.symlink_to(os.path.abspath(script))
+    except OSError as error:
+        raise ConfigError(f"mpiexec: --link {folder}: {error.strerror}") from None
+    print(f'export PATH="{folder.resolve()}:$PATH"')
+    return 0
+
+
+def _run_really(jobs: list[_Job], args: Namespace) -> int:
+    """Run each command as often as it has ranks; return the first status that is not zero."""
+    from xsim_py.mpi.dynamic.variables import launched
+
+    if args.ranks > 1 and not args.silent:
+        what = f"{jobs[0].app.command[0]} is not Python: nothing is simulated, and it runs {args.ranks} times"
+        print(f"xsim: {what}, one after the other", file=sys.stderr, flush=True)
+    until_s = None if args.wall_limit is None else time.monotonic() + args.wall_limit
+    status = number = 0
+    for job in jobs:
+        for _ in range(job.app.ranks):
+            variables = launched(number, args.ranks, number, args.ranks, universe=args.ranks, number=number)
+            came = _run_one(job, {**os.environ, **job.app.env, **variables}, number, until_s, label=args.label)
+            if came == _TIMED_OUT and until_s is not None and time.monotonic() >= until_s:
+                print("the wall limit was reached", file=sys.stderr)
+                return _TIMED_OUT
+            status = status or came
+            number += 1
+    return status
+
+
+def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None, *, label: bool) -> int:
+    """Run a command once, as a rank of that number; return its status."""
+    sys.stdout.flush()
+    command, *words = job.app.command
+    # A name stays a name: what runs may look at how it is called.
+    started = subprocess.Popen(
+        [command, *words],
+        executable=job.file,
+        cwd=job.start,
+        env=env,
+        stdin=None if number == 0 else subprocess.DEVNULL,
+        stdout=subprocess.PIPE if label else None,
+    )
+    with started, started.stdout or nullcontext() as lines:
+        try:
+            for line in lines or ():
+                sys.stdout.buffer.write(b"[%d] " % number + line)
+            left_s = None if until_s is None else max(until_s - time.monotonic(), 0)
+            status = started.wait(left_s)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            return _TIMED_OUT
+    return status if status >= 0 else 128 - status

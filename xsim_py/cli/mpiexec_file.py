@@ -1,0 +1,118 @@
+"""Options for `xsim mpiexec` from a file: whoever starts an ``mpiexec`` knows nothing of those of a simulator.
+
+``xsim-mpiexec.yaml`` in the current folder or the nearest one above it holds options of `xsim run` by their names.
+Names of files in it are relative to it. A folder into which everybody may write, such as the temporary one, is passed
+over: a stranger's file would be found there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from argparse import Action
+    from collections.abc import Mapping
+
+    from xsim_py.config.entries import Entry, Problem
+
+__all__ = ["NAME", "find_file", "options_of"]
+
+NAME: Final = "xsim-mpiexec.yaml"
+_FILES: Final = ("json", "out", "trace", "timeline")
+
+
+def find_file(start: Path) -> Path | None:
+    """Return the file that counts in a folder, if there is one."""
+    for folder in (start, *start.parents):
+        file = folder / NAME
+        if os.path.isfile(file) and not folder.stat().st_mode & stat.S_IWOTH:
+            return file
+    return None
+
+
+def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
+    """Return what a file says, as words of a command line.
+
+    Parameters
+    ----------
+    known : mapping of str to Action
+        The options that may be given, by their names with two dashes.
+
+    Raises
+    ------
+    ConfigError
+        With everything that is wrong in the file, and its places.
+    """
+    from xsim_py.config.document import read_yaml_file
+    from xsim_py.config.entries import Problem, raise_all
+    from xsim_py.config.kinds import nearest
+
+    problems: list[Problem] = []
+    root = read_yaml_file(file, what="file of options", problems=problems)
+    words: list[str] = []
+    if isinstance(root.value, dict):
+        for name, entry in root.value.items():
+            action = known.get(f"--{name}")
+            if action is None:
+                advice = nearest(name, [option.removeprefix("--") for option in known])
+                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so{advice}"))
+            else:
+                words += _words(name, entry, action, problems)
+    elif not problems:
+        problems.append(Problem(root.place, "", "options are a section of the form `name: value`"))
+    raise_all(problems)
+    return words
+
+
+def _words(name: str, entry: Entry, action: Action, problems: list[Problem]) -> list[str]:
+    """An option with each of its values."""
+    from xsim_py.config.entries import Problem
+
+    said = entry.value
+    if action.nargs == 0:
+        if isinstance(said, bool):
+            return [_opposite(name) if not said else f"--{name}"]
+        problems.append(Problem(entry.place, name, "this is true or false"))
+        return []
+    words = []
+    for item, text in _texts(said, entry):
+        try:
+            if text is None:
+                raise ArgumentTypeError("a value, or a list of some, is wanted here")
+            if callable(action.type):
+                action.type(text)
+        except ArgumentTypeError as error:
+            problems.append(Problem(item.place, name, str(error)))
+        words.append(f"--{name}={_file(name, text, entry.folder) if text else text}")
+    return words
+
+
+def _opposite(name: str) -> str:
+    return {"quiet": "--verbose", "verbose": "--quiet", "ft": "--no-ft", "no-ft": "--ft"}.get(name, "")
+
+
+def _texts(said: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
+    """Each value as text, with its place; a section is a list of ``key=value``."""
+    if isinstance(said, dict):
+        return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in said.items()]
+    return [(item, _text(item)) for item in (said if isinstance(said, list) else [entry])]
+
+
+def _text(entry: Entry) -> str | None:
+    value = entry.value
+    if value is None or isinstance(value, dict | list):
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _file(name: str, text: str, folder: Path) -> str:
+    """A name of a file as it is from where we stand; any other text as it is."""
+    if name == "machine" and (text.endswith((".yaml", ".yml")) or "/" in text):
+        return os.path.join(folder, text)
+    if name == "fail" and text.startswith("trace="):
+        return f"trace={os.path.join(folder, text.removeprefix('trace='))}"
+    return os.path.join(folder, text) if name in _FILES and text != "-" else text

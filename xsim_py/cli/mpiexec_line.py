@@ -1,0 +1,283 @@
+"""The command line of mpiexec, as Open MPI, MPICH (Hydra) and Intel MPI read it, in one: no two of them contradict.
+
+What says where processes run, and how a real library is to work, means nothing on a simulated machine and is left out,
+with its arguments. Options of `xsim run` are written with two dashes, those of a launcher with one or two.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from xsim_py.cli.options import positive
+from xsim_py.errors import ConfigError
+
+__all__ = ["AppLine", "Line", "is_launcher", "read_line"]
+
+_LAUNCHER: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\..+)?")
+
+
+def is_launcher(command: str) -> bool:
+    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
+    return _LAUNCHER.fullmatch(os.path.basename(command)) is not None
+
+
+@dataclass
+class AppLine:
+    """One command, what its ranks are to find, and how many there are."""
+
+    ranks: int = 1
+    command: list[str] = field(default_factory=list)
+    folder: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Line:
+    """What a command line asks for.
+
+    Attributes
+    ----------
+    apps : list of AppLine
+        The commands between colons.
+    options : list of str
+        Those of `xsim run`, as they are given there.
+    env : dict
+        Variables for all ranks.
+    asks : str
+        ``version``, ``help`` or ``link`` where that is asked for in place of a run.
+    folder : str
+        Of ``--link``.
+    """
+
+    apps: list[AppLine] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    asks: str = ""
+    folder: str = ""
+
+
+# What is left out, by the number of its arguments.
+_NO_ARGUMENT: Final = """
+    allow-run-as-root oversubscribe nooversubscribe no-oversubscribe use-hwthread-cpus pernode bynode bycore byslot
+    bysocket by-node by-slot bind-to-core bind-to-none bind-to-socket report-bindings display-map display-allocation
+    display-devel-map display-topo nolocal novm leave-session-attached debug-daemons enable-recovery disable-recovery
+    continuous report-child-jobs-separately get-stack-traces forward-signals genvall envall disable-auto-cleanup
+    disable-hostname-propagation hybrid-hosts skip-launch-node pmi-port print-rank-map print-all-exitcodes profile
+    enable-x disable-x rr noconf silent-abort ordered-output check_mpi pmi-aggregate do-not-resolve
+"""
+_ONE_ARGUMENT: Final = """
+    H host hosts hostfile default-hostfile machine machinefile f rankmap rankfile rf N npernode npersocket ppn perhost
+    grr map-by rank-by bind-to binding membind cpu-set cpu-list slot-list cpus-per-proc cpus-per-rank launcher
+    launcher-exec bootstrap bootstrap-exec branch-count rmk iface topolib demux order-nodes localhost nameserver usize
+    gpus-per-proc prefix path personality tune am display rtos runtime-options tmpdir genvlist envlist
+    memory-alloc-kinds preload-files max-restarts ompi-server pmi-connect pset hosts-group
+"""
+_TWO_ARGUMENTS: Final = "mca gmca omca pmixmca prtemca"
+_LEFT_OUT: Final = {
+    name: count for count, names in enumerate((_NO_ARGUMENT, _ONE_ARGUMENT, _TWO_ARGUMENTS)) for name in names.split()
+}
+# Some of these have files as their result, and who asks for them would miss those.
+_NOT_HERE: Final = """
+    output-filename outfile-pattern errfile-pattern prepend-pattern timestamp-output merge-stderr-to-stdout xml xterm
+    debug debugger gdb gdba tv genvnone envnone preload-binary trace server-wait-time do-not-launch
+"""
+
+
+def read_line(
+    words: Sequence[str], valued: Mapping[str, bool], *, read: Callable[[str], Iterable[str]] | None = None
+) -> Line:
+    """Read the arguments of mpiexec.
+
+    Parameters
+    ----------
+    words : sequence of str
+        All of them.
+    valued : mapping of str to bool
+        The options of `xsim run` that have two dashes, and whether they take a value.
+    read : callable, optional
+        Returns the lines of a file by its name; that is for ``-configfile`` and ``--app``.
+
+    Raises
+    ------
+    ConfigError
+        An option is not known, or its value is missing or wrong.
+    """
+    line = Line()
+    reader = _Reader(line, valued, _lines_of if read is None else read)
+    rest = list(words)
+    while True:
+        app = AppLine()
+        own, _, rest = _before(rest, ":")
+        app.command = reader.take(own, app)
+        if line.asks:
+            return line
+        if reader.more:
+            rest, reader.more = [*reader.more, *([":", *rest] if rest else [])], []
+            continue
+        if not app.command:
+            raise ConfigError("mpiexec: which command? As in: xsim mpiexec -n 4 python prog.py")
+        line.apps.append(app)
+        if not rest:
+            return line
+
+
+def _before(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
+    """The words before the first that is `mark`, that one, and those after it."""
+    if mark not in words:
+        return words, "", []
+    place = words.index(mark)
+    return words[:place], mark, words[place + 1 :]
+
+
+class _Reader:
+    """Reads options up to a command; `more` are the words of a file that one of them names."""
+
+    def __init__(self, line: Line, valued: Mapping[str, bool], read: Callable[[str], Iterable[str]]) -> None:
+        self._line = line
+        self._valued = valued
+        self._read = read
+        self.more: list[str] = []
+
+    def take(self, words: list[str], app: AppLine) -> list[str]:
+        """Take the options; the words of the command are left."""
+        place = iter(words)
+        for word in place:
+            if word == "--":
+                break
+            if not word.startswith("-") or word == "-":
+                return [word, *place]
+            self._option(word, place, app)
+            if self._line.asks:
+                break
+        return list(place)
+
+    def _option(self, word: str, following: Iterator[str], app: AppLine) -> None:
+        said, equals, value = word.partition("=")
+        if said in self._valued:
+            self._line.options.append(word)
+            if self._valued[said] and not equals:
+                self._line.options.append(_value(said, following))
+            return
+        arguments = chain([value], following) if equals else following
+        name = said.lstrip("-")
+        if name in _MEANT:
+            _MEANT[name](self, said, arguments, app)
+        elif name in _LEFT_OUT:
+            for _ in range(_LEFT_OUT[name]):
+                _value(said, arguments)
+        elif name in _NOT_HERE.split():
+            raise ConfigError(f"mpiexec: {said} has no counterpart here; see xsim mpiexec --help")
+        else:
+            raise ConfigError(f"mpiexec: {said} is not known{self._advice(said)}\ntry: xsim mpiexec --help")
+
+    def _advice(self, said: str) -> str:
+        if said in ("-m", "-c"):
+            return f"; begin the command with python: python {said} ..."
+        from xsim_py.config.kinds import nearest
+
+        known = [*self._valued, *(f"--{name}" for name in (*_MEANT, *_LEFT_OUT) if len(name) > 1)]
+        advice = nearest(f"--{said.lstrip('-')}", known)
+        return advice if "did you mean" in advice else ""
+
+    # ------------------------------------------------------------------------------------- what means something
+
+    def ranks(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        value = _value(said, arguments)
+        try:
+            app.ranks = positive(value)
+        except Exception as error:
+            advice = self._advice(said) if said == "-c" else ""
+            raise ConfigError(f"mpiexec: {said} {value}: {error}{advice}") from None
+
+    def folder(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        app.folder = _value(said, arguments)
+
+    def variable(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        name, equals, value = _value(said, arguments).partition("=")
+        if equals:  # else it is there already
+            self._line.env[name] = value
+
+    def variable_of_all(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        name, equals, value = _value(said, arguments).partition("=")
+        self._line.env[name] = value if equals else _value(said, arguments)
+
+    def variable_of_app(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        name, equals, value = _value(said, arguments).partition("=")
+        app.env[name] = value if equals else _value(said, arguments)
+
+    def output(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        value = _value(said, arguments)
+        if value not in ("tag", "rank"):
+            raise ConfigError(f"mpiexec: {said} {value} has no counterpart here; {said} tag puts the rank before lines")
+        self._line.options.append("--label")
+
+    def label(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.options.append("--label")
+
+    def quiet(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.options.append("--quiet")
+
+    def verbose(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.options.append("--verbose")
+
+    def faults(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.options.append("--ft" if _value(said, arguments) in ("ulfm", "mpi", "yes", "true") else "--no-ft")
+
+    def timeout(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.options += ["--wall-limit", _value(said, arguments)]
+
+    def stdin(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        if (value := _value(said, arguments)) not in ("0", "none"):
+            raise ConfigError(f"mpiexec: {said} {value}: standard input goes to rank 0, and to no other one")
+
+    def file(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        name = _value(said, arguments)
+        apps = [words for each in self._read(name) if (words := shlex.split(each, comments=True))]
+        self.more = [word for words in apps for word in (":", *words)][1:]
+        if not self.more:
+            raise ConfigError(f"mpiexec: {said} {name}: there is no command in it")
+
+    def asks(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        self._line.asks = _ASKED[said.lstrip("-")]
+        if self._line.asks == "link":
+            self._line.folder = _value(said, arguments)
+
+
+def _value(option: str, words: Iterator[str]) -> str:
+    word = next(words, None)
+    if word is None:
+        raise ConfigError(f"mpiexec: {option} needs a value")
+    return word
+
+
+def _lines_of(name: str) -> list[str]:
+    try:
+        with open(name) as file:
+            return file.read().splitlines()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"mpiexec: {name}: cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+_ASKED: Final = {"V": "version", "version": "version", "info": "version", "h": "help", "help": "help", "link": "link"}
+_MEANT: Final[dict[str, Callable[[_Reader, str, Iterator[str], AppLine], None]]] = {
+    **dict.fromkeys(("n", "np", "c"), _Reader.ranks),
+    **dict.fromkeys(("wdir", "wd"), _Reader.folder),
+    "x": _Reader.variable,
+    "genv": _Reader.variable_of_all,
+    "env": _Reader.variable_of_app,
+    **dict.fromkeys(("l", "prepend-rank", "tag-output"), _Reader.label),
+    "output": _Reader.output,
+    "q": _Reader.quiet,
+    **dict.fromkeys(("v", "verbose"), _Reader.verbose),
+    "with-ft": _Reader.faults,
+    "timeout": _Reader.timeout,
+    **dict.fromkeys(("s", "stdin"), _Reader.stdin),
+    **dict.fromkeys(("configfile", "app"), _Reader.file),
+    **dict.fromkeys(_ASKED, _Reader.asks),
+}
