@@ -1,8 +1,9 @@
 """The environment variables by which a process can tell that a launcher has started it, and which one it is.
 
-Nothing in MPI says what they are called. Programs and plugins look for those of Open MPI, of PMIx, and of MPICH's Hydra
-and those that follow it (Intel MPI, MVAPICH), so a rank has them all. What a real MPI library would use to reach its
-launcher (``PMI_FD``, ``PMIX_NAMESPACE``) is not there: a rank's child is no process of the job.
+Nothing in MPI says what they are called. Programs and plugins look for those of Open MPI, and of MPICH's Hydra and what
+follows it (Intel MPI, MVAPICH), so a rank has both. What a real library would use to reach its launcher is not there
+(``PMI_FD``, ``PMIX_NAMESPACE``; and ``PMIX_RANK``, with which alone MPICH would look for one): a child of a rank is no
+process of the job, and may use a real MPI for itself.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ def launched(rank: int, size: int, local: int, local_size: int, *, universe: int
         "OMPI_COMM_WORLD_LOCAL_SIZE": local_size,
         "OMPI_COMM_WORLD_NODE_RANK": local,
         "OMPI_UNIVERSE_SIZE": universe,
-        "PMIX_RANK": rank,
         "PMI_RANK": rank,
         "PMI_SIZE": size,
         "MPI_LOCALRANKID": local,
