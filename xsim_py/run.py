@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import os
 import resource
 import sys
 import threading
@@ -263,7 +262,6 @@ class _Run:
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
-        self.variables = Variables(self.machine, ranks)
         self.fault_tolerant = False
         self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
         self.shapes = ftco_shapes(spec, self.network, self.machine)

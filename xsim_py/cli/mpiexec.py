@@ -7,11 +7,8 @@ other: tools ask ``mpiexec -n 1 hostname``.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -232,6 +229,8 @@ def _unwrap(app: AppLine) -> None:
 
 def _found(command: str, start: str) -> str:
     """The file that a command means: as a shell would find it, or beside us, as Open MPI does."""
+    import shutil
+
     here = os.path.join(start, command)
     found = None if "/" in command else shutil.which(command)
     if found is None and os.path.isfile(here):
@@ -253,6 +252,8 @@ def _stdin(jobs: list[_Job]) -> bytes:
 
 def _link(folder: Path) -> int:
     """Make the links, and say how to have them found first."""
+    import shutil
+
     script = shutil.which("xsim", path=os.path.dirname(sys.executable)) or shutil.which("xsim")
     if script is None:
         raise ConfigError("mpiexec: --link: there is no command xsim beside this Python or on the path")
@@ -292,6 +293,9 @@ def _run_really(jobs: list[_Job], args: Namespace) -> int:
 
 def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None, *, label: bool) -> int:
     """Run a command once, as a rank of that number; return its status."""
+    import subprocess
+    from contextlib import nullcontext
+
     sys.stdout.flush()
     command, *words = job.app.command
     # A name stays a name: what runs may look at how it is called.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -237,6 +236,8 @@ class _Reader:
             raise ConfigError(f"mpiexec: {said} {value}: standard input goes to rank 0, and to no other one")
 
     def file(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+        import shlex
+
         name = _value(said, arguments)
         apps = [words for each in self._read(name) if (words := shlex.split(each, comments=True))]
         self.more = [word for words in apps for word in (":", *words)][1:]
