@@ -373,3 +373,9 @@ def test_reading_a_preset_imports_nothing_slow() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_name_of_the_library_is_what_the_machine_says():
+    said = load_machine("gige", overrides={"mpi.library_version": "MPICH (simulated)"})
+    assert said.mpi.library_version == "MPICH (simulated)"
+    assert config_hash(said) != config_hash(load_machine("gige"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py.errors import ConfigError
-from xsim_py.process.command import program_of
+from xsim_py.process.command import how_called, is_python, program_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,30 @@ def test_what_cannot_be_run_says_why(tmp_path: Path, line: list[str], complaint:
     (tmp_path / "binary").write_bytes(b"\x7fELF")
     with pytest.raises(ConfigError, match=complaint):
         program_of(line[0], line[1:], start=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        ("-uO -W error -Xdev p.py -O", ("script", "p.py", ["-O"], ["-u", "-O", "-Werror", "-Xdev"])),
+        ("-B -m a b", ("module", "a", ["b"], ["-B"])),
+        ("-u - a", ("stdin", "", ["a"], ["-u"])),
+        ("", ("stdin", "", [], [])),
+    ],
+)
+def test_how_an_interpreter_is_called(words: str, called: tuple[str, str, list[str], list[str]]) -> None:
+    assert how_called(words.split()) == called
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("#!/usr/bin/env python3\n", True),
+        ("#!/bin/sh\n'''exec' \"/long path/bin/python\" \"$0\" \"$@\"\n' '''\n", True),
+        ("#!/bin/sh\npython p.py\n", False),
+        ("import os\n", False),
+    ],
+)
+def test_a_script_is_known_by_its_first_lines(tmp_path: Path, text: str, is_one: bool) -> None:
+    (tmp_path / "tool").write_text(text)
+    assert is_python(str(tmp_path / "tool")) == is_one

@@ -20,8 +20,7 @@ from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
-from xsim_py.cli.mpiexec import add_mpiexec_parser, begin_anew, read_mpiexec
-from xsim_py.cli.mpiexec_line import is_launcher
+from xsim_py.cli.mpiexec import add_mpiexec_parser, begin_anew, is_launcher, read_mpiexec
 from xsim_py.cli.options import Parser, split_program
 from xsim_py.cli.output import CannotWrite
 from xsim_py.cli.run import add_run_parser

@@ -7,14 +7,13 @@ other: tools ask ``mpiexec -n 1 hostname``.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.cli.mpiexec_file import NAME, find_file, options_of
-from xsim_py.cli.mpiexec_line import AppLine, Line, read_line
 from xsim_py.cli.options import ProgramSpec
 from xsim_py.cli.run import run
 from xsim_py.errors import ConfigError
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Sequence
 
+    from xsim_py.cli.mpiexec_line import AppLine, Line
     from xsim_py.cli.options import Parser
     from xsim_py.process.program import Program
 
-__all__ = ["add_mpiexec_parser", "begin_anew", "read_mpiexec"]
+__all__ = ["add_mpiexec_parser", "begin_anew", "is_launcher", "read_mpiexec"]
 
+_LAUNCHER: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\..+)?")
 _LINKS: Final = ("mpiexec", "mpirun")
 _TIMED_OUT: Final = 4
 _VERSION: Final = f"""\
@@ -39,7 +40,7 @@ _OF_INTERPRETER: Final = ("-O", "-W", "-X", "-b", "-B")
 _AT_START: Final = ("PYTHON", "LD_", "DYLD_", "MALLOC_")
 """Variables that begin so are read when an interpreter starts."""
 
-_NOTES: Final = f"""\
+_NOTES: Final = """\
 options of mpiexec:
   -n N, -np N, -c N         number of ranks of this command (default: 1)
   -x NAME=VALUE, -genv NAME VALUE
@@ -55,12 +56,17 @@ options of mpiexec:
   -V, --version             print the version
   --link FOLDER             make the links mpiexec and mpirun to this command in a folder
 
-options of xsim run, each with two dashes (--machine, --fail, --seed ...), come before COMMAND, or from {NAME}
-in the current folder or the nearest one above it. What else Open MPI's, MPICH's and Intel's mpiexec take (hosts,
-binding, --mca ...) is left out.
+options of xsim run, each with two dashes (--machine, --fail, --seed ...), come before COMMAND, or from the file
+xsim-mpiexec.yaml in the current folder or the nearest one above it. What else Open MPI's, MPICH's and Intel's mpiexec
+take (hosts, binding, --mca ...) is left out.
 
 exit status: as of xsim run; of a command that is not Python, the first that is not zero.
 """
+
+
+def is_launcher(command: str) -> bool:
+    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
+    return _LAUNCHER.fullmatch(os.path.basename(command)) is not None
 
 
 def add_mpiexec_parser(commands: Any) -> None:
@@ -89,6 +95,9 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
     options : sequence of Action
         Those of `xsim run`.
     """
+    from xsim_py.cli.mpiexec_file import find_file, options_of
+    from xsim_py.cli.mpiexec_line import read_line
+
     known = {name: option for option in options for name in option.option_strings if name.startswith("--")}
     known.pop("--ranks")
     line = read_line(words, {name: option.nargs != 0 for name, option in known.items()})

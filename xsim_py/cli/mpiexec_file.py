@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from xsim_py.config.entries import Entry, Problem
 
-__all__ = ["NAME", "find_file", "options_of"]
+__all__ = ["find_file", "options_of"]
 
-NAME: Final = "xsim-mpiexec.yaml"
+_NAME: Final = "xsim-mpiexec.yaml"
 _FILES: Final = ("json", "out", "trace", "timeline")
 
 
 def find_file(start: Path) -> Path | None:
     """Return the file that counts in a folder, if there is one."""
     for folder in (start, *start.parents):
-        file = folder / NAME
+        file = folder / _NAME
         if os.path.isfile(file) and not folder.stat().st_mode & stat.S_IWOTH:
             return file
     return None

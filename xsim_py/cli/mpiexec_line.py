@@ -6,8 +6,6 @@ with its arguments. Options of `xsim run` are written with two dashes, those of 
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,14 +14,7 @@ from typing import Final
 from xsim_py.cli.options import positive
 from xsim_py.errors import ConfigError
 
-__all__ = ["AppLine", "Line", "is_launcher", "read_line"]
-
-_LAUNCHER: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\..+)?")
-
-
-def is_launcher(command: str) -> bool:
-    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
-    return _LAUNCHER.fullmatch(os.path.basename(command)) is not None
+__all__ = ["AppLine", "Line", "read_line"]
 
 
 @dataclass

@@ -70,4 +70,6 @@ def install(patches: Patches, names: Collection[str], values: Callable[[Rank], d
         return {os.fsencode(name): os.fsencode(value) for name, value in values(rank).items()}
 
     environ: Any = os.environ
-    patches.set(environ, "_data", _Environment(environ._data, frozenset(map(os.fsencode, names)), encoded))
+    seen = _Environment(environ._data, frozenset(map(os.fsencode, names)), encoded)
+    for each in (environ, os.environb):
+        patches.set(each, "_data", seen)

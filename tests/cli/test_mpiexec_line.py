@@ -1,0 +1,108 @@
+"""What Open MPI, MPICH and Intel MPI take as arguments of mpiexec, and how it is understood."""
+
+import pytest
+
+from xsim_py.cli.mpiexec_line import AppLine, Line, read_line
+from xsim_py.errors import ConfigError
+
+VALUED = {"--machine": True, "--fail": True, "--seed": True, "--label": False, "--quiet": False, "--ft": False}
+
+
+def read(words: str, **files: str) -> Line:
+    return read_line(words.split(), VALUED, read=lambda name: files[name].splitlines())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-n 4 python p.py -n 5",
+        "-np 4 python p.py -n 5",
+        "--n 4 -- python p.py -n 5",
+        "-c 4 python p.py -n 5",
+        "--np=4 python p.py -n 5",
+        "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE --bind-to none -n 4 python p.py -n 5",
+        "-n 4 --mca btl self,vader --mca pml ob1 -H a:2,b:2 --hostfile h -report-bindings python p.py -n 5",
+        "-hosts a,b -f hosts -ppn 2 -n 4 -launcher ssh -bind-to core -genvall python p.py -n 5",
+        "-machinefile m -perhost 2 -rr -iface eth0 -np 4 python p.py -n 5",
+    ],
+)
+def test_what_says_where_processes_run_is_left_out(words: str):
+    assert read(words) == Line(apps=[AppLine(4, ["python", "p.py", "-n", "5"])])
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--machine m.yaml --fail rank=1@1s", ["--machine", "m.yaml", "--fail", "rank=1@1s"]),
+        ("--machine=m.yaml -n 1", ["--machine=m.yaml"]),
+        ("-machine hosts", []),  # one dash: that of a launcher
+        ("-l", ["--label"]),
+        ("-prepend-rank", ["--label"]),
+        ("--tag-output", ["--label"]),
+        ("--output tag", ["--label"]),
+        ("-q", ["--quiet"]),
+        ("-verbose", ["--verbose"]),
+        ("--with-ft ulfm", ["--ft"]),
+        ("--with-ft none", ["--no-ft"]),
+        ("-timeout 60", ["--wall-limit", "60"]),
+        ("-s 0 --stdin none", []),
+    ],
+)
+def test_what_means_something_is_an_option_of_xsim_run(words: str, options: list[str]):
+    assert read(f"{words} prog.py").options == options
+
+
+def test_programs_are_divided_by_colons_and_have_folders_and_variables_of_their_own():
+    line = read("-n 2 -x A=1 -x HOME -env B 2 -wdir d a.py : -genv C 3 -env D=4 b.py x : -n 3 -wd e c.py")
+    assert line.apps == [
+        AppLine(2, ["a.py"], "d", {"B": "2"}),
+        AppLine(1, ["b.py", "x"], None, {"D": "4"}),
+        AppLine(3, ["c.py"], "e"),
+    ]
+    assert line.env == {"A": "1", "C": "3"}
+
+
+@pytest.mark.parametrize("option", ["-configfile f", "--app f"])
+def test_a_file_may_hold_the_rest(option: str):
+    line = read(f"--seed 3 {option}", f="# two\n-n 2 python a.py 'x y'\n\n-n 3 b.py\n")
+    assert line.apps == [AppLine(2, ["python", "a.py", "x y"]), AppLine(3, ["b.py"])]
+    assert line.options == ["--seed", "3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [("-V", "version"), ("--version x", "version"), ("-info", "version"), ("-n 2 -h", "help"), ("--link d", "link")],
+)
+def test_a_question_needs_no_command(words: str, asked: str):
+    assert read(words).asks == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("", "which command?"),
+        ("-n 2", "which command?"),
+        ("-n 2 a.py : -n 3", "which command?"),
+        ("-n", "-n needs a value"),
+        ("-n two a.py", "-n two: 'two' is not a whole number"),
+        ("-n 0 a.py", "-n 0: 0 is less than 1"),
+        ("-c pass", "begin the command with python: python -c ..."),
+        ("-m pytest", "-m is not known; begin the command with python: python -m ..."),
+        ("--oversubscibe a.py", "--oversubscibe is not known; did you mean --oversubscribe?"),
+        ("--zzz a.py", "--zzz is not known\n"),
+        ("--mca a", "--mca needs a value"),
+        ("--output-filename f a.py", "--output-filename has no counterpart here"),
+        ("--output file=f a.py", "--output tag puts the rank before lines"),
+        ("-stdin all a.py", "standard input goes to rank 0"),
+        ("-configfile f", "-configfile f: there is no command in it"),
+    ],
+)
+def test_what_cannot_be_understood_says_why(words: str, complaint: str):
+    with pytest.raises(ConfigError) as caught:
+        read(words, f="# nothing\n")
+    assert complaint in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_bad_input():
+    with pytest.raises(ConfigError, match="gone: cannot be read: No such file or directory"):
+        read_line(["-configfile", "gone"], VALUED)
