@@ -37,9 +37,10 @@ def test_each_has_its_folder_and_variables(tmp_path: Path, monkeypatch: pytest.M
     assert run(apps, 2)[0] == sorted(["sub 1", f"{tmp_path.name} None"])
 
 
-def test_the_result_names_them_all():
+def test_the_result_names_them_all_and_has_the_values_of_functions():
     result = simulate([App("pass", 1, kind="code"), App(lambda: 3, 1)], ranks=2)
     assert result.program.startswith("-c : ")
+    assert result.values == [None, 3]
 
 
 def test_only_the_first_rank_has_the_program_on_standard_input(tmp_path: Path):

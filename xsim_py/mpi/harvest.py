@@ -214,7 +214,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
                 label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
                 unread.add((label, message.tag, str(message.note), message.origin))
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
-    if program.kind == "callable":  # which those that were started later do not run
+    if program.has_value:  # which those that were started later do not run
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.launcher.worlds.values()) if shard.number == 0 else []

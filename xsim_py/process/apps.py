@@ -70,7 +70,6 @@ class Apps:
         One of the programs cannot be found, read or compiled.
     """
 
-    kind = "apps"
     namespace: dict[str, Any] | None = None
 
     def __init__(self, apps: Sequence[App]) -> None:
@@ -79,6 +78,7 @@ class Apps:
         self._programs = [app.load() for app in apps]
         self._environments = [app.env for app in apps]
         self.name = " : ".join(program.name for program in self._programs)
+        self.has_value = any(program.has_value for program in self._programs)
         self.folder: Path | None = next((each.folder for each in self._programs if each.folder is not None), None)
 
     def run(self, rank: Rank) -> None:

@@ -152,6 +152,11 @@ class Program:
         FunctionType(code_for(rank, self.code), names)()
 
     @property
+    def has_value(self) -> bool:
+        """Whether it may return something to whoever simulates it."""
+        return self.function is not None
+
+    @property
     def namespace(self) -> dict[str, Any] | None:
         """The globals of the function, if the program is one."""
         function: Any = self.function
