@@ -295,3 +295,14 @@ def test_the_main_thread_is_the_one_that_initialises_mpi():
         return seen
 
     assert values_of(program, ranks=2) == [[THREAD_SERIALIZED, True, THREAD_SERIALIZED, False]] * 2
+
+
+def test_the_library_says_what_it_is_or_what_the_machine_has_it_say():
+    def program():
+        from mpi4py import MPI
+
+        return MPI.Get_library_version(), MPI.get_vendor()[0]
+
+    assert simulate(program, ranks=1).values[0][0].startswith("xsim_py ")
+    said = simulate(program, ranks=1, set={"mpi.library_version": "MPICH (simulated)"})
+    assert said.values == [("MPICH (simulated)", "xsim_py")]
