@@ -11,7 +11,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from typing import TYPE_CHECKING, Any, Final
@@ -98,11 +98,12 @@ class Isolation:
         self.killed = False
         """Whether a process was killed from outside: the run cannot be repeated."""
 
-    def prepare_imports(self, program: Program) -> None:
+    def prepare_imports(self, programs: Iterable[Program]) -> None:
         """Import what the ranks would each import by itself, and alike."""
-        if program.source is not None:
-            package = "" if program.spec is None else program.spec.parent or ""
-            preload(program.source, package, program.path, _is_shared)
+        for program in programs:
+            if program.source is not None:
+                package = "" if program.spec is None else program.spec.parent or ""
+                preload(program.source, package, program.path, _is_shared)
 
     # ------------------------------------------------------------------------------------------ in a new process
 

@@ -183,7 +183,7 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    asked = read(locals(), _wrong(program, ranks, wall_limit=wall_limit))
+    asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
     spec = load_machine(machine, overrides=asked.overrides)
     run = _Run(spec, load(program, asked), asked)
     run.label = asked.label
@@ -197,14 +197,6 @@ def simulate(
         finally:
             dismiss()
             drop_unclaimed()
-
-
-def _wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
-    """Return what is wrong with the program, and with the thread."""
-    problems = wrong(program, ranks)
-    if wall_limit is not None and threading.current_thread() is not threading.main_thread():
-        problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")
-    return problems
 
 
 def _check_shards(local: int, ranks: int) -> None:
@@ -376,7 +368,7 @@ class _Run:
     ) -> Result:
         """Run to the end, whatever that is."""
         if self.host is not None:
-            self.host.prepare_imports(self.program)
+            self.host.prepare_imports(self.program.programs)
         lookahead = self.lookahead()
         if started is not None and 0 in self.transport.local:
             started(self.provenance())

@@ -23,7 +23,8 @@ def run(apps: list[App], ranks: int, **told: Any) -> tuple[list[str], str]:
 def test_ranks_of_one_world_run_programs_of_their_own(tmp_path: Path):
     (tmp_path / "b.py").write_text(SAYS.replace("NAME", "*__import__('sys').argv[1:]"))
     apps = [App(SAYS.replace("NAME", "'a'"), 2, kind="code"), App(tmp_path / "b.py", 3, ["b"])]
-    done = [run(apps, 5, shards=shards) for shards in (1, 2, 3)]
+    done = [run(apps, 5, shards=shards) for shards in (1, 3)]
+    done.append(run(apps, 5, isolation="process:2"))
     assert done[0][0] == ["a 0 0 10", "a 1 0 10", "b 2 1 10", "b 3 1 10", "b 4 1 10"]
     assert done[1:] == done[:1] * 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -63,6 +64,8 @@ class Apps:
         The first rank of each of them.
     start : str
         The directory in which the job starts.
+    programs : list of Program
+        Those that the ranks run.
 
     Raises
     ------
@@ -75,16 +78,16 @@ class Apps:
     def __init__(self, apps: Sequence[App]) -> None:
         self.start = os.getcwd()
         self.firsts = tuple(accumulate((app.ranks for app in apps[:-1]), initial=0))
-        self._programs = [app.load() for app in apps]
+        self.programs = [app.load() for app in apps]
         self._environments = [app.env for app in apps]
-        self.name = " : ".join(program.name for program in self._programs)
-        self.has_value = any(program.has_value for program in self._programs)
-        self.folder: Path | None = next((each.folder for each in self._programs if each.folder is not None), None)
+        self.name = " : ".join(program.name for program in self.programs)
+        self.has_value = any(program.has_value for program in self.programs)
+        self.folder: Path | None = next((each.folder for each in self.programs if each.folder is not None), None)
 
     def run(self, rank: Rank) -> None:
         """Run the program of `rank`, which is the one that is running now, where and with what it is to find."""
         place = bisect_right(self.firsts, rank.number) - 1
-        program, variables = self._programs[place], self._environments[place]
+        program, variables = self.programs[place], self._environments[place]
         if program.start != self.start:
             os.chdir(program.start)
         if variables:
@@ -99,8 +102,15 @@ def load(program: Any, asked: Asked) -> Program | Apps:
     return App(program, asked.ranks, asked.args, asked.kind).load()
 
 
-def wrong(program: Any, ranks: Any) -> list[str]:
-    """Return what is wrong with a program that `simulate` is to run on so many ranks."""
+def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
+    """Return what is wrong with a program that `simulate` is to run on so many ranks, and with the thread."""
+    problems = _wrong(program, ranks)
+    if wall_limit is not None and threading.current_thread() is not threading.main_thread():
+        problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")
+    return problems
+
+
+def _wrong(program: Any, ranks: Any) -> list[str]:
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
         return [f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs"]
     if isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program):

@@ -152,6 +152,11 @@ class Program:
         FunctionType(code_for(rank, self.code), names)()
 
     @property
+    def programs(self) -> Sequence[Program]:
+        """This one; see `Apps`."""
+        return (self,)
+
+    @property
     def has_value(self) -> bool:
         """Whether it may return something to whoever simulates it."""
         return self.function is not None
