@@ -53,6 +53,7 @@ from xsim_py.process import (
     context,
     current,
     dates,
+    environment,
     filecalls,
     launched,
     life,
@@ -63,6 +64,7 @@ from xsim_py.process import (
     randomness,
     sockets,
     threads,
+    warned,
     watchers,
 )
 from xsim_py.process.alike import Alike
@@ -578,12 +580,14 @@ class _Run:
         threads.install(patches)
         own.install(patches)
         launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
+        environment.install(patches)
         sockets.install(patches)
         loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
         watchers.install(patches)
         logs.install(patches)
+        warned.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))

@@ -3,14 +3,18 @@
 Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry of its
 own, which is put in place whenever that rank runs. A rank that changes nothing costs nothing. What is only read
 (``os.environ``) stays shared until it is written.
+
+Some settings change without our notice, as ``warnings.filters``, a list, or what C keeps. Once a rank has touched such
+a `Setting`, it is read whenever another rank takes its turn.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import context, current
 
@@ -18,23 +22,58 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["LOOP", "Unseen", "change", "changed_variables", "forget", "install", "put", "set_flags", "take_back"]
+__all__ = [
+    "OwnAttributes",
+    "Setting",
+    "Unseen",
+    "change",
+    "forget",
+    "install",
+    "own_attribute",
+    "put",
+    "set_flags",
+    "take_back",
+    "touch",
+    "touched",
+]
 
 _OF_SYS = frozenset(
-    ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
+    (
+        "argv",
+        "breakpointhook",
+        "displayhook",
+        "excepthook",
+        "path",
+        "ps1",
+        "ps2",
+        "stderr",
+        "stdin",
+        "stdout",
+        "unraisablehook",
+    )
 )
 
-LOOP = "running loop"
-"""What stands for asyncio's running loop: that changes often, so it is kept when another rank takes its turn."""
-
-_environ: Any = os.environ
-
-
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
 """What ranks that have changed nothing see, for each name that some rank has changed."""
 
-changed_variables: set[str] = set()
-"""What some rank has changed in the environment that C code sees: there is one for all. Nobody else may change it."""
+
+class Setting(NamedTuple):
+    """How to read something of the process, and how to set it.
+
+    Attributes
+    ----------
+    passes : bool
+        Whether it is often set for a while only: where it is again as it is for all, the rank's own entry goes.
+    """
+
+    get: Callable[[], Any]
+    set: Callable[[Any], object]
+    passes: bool = False
+
+
+_settings: dict[str, Setting] = {}
+"""Those that are read when another rank takes its turn."""
 
 
 def put(entries: dict[str, Any]) -> None:
@@ -43,34 +82,39 @@ def put(entries: dict[str, Any]) -> None:
         _set(name, value)
 
 
-def take_back(entries: dict[str, Any]) -> None:
+def take_back(rank: Rank) -> None:
     """Put what is shared in the place of what a rank has changed."""
-    for name in entries:
-        if name == LOOP:
-            entries[name] = sys.modules["asyncio.events"]._get_running_loop()
-        _set(name, _shared[name])
+    entries = rank.own
+    assert entries is not None
+    vain = []
+    for name, value in entries.items():
+        shared = _shared[name]
+        setting = _settings.get(name)
+        if setting is not None:
+            entries[name] = value = setting.get()
+            if setting.passes and value == shared:
+                vain.append(name)
+        _set(name, shared)
+    if vain:
+        for name in vain:
+            del entries[name]
+        if not entries:
+            rank.own = None
+            rank.bare = rank.main is not None and rank.modules is None
 
 
 def forget() -> None:
     """Put everything back as it was before the run."""
     put(_shared)
-    for name in changed_variables:
-        value = os.environ.get(name)
-        if value is None:
-            os.unsetenv(name)
-        else:
-            os.putenv(name, value)
-    changed_variables.clear()
     _shared.clear()
 
 
 def _set(name: str, value: Any) -> None:
-    if name == "directory":
+    setting = _settings.get(name)
+    if setting is not None:
+        setting.set(value)
+    elif name == "directory":
         _real_chdir(value)
-    elif name == "environment":
-        _environ._data = value
-    elif name == LOOP:
-        sys.modules["asyncio.events"]._set_running_loop(value)
     else:
         sys.__dict__[name] = value
 
@@ -82,6 +126,51 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
         rank.own = {}
         rank.bare = False
     rank.own[name] = value
+
+
+def touch(rank: Rank, name: str, setting: Setting) -> None:
+    """Give `rank`, which is running, a setting of its own if it has none, before it changes it."""
+    if rank.own is None or name not in rank.own:
+        touched(rank, name, setting, setting.get())
+
+
+def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
+    """The same where `rank` has changed already what was `before`."""
+    _settings[name] = setting
+    change(rank, name, before, setting.get())
+
+
+_MISSING: Any = object()
+
+
+def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
+    """Give `rank` an attribute of a shared module for itself, before it changes it."""
+    table = vars(module)
+
+    def put_in(value: Any) -> None:
+        if value is _MISSING:
+            table.pop(name, None)
+        else:
+            table[name] = value
+
+    touch(rank, f"{module.__name__}.{name}", Setting(lambda: table.get(name, _MISSING), put_in))
+
+
+class OwnAttributes(ModuleType):
+    """The class of a shared module while a run lasts, where what a rank assigns in it holds for that rank."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fiber = current.here()
+        is_submodule = isinstance(value, ModuleType) and _modules.get(f"{self.__name__}.{name}") is value
+        if fiber is not None and name != "__class__" and not is_submodule:  # which Python puts there for all
+            own_attribute(fiber.rank, self, name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            own_attribute(fiber.rank, self, name)
+        super().__delattr__(name)
 
 
 def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
@@ -147,34 +236,12 @@ def _chdir(path: Any) -> None:
     change(fiber.rank, "directory", before, os.getcwd())
 
 
-def _own_environment(name: str) -> None:
-    fiber = current.here()
-    if fiber is not None:
-        changed_variables.add(name)
-        if fiber.rank.own is None or "environment" not in fiber.rank.own:
-            shared = _environ._data
-            _environ._data = dict(shared)
-            change(fiber.rank, "environment", shared, _environ._data)
-
-
-def _set_variable(environ: os._Environ[str], name: str, value: str) -> None:
-    _own_environment(name)
-    _real_set_variable(environ, name, value)
-
-
-def _delete_variable(environ: os._Environ[str], name: str) -> None:
-    _own_environment(name)
-    _real_delete_variable(environ, name)
-
-
 _real_chdir = os.chdir
-_real_set_variable, _real_delete_variable = os._Environ.__setitem__, os._Environ.__delitem__
 
 
 def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
+    _settings.clear()
     patches.set(sys, "__class__", PrivateSys)
     patches.set(os, "chdir", _chdir)
     patches.set(os, "fchdir", _chdir)
-    patches.set(os._Environ, "__setitem__", _set_variable)
-    patches.set(os._Environ, "__delitem__", _delete_variable)
