@@ -54,6 +54,7 @@ from xsim_py.process import (
     current,
     dates,
     environment,
+    fiber,
     filecalls,
     launched,
     life,
@@ -70,7 +71,6 @@ from xsim_py.process import (
 from xsim_py.process.alike import Alike
 from xsim_py.process.apps import App, Apps, load, wrong
 from xsim_py.process.descriptors import kept_apart
-from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import PrivateModules
@@ -197,7 +197,7 @@ def simulate(
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
-            dismiss()
+            fiber.dismiss()
             drop_unclaimed()
 
 
@@ -576,6 +576,7 @@ class _Run:
             install_spans(patches)
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
+        fiber.install(patches)
         life.install(patches)
         threads.install(patches)
         own.install(patches)

@@ -30,6 +30,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from greenlet import getcurrent
+
 from . import complaint, context, current, files, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
@@ -165,12 +167,11 @@ def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
     """
     fiber = current.fiber
     assert fiber is not None
-    assert fiber.greenlet is not None
     rank = fiber.rank
     fiber.sync()
-    hub: Any = fiber.greenlet.parent
+    fiber.greenlet = getcurrent()
     _die(rank, fiber.clock_ps, status, message, job=job)
-    hub.switch()
+    fiber.give_up()
     raise AssertionError("a rank that has ended was resumed")
 
 
