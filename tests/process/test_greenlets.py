@@ -69,7 +69,7 @@ def test_a_rank_that_dies_or_stalls_in_a_greenlet_of_its_own_is_told_of_with_its
         """
     done = launch(tmp_path, text, ranks=2)
     assert (done.out, done.result.ended) == ("", "stalled")
-    assert "prog.py:7 in body" in done.result.report
+    assert "prog.py:8 in body" in done.result.report
     ended = launch(tmp_path, text.replace("comm.recv()", "__import__('os')._exit(3)"), ranks=2)
     assert (ended.out, ended.result.exit_status) == ("", 3)
     assert launch(tmp_path, text, ranks=2, fail=["rank=0@1us", "rank=1@1us"]).out == ""

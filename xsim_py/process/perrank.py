@@ -11,8 +11,24 @@ from . import current
 __all__ = ["of_each_rank"]
 
 _READING = frozenset(
-    "__contains__ __eq__ __getitem__ __iter__ __len__ __or__ __repr__ __reversed__ "
-    "copy count get index items keys values valuerefs".split()
+    [
+        "__contains__",
+        "__eq__",
+        "__getitem__",
+        "__iter__",
+        "__len__",
+        "__or__",
+        "__repr__",
+        "__reversed__",
+        "copy",
+        "count",
+        "get",
+        "index",
+        "items",
+        "keys",
+        "values",
+        "valuerefs",
+    ]
 )
 _OF_OBJECT = frozenset(dir(object)) - _READING
 
@@ -74,5 +90,5 @@ def of_each_rank(key: str, shared: Any, *, empty: bool = False, begin: Callable[
     begin : callable
         Called in a rank before its first change.
     """
-    kind = type(shared)
+    kind: Any = type(shared)
     return _class(kind)(key, shared, kind() if empty else shared, begin)
