@@ -57,12 +57,14 @@ from xsim_py.process import (
     fiber,
     filecalls,
     launched,
+    finalizers,
     life,
     logs,
     loops,
     outside,
     own,
     randomness,
+    settings,
     sockets,
     threads,
     warned,
@@ -582,6 +584,8 @@ class _Run:
         own.install(patches)
         launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
         environment.install(patches)
+        settings.install(patches)
+        finalizers.install(patches)
         sockets.install(patches)
         loops.install(patches)
         if self.files is not None:

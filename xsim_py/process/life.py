@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenlet import getcurrent
 
-from . import complaint, context, current, files, signals, threads
+from . import complaint, context, current, files, finalizers, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -61,6 +61,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if rank.extra is not None:
             threads.end(rank)
             _run_atexit(rank.extra.get("atexit", []))
+        finalizers.end(rank)
         if message is None and unfinalized(rank):
             message = "ended without MPI_Finalize"
         if rank.extra is not None:

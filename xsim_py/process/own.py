@@ -37,25 +37,16 @@ __all__ = [
     "touched",
 ]
 
-_OF_SYS = frozenset(
-    (
-        "argv",
-        "breakpointhook",
-        "displayhook",
-        "excepthook",
-        "path",
-        "ps1",
-        "ps2",
-        "stderr",
-        "stdin",
-        "stdout",
-        "unraisablehook",
-    )
-)
+_FOR_ALL = frozenset(("flags", "meta_path", "modules", "path_hooks", "path_importer_cache"))
+"""The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
 """What ranks that have changed nothing see, for each name that some rank has changed."""
+
+
+_MISSING: Any = object()
+"""Stands for an attribute that is not there."""
 
 
 class Setting(NamedTuple):
@@ -115,6 +106,8 @@ def _set(name: str, value: Any) -> None:
         setting.set(value)
     elif name == "directory":
         _real_chdir(value)
+    elif value is _MISSING:
+        sys.__dict__.pop(name, None)
     else:
         sys.__dict__[name] = value
 
@@ -138,9 +131,6 @@ def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
     """The same where `rank` has changed already what was `before`."""
     _settings[name] = setting
     change(rank, name, before, setting.get())
-
-
-_MISSING: Any = object()
 
 
 def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
@@ -205,13 +195,19 @@ class PrivateSys(ModuleType):
             super().__setattr__(name, value)
             return
         fiber = current.here()
-        if fiber is not None and name in _OF_SYS:
+        if fiber is not None and name not in _FOR_ALL:
             rank = fiber.rank
             if rank.main is not None and name in ("argv", "path"):
                 setattr(rank, name, value)
                 return
-            change(rank, name, getattr(self, name, None), value)
+            change(rank, name, self.__dict__.get(name, _MISSING), value)
         self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is not None and name not in _FOR_ALL and name in self.__dict__:
+            change(fiber.rank, name, self.__dict__[name], _MISSING)
+        super().__delattr__(name)
 
 
 def _list_of_rank(name: str) -> Any:
