@@ -598,4 +598,5 @@ class _Run:
         patches.set(sys, "stdin", RankInput(sys.stdin))
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
-        patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])
+        finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
+        patches.set(sys, "meta_path", [finder, *sys.meta_path])

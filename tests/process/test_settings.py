@@ -23,7 +23,7 @@ def test_a_rank_changes_settings_of_the_process_for_itself(tmp_path: Path):
         before = locale.setlocale(locale.LC_ALL)
         if rank == 0:
             os.umask(0o077)
-            sys.setrecursionlimit(70)
+            sys.setrecursionlimit(5000)
             gc.disable()
             gc.set_threshold(7, 8, 9)
             socket.setdefaulttimeout(5)
@@ -47,7 +47,7 @@ def test_a_rank_changes_settings_of_the_process_for_itself(tmp_path: Path):
     done = launch(tmp_path, text, ranks=3)
     mask = oct(before[0])
     assert sorted(done.lines) == [
-        "0 0o77 70 False True 5.0 True False",
+        "0 0o77 5000 False True 5.0 True False",
         "0 1 True True True False 5 raise True",
         "1 0 False False False True 28 warn True",
         f"1 {mask} 1000 True False None False True",

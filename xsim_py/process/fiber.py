@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "keep_idle"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle"]
 
 
 class Parked:
@@ -201,6 +201,11 @@ def _hub_now() -> greenlet:
         _idle.clear()  # greenlets belong to the thread that made them
         _hub = hub
     return hub
+
+
+def is_hub(glet: Any) -> bool:
+    """Whether this is the greenlet of the simulator, and not one of a rank."""
+    return glet is _hub
 
 
 def _serve(fiber: Any, body: Any) -> None:

@@ -71,7 +71,7 @@ class PrivateModules(MetaPathFinder):
         spec = self._specs.get(key)
         if spec is None:
             spec = PathFinder.find_spec(name, places)
-            if spec is None or not (parent or self._is_own(spec)):
+            if spec is None or not (parent or name in self._packages or self._is_own(spec)):
                 return None
             self._specs[key] = spec
         return _with_loader(spec, self._loader(spec))
