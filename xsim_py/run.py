@@ -53,26 +53,20 @@ from xsim_py.process import (
     context,
     current,
     dates,
-    environment,
-    fiber,
     filecalls,
     launched,
     finalizers,
     life,
-    logs,
-    loops,
     outside,
-    own,
     randomness,
-    settings,
     sockets,
-    threads,
-    warned,
     watchers,
 )
 from xsim_py.process.alike import Alike
 from xsim_py.process.apps import App, Apps, load, wrong
 from xsim_py.process.descriptors import kept_apart
+from xsim_py.process.doors import install_doors
+from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import PrivateModules
@@ -199,7 +193,7 @@ def simulate(
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
-            fiber.dismiss()
+            dismiss()
             drop_unclaimed()
 
 
@@ -588,11 +582,9 @@ class _Run:
         finalizers.install(patches)
         sockets.install(patches)
         loops.install(patches)
+        install_doors(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        watchers.install(patches)
-        logs.install(patches)
-        warned.install(patches)
         patches.set(sys, "stdout", RankStream(0, sys.stdout))
         patches.set(sys, "stderr", RankStream(1, sys.stderr))
         patches.set(sys, "stdin", RankInput(sys.stdin))
