@@ -55,7 +55,6 @@ from xsim_py.process import (
     dates,
     filecalls,
     launched,
-    finalizers,
     life,
     outside,
     randomness,
@@ -572,16 +571,7 @@ class _Run:
             install_spans(patches)
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
-        fiber.install(patches)
-        life.install(patches)
-        threads.install(patches)
-        own.install(patches)
         launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        environment.install(patches)
-        settings.install(patches)
-        finalizers.install(patches)
-        sockets.install(patches)
-        loops.install(patches)
         install_doors(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)

@@ -72,3 +72,12 @@ def test_what_is_no_variable_is_refused(tmp_path: Path, bad: str):
 def test_a_rank_cannot_become_another_program(tmp_path: Path):
     done = launch(tmp_path, "import os; os.execvp('true', ['true'])", ranks=2)
     assert done.err.splitlines()[-1].startswith("NotImplementedError: os.execv")
+
+
+def test_children_find_what_the_launcher_has_put_there(tmp_path: Path):
+    text = """
+        import os, subprocess
+        said = subprocess.run("echo $PMI_RANK", shell=True, capture_output=True, text=True).stdout.split()
+        print(rank, *said, os.environ["PMI_RANK"])
+        """
+    assert sorted(launch(tmp_path, text, ranks=2).lines) == ["0 0 0", "1 1 1"]

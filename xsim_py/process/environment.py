@@ -7,9 +7,12 @@ has made itself when another rank changes its own.
 
 from __future__ import annotations
 
+import _posixsubprocess
 import ctypes
 import os
+import subprocess
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from . import current, own
@@ -137,6 +140,21 @@ def _unsetenv(name: Any, /) -> None:
         _set(environment)
 
 
+def _bearing(real: Any) -> Any:
+    """A function that makes a child: what a launcher has put into the environment (`launched`) is for C, too, then."""
+
+    @wraps(real)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        fiber = current.here()
+        if fiber is not None and not isinstance(_python[0]._data, dict):
+            environment = _of_rank()
+            environment.renew()
+            _set(environment)
+        return real(*args, **kwargs)
+
+    return function
+
+
 _real_putenv, _real_unsetenv = os.putenv, os.unsetenv
 
 
@@ -151,4 +169,6 @@ def install(patches: Patches) -> None:
     _begin()
     patches.set(os, "putenv", _putenv)
     patches.set(os, "unsetenv", _unsetenv)
+    for module, name in ((os, "fork"), (os, "system"), (subprocess, "_fork_exec"), (_posixsubprocess, "fork_exec")):
+        patches.set(module, name, _bearing(getattr(module, name)))
     patches.at_end(_begin)
