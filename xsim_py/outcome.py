@@ -322,6 +322,7 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
+    warnings += dict.fromkeys(_flat(part.shared for part in parts))
     return warnings
 
 

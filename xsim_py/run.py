@@ -58,6 +58,7 @@ from xsim_py.process import (
     life,
     outside,
     randomness,
+    sharing,
     sockets,
     watchers,
 )
@@ -419,7 +420,9 @@ class _Run:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
+            shared = [] if sharing.active is None else sharing.active.told()
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            parts[0].shared = shared
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -582,3 +585,6 @@ class _Run:
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
         patches.set(sys, "meta_path", [finder, *sys.meta_path])
+        together = sum(len(self.blocks[number]) for number in self.transport.local)
+        if together > 1:
+            sharing.Sharing(together, self.program).install(patches)

@@ -95,7 +95,8 @@ class Part:
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
     wall time that went into each of `process.profile.PARTS`. The last ranks are those that were started `later`;
-    `worlds`, in the first part, are those of the whole run.
+    `worlds`, in the first part, are those of the whole run; `shared` is what ranks of one process have changed for each
+    other, in the first of its parts.
     """
 
     first: int
@@ -128,6 +129,7 @@ class Part:
     profile: list[float] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
     worlds: list[World] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
 
 
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")

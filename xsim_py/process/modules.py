@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.whose import is_installed
 
-from . import context, current
+from . import context, current, sharing
 from .finalizers import look_at
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def code_for(rank: Rank, code: CodeType) -> CodeType:
     Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
     """
     look_at(code)
+    sharing.read(code)
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
     copy: CodeType = marshal.loads(marshal.dumps(code))

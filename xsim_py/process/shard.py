@@ -21,7 +21,7 @@ from greenlet import getcurrent
 from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel
 from xsim_py.errors import InternalError
 
-from . import context, current
+from . import context, current, sharing
 from .output import Output
 from .rank import Rank
 
@@ -376,6 +376,8 @@ class Shard:
                 _mind_garbage(place)
             if rank.exit_status is None:  # none may have failed before it began
                 rank.fiber.start(body)
+                if place < sharing.SAMPLED and sharing.active is not None:
+                    sharing.active.started(rank)
 
     def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
         try:

@@ -1,0 +1,145 @@
+"""What ranks change for each other in packages that are there once for all of them is told, and caches are not."""
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from tests.process.launch import Launched, launch
+from xsim_py.process.writers import line_that_writes
+
+PACKAGE = """\
+import json
+count = 0
+registry = []
+settings = {}
+_cache = {}
+made = None
+
+class Config:
+    rank = None
+
+class Settings:
+    pass
+
+options = Settings()
+
+def bump():
+    global count
+    count += 1
+
+def use(key):
+    global made
+    if made is None:
+        made = object()
+    _cache[key] = made
+    settings.setdefault("first", 1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_package_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    sys.modules.pop("common_to_all", None)
+
+
+def run(folder: Path, text: str, **told: int) -> Launched:
+    text = "import common_to_all as pkg\n" + dedent(text)
+    path = f"import sys\nsys.path.insert(0, {str(folder / 'site-packages')!r})\n"
+    return launch(folder, path + text, files={"site-packages/common_to_all.py": PACKAGE}, **{"ranks": 4, **told})
+
+
+def names(launched: Launched) -> list[str]:
+    return [line.split(", changed")[0].removeprefix("shared by ranks: ") for line in launched.result.warnings]
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("pkg.count = rank", "common_to_all.count"),
+        ("setattr(pkg, 'new', rank)", "common_to_all.new"),
+        ("pkg.bump()", "common_to_all.count"),
+        ("pkg.Config.rank = rank", "common_to_all.Config.rank"),
+        ("pkg.registry.append(rank)", "common_to_all.registry"),
+        ("pkg.settings['rank'] = rank", "common_to_all.settings"),
+        ("pkg.options.rank = rank", "common_to_all.options"),
+        ("import json; json.rank = rank", "json.rank"),
+    ],
+)
+def test_what_each_rank_changes_is_told_once(tmp_path: Path, statement: str, name: str):
+    assert names(run(tmp_path, statement)) == [name]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "pkg.count = 5",
+        "pkg.use(rank)",
+        "pkg.use(0)",
+        "pkg.Config.rank = 'the same'",
+        "before = pkg.count; pkg.count = rank; pkg.count = before",
+        "import json.tool, numpy.ma",
+        "rank.__doc__; comm.Barrier()",
+    ],
+)
+def test_what_is_the_same_for_all_ranks_is_not_told(tmp_path: Path, statement: str):
+    assert names(run(tmp_path, statement)) == []
+
+
+def test_a_warning_names_ranks_line_and_what_to_do(tmp_path: Path):
+    (said,) = run(tmp_path, "if rank in (1, 2):\n    pkg.count = 7").result.warnings
+    place = f"{tmp_path / 'prog.py'}:8"
+    assert said == (
+        f"shared by ranks: common_to_all.count, changed by ranks 1-2 at {place};"
+        " use --private common_to_all or --isolation process"
+    )
+
+
+def test_the_line_of_a_package_that_changes_its_own_global_is_told(tmp_path: Path):
+    (said,) = run(tmp_path, "comm.Barrier()\npkg.bump()\ncomm.Barrier()").result.warnings
+    assert f"common_to_all.count, changed at {tmp_path / 'site-packages' / 'common_to_all.py'}:18" in said
+
+
+def test_a_package_of_extension_modules_cannot_be_private(tmp_path: Path):
+    before = set(vars(np))
+    try:
+        (said,) = run(tmp_path, "import numpy\nif rank == 0:\n    numpy.of_rank_0 = 1").result.warnings
+    finally:
+        for name in set(vars(np)) - before:
+            delattr(np, name)
+    assert said.endswith("; use --isolation process")
+
+
+def test_a_rank_that_is_alone_shares_nothing(tmp_path: Path):
+    assert run(tmp_path, "pkg.bump(); pkg.count = 3", ranks=1).result.warnings == []
+
+
+def test_only_some_of_many_names_are_told(tmp_path: Path):
+    told = run(tmp_path, "for n in range(20):\n    setattr(pkg, f'name{n}', rank)").result.warnings
+    assert len(told) == 9
+    assert told[-1] == "shared by ranks: 12 more names of packages"
+
+
+def test_modules_are_as_they_were_after_the_run(tmp_path: Path):
+    kind = type(np)
+    run(tmp_path, "import numpy\nnumpy.__doc__ = numpy.__doc__")
+    assert type(np) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("n = 0\ndef f():\n    n = 1\ndef g():\n    global n\n    n += 1\n", 6),
+        ("class A:\n    n = 0\ndef f():\n    A.n = 1\n", 4),
+        ("n = {}\ndef f():\n    n['a'] = 1\n", 3),
+        ("n = []\ndef f():\n    n.append(1)\n", 3),
+        ("n = 0\nif n == 1: pass\n", None),
+    ],
+)
+def test_the_line_that_changes_a_name_is_found(tmp_path: Path, text: str, line: int | None):
+    file = tmp_path / "owner.py"
+    file.write_text(text)
+    assert line_that_writes("n", [], str(file)) == (None if line is None else (str(file), line))

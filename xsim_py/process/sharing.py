@@ -1,0 +1,427 @@
+"""What ranks share without knowing it: globals and classes of packages that are imported once for all of them.
+
+To watch every read and every write would slow all programs down. What is cheap finds most of what matters:
+
+* Ranks start one after the other, each up to its first wait. What the packages hold that the program imports is
+  compared after each of the first few ranks: what two of them change is no cache that the first one has filled.
+* At the end all is compared once more. Nobody knows then who has changed what: plain values that have become others
+  (a counter, a setting) are told, and what has only been made at first use is not.
+* Whether a program may set attributes of modules (``np.name = ...``, ``setattr``, monkeypatch) is seen in its code. In
+  its runs these modules have a class that takes down who sets what, and where. What all ranks set to the same they
+  would find in processes of their own, too, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from itertools import chain
+from opcode import opmap
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.units import spans
+from xsim_py.whose import is_installed, of_program, shown
+
+from . import current
+from .writers import line_that_writes
+
+if TYPE_CHECKING:
+    from .patches import Patches
+    from .program import Program
+    from .rank import Rank
+
+__all__ = ["SAMPLED", "Sharing", "active", "read"]
+
+SAMPLED = 4
+"""After the starts of how many ranks it is compared what they share."""
+
+active: Sharing | None = None
+"""What watches the run, where several ranks live in this interpreter."""
+
+_MOST_TOLD = 8
+_MOST_RANKS = 8
+_MOST_ENTRIES = 64
+_PLAIN = (bool, int, float, complex, str, bytes)
+_CONTAINERS = (dict, list, set)
+_NO_CONTAINERS = frozenset((*_PLAIN, type(None), tuple, ModuleType, FunctionType, BuiltinFunctionType))
+_DEFINED = (ModuleType, FunctionType, BuiltinFunctionType, type)
+_OURS = frozenset(("__main__", "greenlet", "mpi4py", "simpy", "xsim_py"))
+_KEPT_APART = frozenset(
+    [
+        "builtins",
+        "contextvars",
+        "faulthandler",
+        "gc",
+        "logging",
+        "multiprocessing",
+        "os",
+        "random",
+        "signal",
+        "sys",
+        "threading",
+        "warnings",
+    ]
+)
+"""Modules of the standard library that are private to a rank at least in part; the guide says what of them is not."""
+_CACHES = ("cache", "memo", "lazy", "lock", "warn")
+
+
+# ------------------------------------------------------------------------------------- what the program's code says
+
+_SETTERS = frozenset(("delattr", "monkeypatch", "patch", "setattr"))
+_STORE_ATTR, _LOAD_ATTR, _IMPORT_NAME = (opmap[name] for name in ("STORE_ATTR", "LOAD_ATTR", "IMPORT_NAME"))
+_LOAD_GLOBALS = {opmap["LOAD_GLOBAL"], opmap["LOAD_NAME"]}
+_LOAD_LOCALS = {number for name, number in opmap.items() if name.startswith("LOAD_FAST")}
+_PASSED_OVER = {0, opmap["EXTENDED_ARG"], _LOAD_ATTR}  # 0: the room that an instruction has for what it remembers
+
+
+def read(code: CodeType) -> None:
+    """Take notice of code that a rank is about to execute."""
+    if active is not None:
+        active.read(code)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code and what is defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _sets_attributes(code: CodeType) -> bool:
+    """Whether code sets an attribute of a global, which may be a module, or calls what may do that."""
+    if not _SETTERS.isdisjoint(code.co_names):
+        return True
+    operations = code.co_code[::2]
+    at = operations.find(_STORE_ATTR)
+    if at < 0:
+        return False
+    bases = _LOAD_GLOBALS | _LOAD_LOCALS if _IMPORT_NAME in operations else _LOAD_GLOBALS
+    while at >= 0:
+        base = at - 1
+        while base > 0 and operations[base] in _PASSED_OVER:
+            base -= 1
+        if operations[base] in bases:
+            return True
+        at = operations.find(_STORE_ATTR, at + 1)
+    return False
+
+
+# ------------------------------------------------------------------------------------- who sets attributes of modules
+
+
+class _Watched(ModuleType):
+    """The class of a shared module while a program runs that sets attributes of modules."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if active is not None and name != "__class__":
+            active.was_set(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if active is not None:
+            active.was_set(self, name, _GONE)
+
+
+_GONE = "(not there)"
+"""Stands for the value of a name that is not there."""
+
+
+class _Write:
+    """Which ranks have set an attribute of a module, where, and to what at last."""
+
+    __slots__ = ("module", "place", "values")
+
+    def __init__(self, module: ModuleType, place: str) -> None:
+        self.module = module
+        self.place = place
+        self.values: dict[int, Any] = {}
+
+    def is_the_same_for_all(self, ranks: int) -> bool:
+        """Whether each rank finds what it has set itself."""
+        values = iter(self.values.values())
+        first = next(values)
+        return len(self.values) == ranks and all(_same(first, value) for value in values)
+
+
+def _comparable(value: Any) -> Any:
+    """What stands for a value where those of several ranks are compared, which may all have made the same."""
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    return getattr(value, "__code__", None) or type(value).__qualname__
+
+
+# ------------------------------------------------------------------------------------- what is compared
+
+
+class _Table:
+    """A namespace or a container that ranks share, as it was when somebody last looked."""
+
+    __slots__ = ("_before", "_now", "_owner", "_whole", "module")
+
+    def __init__(self, module: ModuleType, owner: str, now: Any, *, whole: bool) -> None:
+        self.module = module
+        self._owner = owner
+        self._now = now
+        self._whole = whole  # a change is one of the container, whichever of its entries it is
+        self._before = now.copy()
+
+    def changes(self) -> Iterator[tuple[str, Any, Any]]:
+        """What has changed since somebody last looked: its name, the value before and the one now."""
+        before = self._before
+        if _same(before, self._now):
+            return
+        self._before = after = self._now.copy()
+        if not hasattr(before, "keys"):
+            yield self._owner, before, after
+            return
+        for name in {**before, **after}:
+            old, new = before.get(name, _GONE), after.get(name, _GONE)
+            if old is not new and not _same(old, new):
+                yield (self._owner if self._whole else f"{self._owner}.{name}"), old, new
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # as of arrays, or of what a package defines
+        return False
+
+
+def _tables(module: ModuleType) -> Iterator[_Table]:
+    """Everything of a module that is compared: its names, those of its classes, and what is in small containers."""
+    name = module.__name__
+    root = name.partition(".")[0]
+    yield _Table(module, name, vars(module), whole=False)
+    if root == "numpy" or root in sys.stdlib_module_names:  # most programs have it, and its settings are the rank's own
+        return
+    for key, value in vars(module).copy().items():
+        kind = type(value)
+        if kind in _NO_CONTAINERS:
+            continue
+        if not isinstance(value, type):
+            yield from _container(module, f"{name}.{key}", value, root)
+        elif value.__module__ == name:
+            yield _Table(module, f"{name}.{value.__name__}", vars(value), whole=False)
+            for inner, held in vars(value).copy().items():
+                if type(held) not in _NO_CONTAINERS:
+                    yield from _container(module, f"{name}.{value.__name__}.{inner}", held, root)
+
+
+def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator[_Table]:
+    if name.rpartition(".")[2].startswith("__") or callable(value):
+        return
+    if isinstance(value, _CONTAINERS):
+        held: Any = value
+    elif type(value).__module__.partition(".")[0] == root:
+        held = getattr(value, "__dict__", None)
+    else:
+        return
+    if isinstance(held, _CONTAINERS) and len(held) <= _MOST_ENTRIES:
+        yield _Table(module, name, held, whole=True)
+
+
+class _Change:
+    """What is known of the changes of one name."""
+
+    __slots__ = ("late", "module", "ranks")
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.ranks: list[int] = []  # which have changed it before they first waited
+        self.late = False  # whether one plain value has become another after that
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is more than what the first rank to come has made for all."""
+        return len(self.ranks) > 1 or self.late
+
+
+def _is_made_once(name: str, old: Any, new: Any) -> bool:
+    """Whether a change is one that packages make for themselves: what is imported or defined late, and caches."""
+    last = name.rpartition(".")[2]
+    return last.startswith("__") or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
+
+
+# ------------------------------------------------------------------------------------- the watch
+
+
+class Sharing:
+    """Watches what the ranks of this interpreter share, for one run.
+
+    Parameters
+    ----------
+    ranks : int
+        How many there are.
+    program : Program
+        What they run.
+    """
+
+    def __init__(self, ranks: int, program: Program) -> None:
+        self._ranks = ranks
+        self._program = program
+        self._to_sample = SAMPLED
+        self._patches: Patches | None = None
+        self._codes: dict[int, CodeType] = {}
+        self._roots: set[str] = set()
+        self._tables: dict[str, list[_Table]] = {}
+        self._modules: list[ModuleType] = []
+        self._sets = False  # whether the program sets attributes of modules
+        self._changes: dict[str, _Change] = {}
+        self._writes: dict[str, _Write] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Watch for the duration of a run."""
+        self._patches = patches
+        patches.set(sys.modules[__name__], "active", self)
+        patches.set(sys, "meta_path", [_Imports(self), *sys.meta_path])
+        code = getattr(self._program.function, "__code__", None)
+        if code is not None:
+            self.read(code)
+
+    def read(self, code: CodeType) -> None:
+        """Find which packages code of the program names, and whether it sets attributes of modules."""
+        if id(code) in self._codes:
+            return
+        self._codes[id(code)] = code  # which keeps its id
+        parts = list(_codes(code))
+        if not self._sets and any(map(_sets_attributes, parts)):
+            self._sets = True
+            for module in self._modules:
+                self._watch(module)
+        self._look_at({name.partition(".")[0] for part in parts for name in part.co_names})
+
+    def _look_at(self, roots: set[str]) -> None:
+        """Compare what there is of these packages from now on."""
+        modules = sys.modules
+        new = {root for root in roots - self._roots - _OURS - _KEPT_APART if root in modules}
+        if new:
+            self._roots |= new
+            for name, module in list(modules.items()):
+                if name.partition(".")[0] in new:
+                    self.add(module)
+
+    def add(self, module: ModuleType) -> None:
+        """Compare what is in a module from now on, if all ranks share it."""
+        name = getattr(module, "__name__", None)
+        file = getattr(module, "__file__", None)
+        if not isinstance(module, ModuleType) or not isinstance(name, str) or not isinstance(file, str):
+            return
+        if name not in self._tables and is_installed(file) and file.endswith(".py"):
+            self._tables[name] = list(_tables(module))
+            self._modules.append(module)
+            if self._sets:
+                self._watch(module)
+
+    def _watch(self, module: ModuleType) -> None:
+        if type(module) is ModuleType and self._patches is not None:
+            self._patches.set(module, "__class__", _Watched)
+
+    def was_set(self, module: ModuleType, name: str, value: Any) -> None:
+        """An attribute of a module has been set by somebody."""
+        fiber = current.here()
+        if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
+            return
+        place = self._place(sys._getframe(2))
+        if place:
+            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(module, place))
+            known.values[fiber.rank.number] = _comparable(value)
+
+    def _place(self, frame: FrameType | None) -> str:
+        """Where the program sets something, or nothing if an import does it, which there is one of for all ranks."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith("<frozen importlib"):
+                return ""
+            if of_program(file):
+                return f"{shown(file, self._program.start)}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+    # --------------------------------------------------------------------------------------------- comparing
+
+    def started(self, rank: Rank) -> None:
+        """A rank has come to its first wait, or to its end, and no other one has run since it began."""
+        if self._to_sample:
+            self._to_sample -= 1
+            for module, name, old, new in self._found():
+                if not _is_made_once(name, old, new):
+                    ranks = self._changes.setdefault(name, _Change(module)).ranks
+                    if rank.number not in ranks:
+                        ranks.append(rank.number)
+
+    def _found(self) -> Iterator[tuple[ModuleType, str, Any, Any]]:
+        for table in chain.from_iterable(self._tables.values()):
+            for name, old, new in table.changes():
+                if name.partition(".")[0] not in sys.stdlib_module_names or not name.rpartition(".")[2].startswith("_"):
+                    yield table.module, name, old, new
+
+    def told(self) -> list[str]:
+        """One sentence for each name that ranks have changed for each other, at the end of the run."""
+        for module, name, old, new in self._found():
+            if isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and not _is_made_once(name, old, new):
+                self._changes.setdefault(name, _Change(module)).late |= old != _GONE
+        said = {
+            name: self._said(name, write.module, list(write.values), write.place)
+            for name, write in self._writes.items()
+            if not write.is_the_same_for_all(self._ranks)
+        }
+        for name, change in self._changes.items():
+            if change.matters and name not in self._writes:
+                said[name] = self._said(name, change.module, change.ranks, self._line(name, change.module))
+        lines = list(said.values())
+        if len(lines) > _MOST_TOLD:
+            lines[_MOST_TOLD:] = [f"shared by ranks: {len(lines) - _MOST_TOLD:,} more names of packages"]
+        return lines
+
+    def _line(self, name: str, module: ModuleType) -> str:
+        files = dict.fromkeys(code.co_filename for code in self._codes.values())
+        found = line_that_writes(name.rpartition(".")[2], files, str(module.__file__))
+        return "" if found is None else f"{shown(found[0], self._program.start)}:{found[1]}"
+
+    def _said(self, name: str, module: ModuleType, ranks: list[int], place: str) -> str:
+        package = name.partition(".")[0]
+        way = "--isolation process"
+        if package not in sys.stdlib_module_names and not _is_partly_compiled(package):
+            way = f"--private {package} or {way}"
+        who = f" by rank{'s' * (len(ranks) > 1)} {spans(ranks)}" if ranks else ""
+        where = f" at {place}" if place else ""
+        return f"shared by ranks: {name}, changed{who}{where}; use {way}"
+
+
+def _is_partly_compiled(package: str) -> bool:
+    """Whether extension modules are in a package, of which there cannot be a second one in a process."""
+    return any(
+        name.partition(".")[0] == package and isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
+        for name, module in list(sys.modules.items())
+    )
+
+
+class _Imports(MetaPathFinder):
+    """Finds what the others find, and has a look at a shared module when its import has ended."""
+
+    def __init__(self, sharing: Sharing) -> None:
+        self._sharing = sharing
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if current.here() is None or name.partition(".")[0] in _KEPT_APART:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                loader = spec.loader
+                if type(loader) is SourceFileLoader:
+                    loader.exec_module = partial(self._execute, loader.exec_module)  # type: ignore[method-assign]
+                return spec
+        return None
+
+    def _execute(self, execute: Any, module: ModuleType) -> None:
+        execute(module)
+        self._sharing.add(module)
