@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from xsim_py import __version__
+from xsim_py.cli.check import add_check_parser
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-_SIMULATING = ("run", "compare", "mpiexec")  # in this process, and not in workers
+_SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
 
 
 def command() -> NoReturn:
@@ -157,6 +158,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     with_program = {
         "run": add_run_parser(commands),
+        "check": add_check_parser(commands),
         "compare": add_compare_parser(commands),
         "compare-recovery": add_compare_recovery_parser(commands),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xsim_py.mpi import errors
+from xsim_py.mpi.places import here, line_of
 
 from .watch import watch
 
@@ -51,7 +52,8 @@ def _enter(number: int, name: str, fiber: Fiber) -> None:
     if drawn.fiber is None:
         drawn.fiber = fiber
         drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)  # each thread has a clock of its own
-        _recorder(fiber).begin(number, name, drawn.until_ps)
+        file, line = line_of(here())
+        _recorder(fiber).begin(number, name, drawn.until_ps, f"{file}:{line}")
 
 
 def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:

@@ -73,12 +73,12 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self.spans = Rows(5)
+        self.spans = Rows(6)
         self.departures = Rows(10)
         self.arrivals = Rows(3)
         self.marks: list[tuple[int, int, str, str]] = []
         self._texts: dict[str, int] = {}
-        self._open: dict[int, tuple[str, int]] = {}
+        self._open: dict[int, tuple[str, int, str]] = {}
 
     def texts(self) -> list[str]:
         """Return what the numbers of texts mean."""
@@ -89,15 +89,15 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- calls
 
-    def begin(self, rank: int, name: str, start_ps: int) -> None:
-        """Open a span: a call that the rank makes; it has one open at most."""
-        self._open[rank] = name, start_ps
+    def begin(self, rank: int, name: str, start_ps: int, place: str = "") -> None:
+        """Open a span: a call that the rank makes, at a line; it has one open at most."""
+        self._open[rank] = name, start_ps, place
 
     def end(self, rank: int, end_ps: int, detail: str = "", *, if_it_took_time: bool = False) -> None:
         """Close the span that the rank has open, or forget it where it is kept only if it took time and took none."""
-        name, start_ps = self._open.pop(rank)
+        name, start_ps, place = self._open.pop(rank)
         if end_ps != start_ps or not if_it_took_time:
-            self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail))
+            self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail), self._text(place))
 
     def cut(self, rank: int, end_ps: int | None) -> None:
         """Close the span, if any, of a rank that will not: it died at that time, or was still in the call (None)."""

@@ -27,6 +27,8 @@ class Span(NamedTuple):
     """When it returned, or the rank died in it, or the job was aborted; None where it would be in it still."""
     detail: str
     """Empty; else the error that it raised, or that it did not return."""
+    place: str = ""
+    """The file and line of the program that makes it, ``file:line``; empty where that is not known."""
 
 
 class Message(NamedTuple):
@@ -158,8 +160,8 @@ class Trace:
         return max(times, default=0)
 
 
-def _make_span(rank: int, name: str, start_ps: int, end_ps: int, detail: str) -> Span:
-    return Span(rank, name, start_ps, _known(end_ps), detail)
+def _make_span(rank: int, name: str, start_ps: int, end_ps: int, detail: str, place: str) -> Span:
+    return Span(rank, name, start_ps, _known(end_ps), detail, place)
 
 
 def _make_message(*values: Any) -> Message:
@@ -175,9 +177,10 @@ def _known(time_ps: int) -> int | None:
 def _spans(parts: list[Recorder]) -> Records[Span]:
     """Join the calls. Those of one rank are in one part, in order: the sort keeps it where two begin at one time."""
     rank, start_ps, end_ps = (_joined(part.spans.column(number) for part in parts) for number in (0, 2, 3))
-    name, detail = (_texts((part.texts(), part.spans.column(number)) for part in parts) for number in (1, 4))
-    order = sorted(range(len(rank)), key=lambda place: (start_ps[place], rank[place]))
-    columns = {"rank": rank, "name": name, "start_ps": start_ps, "end_ps": end_ps, "detail": detail}
+    name, detail, place = (_texts((part.texts(), part.spans.column(number)) for part in parts) for number in (1, 4, 5))
+    order = sorted(range(len(rank)), key=lambda row: (start_ps[row], rank[row]))
+    columns: dict[str, Sequence[Any]] = {"rank": rank, "name": name, "start_ps": start_ps, "end_ps": end_ps}
+    columns |= {"detail": detail, "place": place}
     return Records(_make_span, {key: _picked(column, order) for key, column in columns.items()})
 
 

@@ -1,0 +1,78 @@
+"""`xsim check` runs a program both ways and says where they part."""
+
+from typing import Any
+
+import pytest
+
+from tests.cli.helpers import FakeSimulator
+from tests.report.helpers import make_result
+from xsim_py.cli import main
+from xsim_py.trace import Trace
+
+CHECK = ["check", "--against-isolation", "-n", "4"]
+
+
+@pytest.fixture
+def by_way(simulator: FakeSimulator, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    """What the result of each way of isolation differs in."""
+    changes: dict[str, dict[str, Any]] = {}
+    simulate = simulator.simulate
+
+    def one_way(program: str, **told: Any) -> Any:
+        changed = dict(changes.get(told["isolation"], {}))
+        printed = changed.pop("printed", "[0] the same\n")
+        simulator.result = make_result(**changed)
+        simulator.result.trace = Trace([], [], [])
+        told["stdout"].write(printed)
+        return simulate(program, **told)
+
+    monkeypatch.setattr(simulator, "simulate", one_way)
+    return changes
+
+
+def test_runs_both_ways_with_the_same_options(by_way, simulator: FakeSimulator, capsys):
+    assert main([*CHECK, "--machine", "shmem", "--seed", "3", "prog.py", "-n", "3"]) == 0
+    told = [(call.isolation, call.machine, call.ranks, call.seed, call.args) for call in simulator.calls]
+    assert told == [(way, "shmem", 4, 3, ["-n", "3"]) for way in ("process", "greenlets")]
+    assert capsys.readouterr().out == "no difference: 1,024 ranks, 4,096 messages, digest feedface\n"
+
+
+def test_a_difference_is_status_1_and_told_with_warnings(by_way, simulator: FakeSimulator, capsys):
+    by_way["process"] = {"printed": "[0] another\n"}
+    by_way["greenlets"] = {"warnings": ["shared by ranks: pkg.NAME"]}
+    assert main([*CHECK, "prog.py"]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "the program depends on what its ranks share; the first difference is",
+        "rank 0, line 1 of what it prints",
+        "    with greenlets: the same",
+        "    with processes: another",
+    ]
+    assert "xsim: warning: shared by ranks: pkg.NAME" in err
+
+
+def test_a_run_that_only_one_way_comes_to_an_end_is_a_difference(by_way, simulator: FakeSimulator, capsys):
+    by_way["greenlets"] = {"ended": "wall limit", "exit_status": 4}
+    assert main([*CHECK, "prog.py"]) == 1
+    by_way["process"] = by_way["greenlets"]
+    assert main([*CHECK, "prog.py"]) == 4
+
+
+def test_interrupt_ends_it(by_way, simulator: FakeSimulator):
+    by_way["process"] = {"ended": "interrupted", "exit_status": 130}
+    assert main([*CHECK, "prog.py"]) == 130
+    assert len(simulator.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check", "-n", "2", "prog.py"], "--against-isolation"),
+        ([*CHECK], "which program?"),
+        ([*CHECK, "--compute", "measured", "prog.py"], "--compute measured"),
+    ],
+)
+def test_bad_input_is_status_2(simulator: FakeSimulator, capsys, words: list[str], said: str):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+    assert not simulator.calls

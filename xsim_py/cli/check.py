@@ -1,0 +1,117 @@
+"""``xsim check``: whether a program depends on what it should not depend on."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, simulation_arguments
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+
+    from xsim_py.report.difference import Outcome
+
+__all__ = ["add_check_parser"]
+
+_GREENLETS, _PROCESSES = "greenlets", "process"
+
+_NOTES = """\
+--against-isolation runs the program twice, with each rank in a process of its own and with all of them in one, and
+names the first difference in virtual time: the program depends on what its ranks share.
+
+What the program prints is compared and not shown. It runs in this folder, both times.
+
+exit status: 0 when there is no difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
+"""
+
+
+def add_check_parser(commands: Any) -> list[Action]:
+    """Add the command, and return its options."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = commands.add_parser(
+        "check",
+        usage=f"xsim check --against-isolation -n N [option ...] {PROGRAM_USAGE}",
+        help="find out whether a program depends on what its ranks share",
+        description="Run a program in two ways that should not matter to it, and name the first difference.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=check)
+    add = parser.add_argument
+    return [
+        add(
+            "--against-isolation",
+            action="store_true",
+            required=True,
+            help="compare ranks in one process with ranks in processes of their own",
+        ),
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
+        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        *add_simulation_options(parser),
+    ]
+
+
+def check(args: Namespace) -> int:
+    """Run the program both ways, say where they part, and return 1 if they do."""
+    from xsim_py.report.difference import differences
+
+    if args.compute == "measured":
+        raise ConfigError("check: --compute measured gives other times each time; leave it out")
+    apart = getattr(args, "isolation", None) or _PROCESSES
+    if apart == _GREENLETS:
+        raise ConfigError(f"check: --isolation {apart} would compare that with itself; leave it out")
+    print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
+    # First the one that leaves nothing behind in this process.
+    processes = _run(args, apart)
+    greenlets = _run(args, _GREENLETS)
+    if greenlets.result.ended == processes.result.ended == "wall limit":
+        print("xsim: check: the wall limit was reached both times; nothing is known", file=sys.stderr)
+        return 4
+    found = differences(greenlets, processes, start=os.getcwd())
+    if not found:
+        result = greenlets.result
+        print(f"no difference: {result.ranks:,} ranks, {result.messages:,} messages, digest {result.digest}")
+        return 0
+    print("the program depends on what its ranks share; the first difference is")
+    for difference in found:
+        print(
+            f"{difference.where}\n    with greenlets: {difference.sides[0]}\n    with processes: {difference.sides[1]}"
+        )
+    for warning in greenlets.result.warnings:
+        print(f"xsim: warning: {warning}", file=sys.stderr)
+    return 1
+
+
+def _run(args: Namespace, isolation: str) -> Outcome:
+    """Run the program one way, and keep what it prints."""
+    from xsim_py.report.difference import Outcome
+    from xsim_py.run import simulate
+
+    line = ProgressLine(sys.stderr, plain=f"xsim: {isolation}: ")
+    printed = io.StringIO(), io.StringIO()
+    told = {**simulation_arguments(args), "isolation": isolation, "compute": "none"}
+    try:
+        result = simulate(
+            **told,
+            ranks=args.ranks,
+            machine=args.machine,
+            label=True,
+            trace=True,
+            stdout=printed[0],
+            stderr=printed[1],
+            progress=line.callback,
+        )
+    finally:
+        line.clear()
+    if result.ended == "interrupted":
+        raise KeyboardInterrupt
+    said = f"{result.ended}, virtual time {result.virtual_time()}, digest {result.digest}"
+    print(f"xsim: {isolation}: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
+    return Outcome(result, tuple(text.getvalue() for text in printed))

@@ -1,0 +1,204 @@
+"""Where two runs of one program part: the first call, message or printed line that is not the same in both.
+
+What comes first in virtual time is what the rest may follow from, so calls and messages of all ranks are gone through
+in that order. A call counts at its start where the two are different calls, and at its end where only that differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.units import format_size, format_time
+from xsim_py.whose import shown
+
+if TYPE_CHECKING:
+    from xsim_py.report.result import Result
+    from xsim_py.trace import Message, Span
+
+__all__ = ["Difference", "Outcome", "differences"]
+
+_LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback that several ranks have: ``[0-3] ...``
+_MOST_SHOWN = 200
+
+
+class Outcome(NamedTuple):
+    """A run that was traced, and what the program printed in it, with labels."""
+
+    result: Result
+    printed: Sequence[str]
+    """The text of standard output and the one of standard error."""
+
+
+class Difference(NamedTuple):
+    """Something that is not the same in two runs: where, and what it is in each of them."""
+
+    where: str
+    sides: tuple[str, str]
+
+
+class _Candidate(NamedTuple):
+    """A difference of one rank, and when it came to be."""
+
+    time_ps: int
+    rank: int
+    number: int
+    pair: tuple[Any, Any]
+
+
+def differences(one: Outcome, other: Outcome, *, start: str) -> list[Difference]:
+    """Return the first difference in what the ranks do, the first in what they print, and how the runs ended.
+
+    Parameters
+    ----------
+    one, other : Outcome
+        The two runs.
+    start : str
+        The folder from which files are named.
+
+    Returns
+    -------
+    list of Difference
+        Empty where the runs are the same.
+    """
+    found = [*_doings(one.result, other.result, start), *_outputs(one.printed, other.printed)]
+    ends = tuple(_ending(each.result) for each in (one, other))
+    if ends[0] != ends[1]:
+        found.append(Difference("the end of the run", (ends[0], ends[1])))
+    if not found and one.result.digest != other.result.digest:
+        found.append(Difference("the digest", (one.result.digest, other.result.digest)))
+    return found
+
+
+def _ending(result: Result) -> str:
+    report = f": {result.report.splitlines()[0]}" if result.report else ""
+    return f"{result.ended}, exit status {result.exit_status}, {result.virtual_time()}{report}"
+
+
+# ------------------------------------------------------------------------------------------- calls and messages
+
+
+def _doings(one: Result, other: Result, start: str) -> Iterator[Difference]:
+    calls = [_by_rank(_traced(result).spans, "rank") for result in (one, other)]
+    messages = [_by_rank(_traced(result).messages, "source") for result in (one, other)]
+    candidates = [(found, False) for found in _candidates(calls, _when_called)]
+    candidates += [(found, True) for found in _candidates(messages, _when_sent)]
+    if not candidates:
+        return
+    (time_ps, rank, number, pair), is_message = min(candidates, key=lambda each: (each[0][:2], each[1]))
+    when = f"at {format_time(time_ps, digits=None)}: rank {rank}, its {_ordinal(number)}"
+    if is_message:
+        sides = [
+            _message(message, calls[side].get(rank, []), start) if message else "no such message"
+            for side, message in enumerate(pair)
+        ]
+        yield Difference(f"{when} message", (sides[0], sides[1]))
+    else:
+        sides = [
+            _call(span, messages[side].get(rank, []), start) if span else "no such call"
+            for side, span in enumerate(pair)
+        ]
+        yield Difference(f"{when} call", (sides[0], sides[1]))
+
+
+def _traced(result: Result) -> Any:
+    assert result.trace is not None
+    return result.trace
+
+
+def _by_rank(records: Iterable[Any], owner: str) -> dict[int, list[Any]]:
+    """Return the records of each rank, in their order."""
+    key = attrgetter(owner)
+    return {rank: list(group) for rank, group in groupby(sorted(records, key=key), key=key)}
+
+
+def _candidates(sides: Sequence[dict[int, list[Any]]], when: Any) -> Iterator[_Candidate]:
+    """Return the first difference of each rank that has one."""
+    for rank in sorted({*sides[0], *sides[1]}):
+        pairs = zip_longest(sides[0].get(rank, ()), sides[1].get(rank, ()))
+        for number, pair in enumerate(pairs, 1):
+            time_ps = when(*pair)
+            if time_ps is not None:
+                yield _Candidate(time_ps, rank, number, pair)
+                break
+
+
+def _when_called(one: Span | None, other: Span | None) -> int | None:
+    """Return when two calls part, or None if they are the same."""
+    if one == other:
+        return None
+    if one is None or other is None or (one.name, one.place, one.start_ps) != (other.name, other.place, other.start_ps):
+        return min(span.start_ps for span in (one, other) if span is not None)
+    return min((span.end_ps for span in (one, other) if span.end_ps is not None), default=one.start_ps)
+
+
+def _when_sent(one: Message | None, other: Message | None) -> int | None:
+    """Return when two messages part, or None if they are the same but for what becomes of them at the receiver."""
+    if one is not None and other is not None and one[:-2] == other[:-2]:
+        return None
+    return min(message.sent_ps for message in (one, other) if message is not None)
+
+
+def _call(span: Span, messages: list[Message], start: str) -> str:
+    """Return a call in words: what it is, at what line, what it sends, and how it ends."""
+    until_ps = span.end_ps if span.end_ps is not None else messages[-1].sent_ps if messages else span.start_ps
+    sent = [message for message in messages if span.start_ps <= message.sent_ps <= until_ps and not message.collective]
+    words = [f"{span.name} at {shown(span.place, start)}"]
+    words += [f"sends {_addressed(message)}" for message in sent[:1]]
+    if span.end_ps is None:
+        words.append("does not return")
+    else:
+        words.append(f"{format_time(span.start_ps, digits=None)} to {format_time(span.end_ps, digits=None)}")
+    return ", ".join([*words, *filter(None, [span.detail])])
+
+
+def _message(message: Message, calls: list[Span], start: str) -> str:
+    during = [span for span in calls if span.start_ps <= message.sent_ps]
+    where = f", in {during[-1].name} at {shown(during[-1].place, start)}" if during else ""
+    return f"{_addressed(message)} at {format_time(message.sent_ps, digits=None)}{where}"
+
+
+def _addressed(message: Message) -> str:
+    part = f", part of {message.call}" if message.call else f", tag {message.tag}"
+    return f"{format_size(message.size_bytes)} to rank {message.dest}{part}"
+
+
+def _ordinal(number: int) -> str:
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
+
+
+# ------------------------------------------------------------------------------------------------------- output
+
+
+def _outputs(one: Sequence[str], other: Sequence[str]) -> Iterator[Difference]:
+    """Return the first difference of the lowest rank that has one, of standard output before standard error."""
+    for stream, texts in zip(("prints", "writes to standard error"), zip(one, other, strict=True), strict=True):
+        lines = [_lines(text) for text in texts]
+        for rank in sorted({*lines[0], *lines[1]}, key=lambda ranks: (int(re.split("[-,]", ranks)[0]), ranks)):
+            pairs = zip_longest(lines[0].get(rank, ()), lines[1].get(rank, ()))
+            for number, (mine, yours) in enumerate(pairs, 1):
+                if mine != yours:
+                    yield Difference(
+                        f"rank {rank}, line {number:,} of what it {stream}", (_quoted(mine), _quoted(yours))
+                    )
+                    return
+
+
+def _lines(text: str) -> dict[str, list[str]]:
+    """Return the lines of each rank, or of several that have said the same, as stands in front of them."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        match = _LABELLED.fullmatch(line)
+        if match:
+            found.setdefault(match[1], []).append(match[2])
+    return found
+
+
+def _quoted(line: str | None) -> str:
+    if line is None:
+        return "no such line"
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]} ..."
