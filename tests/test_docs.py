@@ -13,6 +13,7 @@ import pytest
 
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from xsim_py import simulate
+from xsim_py.cli.check import add_check_parser
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
 from xsim_py.cli.failures import add_failures_parser
@@ -119,6 +120,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
     ("command", "add_parser"),
     [
         ("run", add_run_parser),
+        ("check", add_check_parser),
         ("compare", add_compare_parser),
         ("compare-recovery", add_compare_recovery_parser),
         ("models", add_models_parser),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.process.launch import Launched, launch
-from xsim_py.process.writers import line_that_writes
+from xsim_py.process.writers import line_in_package, line_in_program
 
 PACKAGE = """\
 import json
@@ -67,6 +67,10 @@ def names(launched: Launched) -> list[str]:
         ("pkg.settings['rank'] = rank", "common_to_all.settings"),
         ("pkg.options.rank = rank", "common_to_all.options"),
         ("import json; json.rank = rank", "json.rank"),
+        ("import math; math.rank = rank", "math.rank"),
+        ("comm.Barrier(); pkg.Config.rank = rank", "common_to_all.Config.rank"),
+        ("comm.Barrier(); pkg.settings['rank'] = rank", "common_to_all.settings"),
+        ("pkg.count = 5; comm.Barrier(); pkg.count = 0", "common_to_all.count"),
     ],
 )
 def test_what_each_rank_changes_is_told_once(tmp_path: Path, statement: str, name: str):
@@ -82,7 +86,7 @@ def test_what_each_rank_changes_is_told_once(tmp_path: Path, statement: str, nam
         "pkg.Config.rank = 'the same'",
         "before = pkg.count; pkg.count = rank; pkg.count = before",
         "import json.tool, numpy.ma",
-        "rank.__doc__; comm.Barrier()",
+        "comm.Barrier(); pkg.use(rank)",
     ],
 )
 def test_what_is_the_same_for_all_ranks_is_not_told(tmp_path: Path, statement: str):
@@ -139,7 +143,27 @@ def test_modules_are_as_they_were_after_the_run(tmp_path: Path):
         ("n = 0\nif n == 1: pass\n", None),
     ],
 )
-def test_the_line_that_changes_a_name_is_found(tmp_path: Path, text: str, line: int | None):
+def test_the_line_of_a_package_that_changes_a_name_is_found(tmp_path: Path, text: str, line: int | None):
     file = tmp_path / "owner.py"
     file.write_text(text)
-    assert line_that_writes("n", [], str(file)) == (None if line is None else (str(file), line))
+    assert line_in_package("n", str(file)) == (None if line is None else (str(file), line))
+
+
+@pytest.mark.parametrize(
+    ("text", "owner", "whole", "line"),
+    [
+        ("pkg.n == 1\npkg.n += 1\n", "", False, 2),
+        ("self.n = 1\nConfig.n = 1\n", "", False, 2),
+        ("Other.n = 1\nx = pkg.Config.n = 1\n", "Config", False, 2),
+        ("self.n['a'] = 1\npkg.n['a'] = 1\n", "", True, 2),
+        ("n = {}\npkg.n.update(a=1)\n", "", True, 2),
+        ("pkg.n.rank = 1\n", "", True, 1),
+        ("n = 1\n", "", False, None),
+    ],
+)
+def test_the_line_of_the_program_that_changes_a_name_is_found(
+    tmp_path: Path, text: str, owner: str, whole: bool, line: int | None
+):
+    file = str(tmp_path / "prog.py")
+    Path(file).write_text(text)
+    assert line_in_program(owner, "n", [file], whole=whole) == (None if line is None else (file, line))

@@ -27,7 +27,7 @@ from xsim_py.units import spans
 from xsim_py.whose import is_installed, of_program, shown
 
 from . import current
-from .writers import line_that_writes
+from .writers import line_in_package, line_in_program
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -62,6 +62,7 @@ _KEPT_APART = frozenset(
         "random",
         "signal",
         "sys",
+        "time",
         "threading",
         "warnings",
     ]
@@ -119,14 +120,16 @@ class _Watched(ModuleType):
     """The class of a shared module while a program runs that sets attributes of modules."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        before = self.__dict__.get(name, _GONE)
         super().__setattr__(name, value)
         if active is not None and name != "__class__":
-            active.was_set(self, name, value)
+            active.was_set(self, name, before, value)
 
     def __delattr__(self, name: str) -> None:
+        before = self.__dict__.get(name, _GONE)
         super().__delattr__(name)
         if active is not None:
-            active.was_set(self, name, _GONE)
+            active.was_set(self, name, before, _GONE)
 
 
 _GONE = "(not there)"
@@ -136,18 +139,29 @@ _GONE = "(not there)"
 class _Write:
     """Which ranks have set an attribute of a module, where, and to what at last."""
 
-    __slots__ = ("module", "place", "values")
+    __slots__ = ("_before", "_clash", "_last", "module", "place", "values")
 
-    def __init__(self, module: ModuleType, place: str) -> None:
+    def __init__(self, module: ModuleType, place: str, before: Any) -> None:
         self.module = module
         self.place = place
         self.values: dict[int, Any] = {}
+        self._before = before
+        self._last = -1
+        self._clash = False  # whether a rank has come upon what another one had set, and set something else
 
-    def is_the_same_for_all(self, ranks: int) -> bool:
-        """Whether each rank finds what it has set itself."""
+    def add(self, rank: int, value: Any) -> None:
+        """A rank has set it."""
+        if self._last not in (-1, rank):
+            found = self.values[self._last]
+            self._clash = self._clash or not (_same(found, self._before) or _same(found, value))
+        self._last = rank
+        self.values[rank] = value
+
+    def matters(self, ranks: int) -> bool:
+        """Whether a rank may have found what it would not find in a process of its own."""
         values = iter(self.values.values())
         first = next(values)
-        return len(self.values) == ranks and all(_same(first, value) for value in values)
+        return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
 
 
 def _comparable(value: Any) -> Any:
@@ -163,13 +177,13 @@ def _comparable(value: Any) -> Any:
 class _Table:
     """A namespace or a container that ranks share, as it was when somebody last looked."""
 
-    __slots__ = ("_before", "_now", "_owner", "_whole", "module")
+    __slots__ = ("_before", "_now", "_owner", "module", "whole")
 
     def __init__(self, module: ModuleType, owner: str, now: Any, *, whole: bool) -> None:
         self.module = module
         self._owner = owner
         self._now = now
-        self._whole = whole  # a change is one of the container, whichever of its entries it is
+        self.whole = whole  # a change is one of the container, whichever of its entries it is
         self._before = now.copy()
 
     def changes(self) -> Iterator[tuple[str, Any, Any]]:
@@ -184,7 +198,7 @@ class _Table:
         for name in {**before, **after}:
             old, new = before.get(name, _GONE), after.get(name, _GONE)
             if old is not new and not _same(old, new):
-                yield (self._owner if self._whole else f"{self._owner}.{name}"), old, new
+                yield (self._owner if self.whole else f"{self._owner}.{name}"), old, new
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -230,23 +244,24 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
 class _Change:
     """What is known of the changes of one name."""
 
-    __slots__ = ("late", "module", "ranks")
+    __slots__ = ("is_late", "ranks", "table", "was_set")
 
-    def __init__(self, module: ModuleType) -> None:
-        self.module = module
+    def __init__(self, table: _Table) -> None:
+        self.table = table
         self.ranks: list[int] = []  # which have changed it before they first waited
-        self.late = False  # whether one plain value has become another after that
+        self.is_late = False  # whether it has changed after that
+        self.was_set = False  # whether one plain value has become another then
 
-    @property
-    def matters(self) -> bool:
+    def matters(self, *, by_program: bool) -> bool:
         """Whether it is more than what the first rank to come has made for all."""
-        return len(self.ranks) > 1 or self.late
+        return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
 
 
-def _is_made_once(name: str, old: Any, new: Any) -> bool:
+def _is_made_once(name: str, new: Any) -> bool:
     """Whether a change is one that packages make for themselves: what is imported or defined late, and caches."""
     last = name.rpartition(".")[2]
-    return last.startswith("__") or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
+    inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
+    return last.startswith(inner) or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
 
 
 # ------------------------------------------------------------------------------------- the watch
@@ -310,10 +325,10 @@ class Sharing:
     def add(self, module: ModuleType) -> None:
         """Compare what is in a module from now on, if all ranks share it."""
         name = getattr(module, "__name__", None)
-        file = getattr(module, "__file__", None)
-        if not isinstance(module, ModuleType) or not isinstance(name, str) or not isinstance(file, str):
+        if not isinstance(module, ModuleType) or not isinstance(name, str) or name in self._tables:
             return
-        if name not in self._tables and is_installed(file) and file.endswith(".py"):
+        file = getattr(module, "__file__", None)
+        if (name in sys.builtin_module_names and file is None) or (isinstance(file, str) and is_installed(file)):
             self._tables[name] = list(_tables(module))
             self._modules.append(module)
             if self._sets:
@@ -323,15 +338,15 @@ class Sharing:
         if type(module) is ModuleType and self._patches is not None:
             self._patches.set(module, "__class__", _Watched)
 
-    def was_set(self, module: ModuleType, name: str, value: Any) -> None:
+    def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
         """An attribute of a module has been set by somebody."""
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
             return
         place = self._place(sys._getframe(2))
         if place:
-            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(module, place))
-            known.values[fiber.rank.number] = _comparable(value)
+            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(module, place, _comparable(before)))
+            known.add(fiber.rank.number, _comparable(value))
 
     def _place(self, frame: FrameType | None) -> str:
         """Where the program sets something, or nothing if an import does it, which there is one of for all ranks."""
@@ -350,40 +365,44 @@ class Sharing:
         """A rank has come to its first wait, or to its end, and no other one has run since it began."""
         if self._to_sample:
             self._to_sample -= 1
-            for module, name, old, new in self._found():
-                if not _is_made_once(name, old, new):
-                    ranks = self._changes.setdefault(name, _Change(module)).ranks
-                    if rank.number not in ranks:
-                        ranks.append(rank.number)
+            for change, _, _ in self._found():
+                if rank.number not in change.ranks:
+                    change.ranks.append(rank.number)
 
-    def _found(self) -> Iterator[tuple[ModuleType, str, Any, Any]]:
+    def _found(self) -> Iterator[tuple[_Change, Any, Any]]:
+        """What has changed since somebody last looked, with the values before and now."""
         for table in chain.from_iterable(self._tables.values()):
             for name, old, new in table.changes():
-                if name.partition(".")[0] not in sys.stdlib_module_names or not name.rpartition(".")[2].startswith("_"):
-                    yield table.module, name, old, new
+                if not _is_made_once(name, new):
+                    yield self._changes.setdefault(name, _Change(table)), old, new
 
     def told(self) -> list[str]:
         """One sentence for each name that ranks have changed for each other, at the end of the run."""
-        for module, name, old, new in self._found():
-            if isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and not _is_made_once(name, old, new):
-                self._changes.setdefault(name, _Change(module)).late |= old != _GONE
-        said = {
-            name: self._said(name, write.module, list(write.values), write.place)
+        for change, old, new in self._found():
+            change.is_late = True
+            change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
+        lines = [
+            self._said(name, write.module, list(write.values), write.place)
             for name, write in self._writes.items()
-            if not write.is_the_same_for_all(self._ranks)
-        }
+            if write.matters(self._ranks)
+        ]
         for name, change in self._changes.items():
-            if change.matters and name not in self._writes:
-                said[name] = self._said(name, change.module, change.ranks, self._line(name, change.module))
-        lines = list(said.values())
+            if name not in self._writes:
+                lines += self._judged(name, change)
         if len(lines) > _MOST_TOLD:
             lines[_MOST_TOLD:] = [f"shared by ranks: {len(lines) - _MOST_TOLD:,} more names of packages"]
         return lines
 
-    def _line(self, name: str, module: ModuleType) -> str:
+    def _judged(self, name: str, change: _Change) -> Iterator[str]:
+        """What there is to say of a name that has changed."""
+        module, last = change.table.module, name.rpartition(".")[2]
+        owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
         files = dict.fromkeys(code.co_filename for code in self._codes.values())
-        found = line_that_writes(name.rpartition(".")[2], files, str(module.__file__))
-        return "" if found is None else f"{shown(found[0], self._program.start)}:{found[1]}"
+        found = line_in_program(owner, last, files, whole=change.table.whole)
+        if change.matters(by_program=found is not None):
+            found = found or line_in_package(last, str(getattr(module, "__file__", "")))
+            place = "" if found is None else f"{shown(found[0], self._program.start)}:{found[1]}"
+            yield self._said(name, module, change.ranks, place)
 
     def _said(self, name: str, module: ModuleType, ranks: list[int], place: str) -> str:
         package = name.partition(".")[0]
