@@ -322,8 +322,15 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
-    warnings += dict.fromkeys(_flat(part.shared for part in parts))
-    return warnings
+    return warnings + _shared(parts)
+
+
+def _shared(parts: Sequence[Part]) -> list[str]:
+    """What ranks have changed for each other, each name once, whichever of the processes it was in."""
+    told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
+    lines = [f"shared by ranks: {name}, {said}" for name, said in sorted(told.items())]
+    rest = len(lines) - _MOST_LISTED
+    return [*lines[:_MOST_LISTED], f"shared by ranks: {rest:,} more names of packages"] if rest > 0 else lines
 
 
 def _never_came(missed: Iterable[str], ended: str) -> list[str]:

@@ -420,9 +420,8 @@ class _Run:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
-            shared = [] if sharing.active is None else sharing.active.told()
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = shared
+            parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -585,6 +584,5 @@ class _Run:
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
         patches.set(sys, "meta_path", [finder, *sys.meta_path])
-        together = sum(len(self.blocks[number]) for number in self.transport.local)
-        if together > 1:
-            sharing.Sharing(together, self.program).install(patches)
+        if self.isolation != 1 and self.ranks > 1:
+            sharing.install(patches, self.program)

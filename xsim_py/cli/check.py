@@ -64,12 +64,9 @@ def check(args: Namespace) -> int:
 
     if args.compute == "measured":
         raise ConfigError("check: --compute measured gives other times each time; leave it out")
-    apart = getattr(args, "isolation", None) or _PROCESSES
-    if apart == _GREENLETS:
-        raise ConfigError(f"check: --isolation {apart} would compare that with itself; leave it out")
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     # First the one that leaves nothing behind in this process.
-    processes = _run(args, apart)
+    processes = _run(args, _PROCESSES if args.isolation == _GREENLETS else args.isolation)
     greenlets = _run(args, _GREENLETS)
     if greenlets.result.ended == processes.result.ended == "wall limit":
         print("xsim: check: the wall limit was reached both times; nothing is known", file=sys.stderr)
@@ -97,6 +94,8 @@ def _run(args: Namespace, isolation: str) -> Outcome:
     line = ProgressLine(sys.stderr, plain=f"xsim: {isolation}: ")
     printed = io.StringIO(), io.StringIO()
     told = {**simulation_arguments(args), "isolation": isolation, "compute": "none"}
+    if isolation != _GREENLETS:
+        told["shards"] = 1  # each process is one
     try:
         result = simulate(
             **told,

@@ -95,8 +95,8 @@ class Part:
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
     wall time that went into each of `process.profile.PARTS`. The last ranks are those that were started `later`;
-    `worlds`, in the first part, are those of the whole run; `shared` is what ranks of one process have changed for each
-    other, in the first of its parts.
+    `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
+    what its ranks have changed for each other.
     """
 
     first: int
@@ -129,7 +129,7 @@ class Part:
     profile: list[float] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
     worlds: list[World] = field(default_factory=list)
-    shared: list[str] = field(default_factory=list)
+    shared: dict[str, str] = field(default_factory=dict)
 
 
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")

@@ -34,15 +34,14 @@ if TYPE_CHECKING:
     from .program import Program
     from .rank import Rank
 
-__all__ = ["SAMPLED", "Sharing", "active", "read"]
+__all__ = ["SAMPLED", "active", "install", "read", "told"]
 
 SAMPLED = 4
 """After the starts of how many ranks it is compared what they share."""
 
-active: Sharing | None = None
+active: _Sharing | None = None
 """What watches the run, where several ranks live in this interpreter."""
 
-_MOST_TOLD = 8
 _MOST_RANKS = 8
 _MOST_ENTRIES = 64
 _PLAIN = (bool, int, float, complex, str, bytes)
@@ -69,6 +68,21 @@ _KEPT_APART = frozenset(
 )
 """Modules of the standard library that are private to a rank at least in part; the guide says what of them is not."""
 _CACHES = ("cache", "memo", "lazy", "lock", "warn")
+
+
+def install(patches: Patches, program: Program) -> None:
+    """Watch what ranks of this interpreter share, for the duration of a run."""
+    sharing = _Sharing(patches, program)
+    patches.set(sys.modules[__name__], "active", sharing)
+    patches.set(sys, "meta_path", [_Imports(sharing), *sys.meta_path])
+    code = getattr(program.function, "__code__", None)
+    if code is not None:
+        sharing.read(code)
+
+
+def told(ranks: int) -> dict[str, str]:
+    """What to say of each name that ranks have changed for each other, where so many have lived in this process."""
+    return {} if active is None or ranks < 2 else active.told(ranks)
 
 
 # ------------------------------------------------------------------------------------- what the program's code says
@@ -139,10 +153,9 @@ _GONE = "(not there)"
 class _Write:
     """Which ranks have set an attribute of a module, where, and to what at last."""
 
-    __slots__ = ("_before", "_clash", "_last", "module", "place", "values")
+    __slots__ = ("_before", "_clash", "_last", "place", "values")
 
-    def __init__(self, module: ModuleType, place: str, before: Any) -> None:
-        self.module = module
+    def __init__(self, place: str, before: Any) -> None:
         self.place = place
         self.values: dict[int, Any] = {}
         self._before = before
@@ -267,22 +280,13 @@ def _is_made_once(name: str, new: Any) -> bool:
 # ------------------------------------------------------------------------------------- the watch
 
 
-class Sharing:
-    """Watches what the ranks of this interpreter share, for one run.
+class _Sharing:
+    """Watches what ranks share, for one run."""
 
-    Parameters
-    ----------
-    ranks : int
-        How many there are.
-    program : Program
-        What they run.
-    """
-
-    def __init__(self, ranks: int, program: Program) -> None:
-        self._ranks = ranks
+    def __init__(self, patches: Patches, program: Program) -> None:
+        self._patches = patches
         self._program = program
         self._to_sample = SAMPLED
-        self._patches: Patches | None = None
         self._codes: dict[int, CodeType] = {}
         self._roots: set[str] = set()
         self._tables: dict[str, list[_Table]] = {}
@@ -290,15 +294,6 @@ class Sharing:
         self._sets = False  # whether the program sets attributes of modules
         self._changes: dict[str, _Change] = {}
         self._writes: dict[str, _Write] = {}
-
-    def install(self, patches: Patches) -> None:
-        """Watch for the duration of a run."""
-        self._patches = patches
-        patches.set(sys.modules[__name__], "active", self)
-        patches.set(sys, "meta_path", [_Imports(self), *sys.meta_path])
-        code = getattr(self._program.function, "__code__", None)
-        if code is not None:
-            self.read(code)
 
     def read(self, code: CodeType) -> None:
         """Find which packages code of the program names, and whether it sets attributes of modules."""
@@ -335,7 +330,7 @@ class Sharing:
                 self._watch(module)
 
     def _watch(self, module: ModuleType) -> None:
-        if type(module) is ModuleType and self._patches is not None:
+        if type(module) is ModuleType:
             self._patches.set(module, "__class__", _Watched)
 
     def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
@@ -345,7 +340,7 @@ class Sharing:
             return
         place = self._place(sys._getframe(2))
         if place:
-            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(module, place, _comparable(before)))
+            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))
             known.add(fiber.rank.number, _comparable(value))
 
     def _place(self, frame: FrameType | None) -> str:
@@ -376,24 +371,22 @@ class Sharing:
                 if not _is_made_once(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
 
-    def told(self) -> list[str]:
-        """One sentence for each name that ranks have changed for each other, at the end of the run."""
+    def told(self, ranks: int) -> dict[str, str]:
+        """See `told`."""
         for change, old, new in self._found():
             change.is_late = True
             change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
-        lines = [
-            self._said(name, write.module, list(write.values), write.place)
+        said = {
+            name: self._said(name, list(write.values), write.place)
             for name, write in self._writes.items()
-            if write.matters(self._ranks)
-        ]
+            if write.matters(ranks)
+        }
         for name, change in self._changes.items():
             if name not in self._writes:
-                lines += self._judged(name, change)
-        if len(lines) > _MOST_TOLD:
-            lines[_MOST_TOLD:] = [f"shared by ranks: {len(lines) - _MOST_TOLD:,} more names of packages"]
-        return lines
+                said.update(self._judged(name, change))
+        return said
 
-    def _judged(self, name: str, change: _Change) -> Iterator[str]:
+    def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
         """What there is to say of a name that has changed."""
         module, last = change.table.module, name.rpartition(".")[2]
         owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
@@ -402,16 +395,16 @@ class Sharing:
         if change.matters(by_program=found is not None):
             found = found or line_in_package(last, str(getattr(module, "__file__", "")))
             place = "" if found is None else f"{shown(found[0], self._program.start)}:{found[1]}"
-            yield self._said(name, module, change.ranks, place)
+            yield name, self._said(name, change.ranks, place)
 
-    def _said(self, name: str, module: ModuleType, ranks: list[int], place: str) -> str:
+    def _said(self, name: str, ranks: list[int], place: str) -> str:
         package = name.partition(".")[0]
         way = "--isolation process"
         if package not in sys.stdlib_module_names and not _is_partly_compiled(package):
             way = f"--private {package} or {way}"
         who = f" by rank{'s' * (len(ranks) > 1)} {spans(ranks)}" if ranks else ""
         where = f" at {place}" if place else ""
-        return f"shared by ranks: {name}, changed{who}{where}; use {way}"
+        return f"changed{who}{where}; use {way}"
 
 
 def _is_partly_compiled(package: str) -> bool:
@@ -425,7 +418,7 @@ def _is_partly_compiled(package: str) -> bool:
 class _Imports(MetaPathFinder):
     """Finds what the others find, and has a look at a shared module when its import has ended."""
 
-    def __init__(self, sharing: Sharing) -> None:
+    def __init__(self, sharing: _Sharing) -> None:
         self._sharing = sharing
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
