@@ -585,4 +585,4 @@ class _Run:
         finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
         patches.set(sys, "meta_path", [finder, *sys.meta_path])
         if self.isolation != 1 and self.ranks > 1:
-            sharing.install(patches, self.program)
+            sharing.install(patches, self.program.start)

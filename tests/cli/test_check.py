@@ -76,3 +76,8 @@ def test_bad_input_is_status_2(simulator: FakeSimulator, capsys, words: list[str
     assert main(words) == 2
     assert said in capsys.readouterr().err
     assert not simulator.calls
+
+
+def test_the_processes_may_hold_several_ranks(by_way, simulator: FakeSimulator):
+    assert main([*CHECK, "--isolation", "process:2", "--shards", "2", "prog.py"]) == 0
+    assert [(call.isolation, call.shards) for call in simulator.calls] == [("process:2", 1), ("greenlets", 2)]

@@ -1,13 +1,16 @@
 """What ranks change for each other in packages that are there once for all of them is told, and caches are not."""
 
+import argparse
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 import pytest
+from mpi4py import MPI
 
-from tests.process.launch import Launched, launch
+from tests.process.launch import Launched, launch, simulated
 from xsim_py.process.writers import line_in_package, line_in_program
 
 PACKAGE = """\
@@ -46,7 +49,7 @@ def no_package_left(monkeypatch: pytest.MonkeyPatch):
     sys.modules.pop("common_to_all", None)
 
 
-def run(folder: Path, text: str, **told: int) -> Launched:
+def run(folder: Path, text: str, **told: Any) -> Launched:
     text = "import common_to_all as pkg\n" + dedent(text)
     path = f"import sys\nsys.path.insert(0, {str(folder / 'site-packages')!r})\n"
     return launch(folder, path + text, files={"site-packages/common_to_all.py": PACKAGE}, **{"ranks": 4, **told})
@@ -117,8 +120,25 @@ def test_a_package_of_extension_modules_cannot_be_private(tmp_path: Path):
     assert said.endswith("; use --isolation process")
 
 
+def test_what_a_function_sets_is_told_too():
+    def program():
+        if MPI.COMM_WORLD.rank == 0:
+            argparse.of_rank_0 = 1
+
+    try:
+        (said,) = simulated(program, ranks=2).result.warnings
+    finally:
+        del argparse.of_rank_0
+    assert said.startswith("shared by ranks: argparse.of_rank_0, changed by rank 0 at ")
+
+
 def test_a_rank_that_is_alone_shares_nothing(tmp_path: Path):
-    assert run(tmp_path, "pkg.bump(); pkg.count = 3", ranks=1).result.warnings == []
+    assert run(tmp_path, "pkg.bump(); pkg.count = rank", ranks=1).result.warnings == []
+    assert run(tmp_path, "pkg.bump(); pkg.count = rank", ranks=2, isolation="process").result.warnings == []
+
+
+def test_a_name_is_told_once_for_all_processes(tmp_path: Path):
+    assert names(run(tmp_path, "pkg.count = rank", isolation="process:2")) == ["common_to_all.count"]
 
 
 def test_only_some_of_many_names_are_told(tmp_path: Path):

@@ -17,6 +17,7 @@ from typing import Any
 from xsim_py.errors import ConfigError
 from xsim_py.inputs import MIB, read_input
 
+from . import sharing
 from .modules import code_for
 from .own import Unseen, set_flags
 from .rank import Rank
@@ -130,6 +131,9 @@ class Program:
     def run(self, rank: Rank) -> None:
         """Run the program in `rank`, which is the one that is running now."""
         if self.function is not None:
+            code = getattr(self.function, "__code__", None)
+            if code is not None:
+                sharing.read(code)
             value = self.function(*self.args)
             if value is not None:
                 rank.private("value", lambda: value)

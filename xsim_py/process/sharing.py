@@ -31,7 +31,6 @@ from .writers import line_in_package, line_in_program
 
 if TYPE_CHECKING:
     from .patches import Patches
-    from .program import Program
     from .rank import Rank
 
 __all__ = ["SAMPLED", "active", "install", "read", "told"]
@@ -70,14 +69,11 @@ _KEPT_APART = frozenset(
 _CACHES = ("cache", "memo", "lazy", "lock", "warn")
 
 
-def install(patches: Patches, program: Program) -> None:
-    """Watch what ranks of this interpreter share, for the duration of a run."""
-    sharing = _Sharing(patches, program)
+def install(patches: Patches, start: str) -> None:
+    """Watch what ranks share for the duration of a run; `start` is the folder from which files are named."""
+    sharing = _Sharing(patches, start)
     patches.set(sys.modules[__name__], "active", sharing)
     patches.set(sys, "meta_path", [_Imports(sharing), *sys.meta_path])
-    code = getattr(program.function, "__code__", None)
-    if code is not None:
-        sharing.read(code)
 
 
 def told(ranks: int) -> dict[str, str]:
@@ -283,9 +279,9 @@ def _is_made_once(name: str, new: Any) -> bool:
 class _Sharing:
     """Watches what ranks share, for one run."""
 
-    def __init__(self, patches: Patches, program: Program) -> None:
+    def __init__(self, patches: Patches, start: str) -> None:
         self._patches = patches
-        self._program = program
+        self._start = start
         self._to_sample = SAMPLED
         self._codes: dict[int, CodeType] = {}
         self._roots: set[str] = set()
@@ -350,7 +346,7 @@ class _Sharing:
             if file.startswith("<frozen importlib"):
                 return ""
             if of_program(file):
-                return f"{shown(file, self._program.start)}:{frame.f_lineno}"
+                return f"{shown(file, self._start)}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
 
@@ -394,7 +390,7 @@ class _Sharing:
         found = line_in_program(owner, last, files, whole=change.table.whole)
         if change.matters(by_program=found is not None):
             found = found or line_in_package(last, str(getattr(module, "__file__", "")))
-            place = "" if found is None else f"{shown(found[0], self._program.start)}:{found[1]}"
+            place = "" if found is None else f"{shown(found[0], self._start)}:{found[1]}"
             yield name, self._said(name, change.ranks, place)
 
     def _said(self, name: str, ranks: list[int], place: str) -> str:
