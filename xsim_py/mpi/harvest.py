@@ -144,7 +144,7 @@ def joined(parts: list[Part], first: int) -> list[Part]:
         return parts
     nothing: Any = {field.name: [] for field in fields(Part)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
-    nothing.update(stop_reason="", collectives={}, leftover_count=0, trace=None, troubled=False)
+    nothing.update(stop_reason="", collectives={}, shared={}, leftover_count=0, trace=None, troubled=False)
     more = Part(**nothing)
     for name in _OF_RANKS:
         found: list[tuple[int, Any]] = []
