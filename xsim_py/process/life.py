@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenlet import getcurrent
 
-from . import complaint, context, current, files, finalizers, signals, threads
+from . import complaint, context, current, files, finalizers, making, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -186,6 +186,7 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     if files.active is not None:
         files.active.died(rank, time_ps)
     _ended(rank, time_ps, status)
+    making.drop(rank)
     context.release(rank, dead=True)
     running = current.fiber  # may be that of a non-blocking collective, or of another rank
     stood = running if running is not None and running in threads.others(rank) else rank.fiber

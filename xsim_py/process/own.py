@@ -10,13 +10,14 @@ a `Setting`, it is read whenever another rank takes its turn.
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import context, current
+from . import context, current, imported
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -37,7 +38,7 @@ __all__ = [
     "touched",
 ]
 
-_FOR_ALL = frozenset(("flags", "meta_path", "modules", "path_hooks", "path_importer_cache"))
+_FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
 """The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
@@ -185,6 +186,8 @@ class PrivateSys(ModuleType):
 
     argv = property(lambda self: _list_of_rank("argv"))
     path = property(lambda self: _list_of_rank("path"))
+    meta_path = property(lambda self: imported.meta_path(sys._getframe(1)))
+    modules = property(lambda self: imported.modules(sys._getframe(1)))
 
     def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
         """A module like any other: Python makes those that it imports with ``type(sys)``."""
@@ -195,6 +198,9 @@ class PrivateSys(ModuleType):
             super().__setattr__(name, value)
             return
         fiber = current.here()
+        if fiber is not None and name == "meta_path":
+            imported.set_meta_path(fiber.rank, value)
+            return
         if fiber is not None and name not in _FOR_ALL:
             rank = fiber.rank
             if rank.main is not None and name in ("argv", "path"):
@@ -239,5 +245,6 @@ def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
     _settings.clear()
     patches.set(sys, "__class__", PrivateSys)
+    patches.set(builtins, "__class__", OwnAttributes)
     patches.set(os, "chdir", _chdir)
     patches.set(os, "fchdir", _chdir)
