@@ -58,10 +58,13 @@ from xsim_py.process import (
     life,
     logs,
     loops,
+    oscalls,
     outside,
     own,
+    polls,
     randomness,
     sockets,
+    standard,
     threads,
     watchers,
 )
@@ -582,10 +585,14 @@ class _Run:
         loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
+        oscalls.install(patches)
+        polls.install(patches)
         watchers.install(patches)
         logs.install(patches)
-        patches.set(sys, "stdout", RankStream(0, sys.stdout))
-        patches.set(sys, "stderr", RankStream(1, sys.stderr))
+        printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)
+        standard.install(patches, *printed)
+        for name, stream in zip(("stdout", "stderr"), printed, strict=True):
+            patches.set(sys, name, stream)
         patches.set(sys, "stdin", RankInput(sys.stdin))
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import context, current
 
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["LOOP", "Unseen", "change", "changed_variables", "forget", "install", "put", "set_flags", "take_back"]
+__all__ = [
+    "LOOP",
+    "Unseen",
+    "change",
+    "changed_variables",
+    "drop",
+    "forget",
+    "install",
+    "places",
+    "put",
+    "set_flags",
+    "shared",
+    "take_back",
+]
 
 _OF_SYS = frozenset(
     ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
@@ -26,6 +39,23 @@ _OF_SYS = frozenset(
 
 LOOP = "running loop"
 """What stands for asyncio's running loop: that changes often, so it is kept when another rank takes its turn."""
+
+
+class Place(Protocol):
+    """Where something stands that a rank has for itself, and that is no attribute of `sys`."""
+
+    def put(self, value: Any) -> None:
+        """Put there what a rank has, or what all have."""
+
+    def keep(self, value: Any) -> Any:
+        """Give what is to be kept, where another rank takes its turn, of what was put there."""
+
+    def drop(self, value: Any) -> None:
+        """Nobody will put this there any more."""
+
+
+places: dict[str, Place] = {}
+"""Such places by the names of their entries; put there by the files that know them."""
 
 _environ: Any = os.environ
 
@@ -48,6 +78,8 @@ def take_back(entries: dict[str, Any]) -> None:
     for name in entries:
         if name == LOOP:
             entries[name] = sys.modules["asyncio.events"]._get_running_loop()
+        elif name in places:
+            entries[name] = places[name].keep(entries[name])
         _set(name, _shared[name])
 
 
@@ -61,7 +93,20 @@ def forget() -> None:
         else:
             os.putenv(name, value)
     changed_variables.clear()
+    drop(_shared)
     _shared.clear()
+
+
+def shared(name: str) -> Any:
+    """What ranks see that have not changed it, of what some rank has changed."""
+    return _shared[name]
+
+
+def drop(entries: dict[str, Any]) -> None:
+    """Let go of what is to be put in its place no more."""
+    for name, value in entries.items():
+        if name in places:
+            places[name].drop(value)
 
 
 def _set(name: str, value: Any) -> None:
@@ -71,6 +116,8 @@ def _set(name: str, value: Any) -> None:
         _environ._data = value
     elif name == LOOP:
         sys.modules["asyncio.events"]._set_running_loop(value)
+    elif name in places:
+        places[name].put(value)
     else:
         sys.__dict__[name] = value
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .shard import Shard
 
-__all__ = ["attach", "install"]
+__all__ = ["attach", "install", "tell"]
 
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
@@ -60,8 +60,8 @@ def attach(shard: Shard) -> None:
     shard.handlers[_HANDLER] = look_again
 
 
-def _tell(fiber: Fiber) -> None:
-    """A rank has done something to a socket."""
+def tell(fiber: Fiber) -> None:
+    """Tell all ranks that one has done something to a socket."""
     rank = fiber.rank
     rank.key += 1
     rank.shard.post_everywhere(fiber.clock_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, None)
@@ -85,7 +85,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             elif name in _WRITING:
                 _wait(fiber, name, lambda: select.select([], [self], [], 0))
         result = function(self, *args, **kwargs)
-        _tell(fiber)
+        tell(fiber)
         return result
 
     return call
