@@ -55,6 +55,7 @@ from xsim_py.process import (
     dates,
     filecalls,
     launched,
+    filelocks,
     life,
     logs,
     loops,
@@ -440,6 +441,7 @@ class _Run:
                 release(fabric)
                 shard.abandon()
             context.forget()
+            filelocks.forget()
             current.fiber = None
 
     def _ended(
@@ -552,6 +554,7 @@ class _Run:
         if self.files is not None:
             self.files.attach(shard)
         sockets.attach(shard)
+        filelocks.attach(shard)
         self.shards.append(shard)
         return shard
 

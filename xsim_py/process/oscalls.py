@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import current, pipes, standard
+from . import current, filelocks, pipes, standard
 from .fileio import check_text, flags_of
 from .output import finish_lines
 from .standard import special
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["install"]
 
-_COPYING = tuple(getattr(fcntl, name) for name in ("F_DUPFD", "F_DUPFD_CLOEXEC"))
+_COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 _before: dict[str, Any] = {}
 """What each function was before the run."""
@@ -131,15 +131,18 @@ def _dup(fd: int, /) -> int:
 
 
 def _copied(fd: int, copy: int) -> None:
-    fiber = current.here() if fd in special or copy in special else None
+    fiber = current.here()
     if fiber is not None:
-        standard.copied(fiber, fd, copy)
-        pipes.same(fd, copy)
+        filelocks.copied(fiber.rank, fd, copy)
+        if fd in special or copy in special:
+            standard.copied(fiber, fd, copy)
+            pipes.same(fd, copy)
 
 
 def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
     if (fd not in special and fd2 not in special) or (fiber := current.here()) is None:
         copy: int = _before["dup2"](fd, fd2, inheritable)
+        _copied(fd, fd2)
         return copy
     os.fstat(fd)
     standard.before(fiber, fd2)
@@ -148,6 +151,13 @@ def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
         _before["dup2"](fd, fd2, inheritable)
     _copied(fd, fd2)
     return fd2
+
+
+def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
+    done = _before["fcntl"](fd, cmd, arg)
+    if cmd in _COPYING:
+        _copied(fd if isinstance(fd, int) else fd.fileno(), done)
+    return done
 
 
 def _pipe() -> tuple[int, int]:
@@ -355,6 +365,9 @@ def install(patches: Patches) -> None:
             patches.set(os, name, function)
     _before["os.open"], _before["open"] = os.open, builtins.open
     patches.set(os, "open", _os_open)
+    filelocks.install(patches)
+    _before["fcntl"] = fcntl.fcntl
+    patches.set(fcntl, "fcntl", _fcntl)
     patches.set(builtins, "open", _open)
     patches.set(io, "open", _open)
     patches.add(socket.socket, "detach", _detach)
