@@ -64,6 +64,7 @@ from xsim_py.process import (
     own,
     polls,
     randomness,
+    semaphores,
     sockets,
     standard,
     threads,
@@ -590,6 +591,7 @@ class _Run:
             filecalls.install(patches, self.files)
         oscalls.install(patches)
         polls.install(patches)
+        semaphores.install(patches)
         watchers.install(patches)
         logs.install(patches)
         printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)

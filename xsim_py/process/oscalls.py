@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import current, filelocks, pipes, standard
+from . import current, fifos, filelocks, pipes, standard
 from .fileio import check_text, flags_of
 from .output import finish_lines
 from .standard import special
@@ -32,8 +32,6 @@ _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 _before: dict[str, Any] = {}
 """What each function was before the run."""
-
-_has_fifos = False
 
 
 # ----------------------------------------------------------------------------------------------- reading and writing
@@ -104,6 +102,8 @@ def _forget_pipe(fiber: Fiber, fd: int) -> None:
     end = pipes.ends.get(fd)
     if end is not None:
         pipes.forget(fd)
+        if end not in pipes.ends.values():
+            fifos.closed(fiber, end)
         pipes.touched(fiber, end)
 
 
@@ -206,9 +206,14 @@ def _detach(self: Any) -> int:
 
 
 def _mkfifo(path: Any, mode: int = 0o666, *, dir_fd: Any = None) -> None:
-    global _has_fifos
-    _has_fifos = True
-    _before["mkfifo"](path, mode, dir_fd=dir_fd)
+    fiber = current.here() if dir_fd is None else None
+    found = True
+    try:
+        _before["mkfifo"](path, mode, dir_fd=dir_fd)
+        found = False
+    finally:
+        if fiber is not None and _is_fifo(path):
+            fifos.made(fiber, path, found=found)
 
 
 def _is_fifo(path: Any) -> bool:
@@ -219,8 +224,8 @@ def _is_fifo(path: Any) -> bool:
 
 
 def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
-    if _has_fifos and dir_fd is None and (fiber := current.here()) is not None and _is_fifo(path):
-        return pipes.open_fifo(fiber, path, flags)
+    if fifos.expected and dir_fd is None and (fiber := current.here()) is not None and _is_fifo(path):
+        return fifos.open_fifo(fiber, path, flags)
     number: int = _before["os.open"](path, flags, mode, dir_fd=dir_fd)
     return number
 
@@ -229,8 +234,8 @@ def _open(file: Any, mode: Any = "r", *rest: Any, **named: Any) -> Any:
     if file.__class__ is int:
         if file in special and (fiber := current.here()) is not None and _is_mine(fiber, file):
             return _opened(fiber, file, file, mode, *rest, **named)
-    elif _has_fifos and (fiber := current.here()) is not None and _is_fifo(file):
-        number = pipes.open_fifo(fiber, file, flags_of(mode) & ~os.O_EXCL)
+    elif fifos.expected and (fiber := current.here()) is not None and _is_fifo(file):
+        number = fifos.open_fifo(fiber, file, flags_of(mode) & ~os.O_EXCL)
         return _opened(fiber, number, file, mode, *rest, **named)
     return _before["open"](file, mode, *rest, **named)
 
@@ -357,8 +362,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def install(patches: Patches) -> None:
     """Replace these functions for the duration of a run; after those of the simulated storage."""
-    global _has_fifos
-    _has_fifos = False
     for name, function in _FUNCTIONS.items():
         if hasattr(os, name):
             _before[name] = getattr(os, name)
@@ -372,3 +375,4 @@ def install(patches: Patches) -> None:
     patches.set(io, "open", _open)
     patches.add(socket.socket, "detach", _detach)
     patches.at_end(pipes.ends.clear)
+    patches.at_end(fifos.forget)

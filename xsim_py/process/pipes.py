@@ -4,13 +4,11 @@ They are real ones. One that a rank has made is its own, so what waits for it is
 on at the time when something is put there or taken out. Where a child process has the other end, as far as one can see
 that, the rank really waits.
 
-A FIFO is known to all ranks. What a rank does to one, the others learn after the time of a launcher's notice, as with
-sockets, and who waits looks again.
+FIFOs are known to all ranks; see `fifos`.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import stat
@@ -25,7 +23,20 @@ from .standard import special
 if TYPE_CHECKING:
     from .fiber import Fiber
 
-__all__ = ["ends", "forget", "has_children", "is_of_child", "made", "open_fifo", "read", "same", "touched", "write"]
+__all__ = [
+    "End",
+    "ends",
+    "forget",
+    "has_children",
+    "is_of_child",
+    "is_ready",
+    "made",
+    "note",
+    "read",
+    "same",
+    "touched",
+    "write",
+]
 
 _ATOMIC = select.PIPE_BUF
 _REALLY_WAITED_FOR = ("subprocess", "multiprocessing.", "concurrent.", "asyncio.")
@@ -46,13 +57,19 @@ class End:
         The pipe's.
     common : bool
         Whether other ranks may have the other end.
+    served : bool
+        Whether a real thread of `multiprocessing` may.
+    fifo : FifoEnd or None
+        If it is one of a FIFO.
     """
 
-    __slots__ = ("common", "inode")
+    __slots__ = ("common", "fifo", "inode", "served")
 
-    def __init__(self, inode: int, *, common: bool) -> None:
+    def __init__(self, inode: int, *, common: bool, served: bool) -> None:
         self.inode = inode
         self.common = common
+        self.served = served
+        self.fifo: Any = None
 
 
 def made(*numbers: int) -> None:
@@ -60,13 +77,16 @@ def made(*numbers: int) -> None:
     name = str(sys._getframe(2).f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
         for number in numbers:
-            _note(number)
+            note(number, served=name == _OURS)
 
 
-def _note(number: int, *, fifo: bool = False) -> None:
+def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
+    """Know a descriptor as the end of a pipe, or of a FIFO."""
     known = os.fstat(number)
-    ends[number] = End(known.st_ino, common=fifo or stat.S_ISSOCK(known.st_mode))
+    end = ends[number] = End(known.st_ino, common=stat.S_ISSOCK(known.st_mode), served=served)
+    end.fifo = fifo
     special.add(number)
+    return end
 
 
 def same(number: int, copy: int) -> None:
@@ -106,11 +126,15 @@ def _wait(fiber: Fiber, number: int, event: int, what: str) -> None:
         poll.register(number, event)
         return poll.poll(None if timeout_s is None else timeout_s * 1000)
 
-    waits.until(fiber, partial(is_ready, number, event), None, what, really if is_of_child(fiber, number) else None)
+    ready = partial(is_ready, number, event)
+    waits.until(fiber, ready, None, what, lambda: really if is_of_child(fiber, number) else None)
 
 
 def read(fiber: Fiber, number: int, count: int) -> bytes:
     """`os.read` from a pipe."""
+    if ends[number].fifo is not None:
+        data: bytes = ends[number].fifo.read(fiber, number, count)
+        return data
     if os.get_blocking(number):
         _wait(fiber, number, select.POLLIN, f"os.read: something to be written into {_named(number)}")
     data = _real_read(number, count)
@@ -127,8 +151,14 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
     view = memoryview(data).cast("B")
     done = 0
     while done < len(view) or not done:
+        piece = view[done : done + _ATOMIC]
+        fifo = ends[number].fifo
+        if fifo is not None:
+            fifo.wait_for_room(fiber, number, len(piece))
         _wait(fiber, number, select.POLLOUT, f"os.write: {_named(number)} to have room")
-        done += _real_write(number, view[done : done + _ATOMIC])
+        done += _real_write(number, piece)
+        if fifo is not None:
+            fifo.written(fiber, len(piece))
         touched(fiber, ends[number])
         if not len(view):
             break
@@ -137,55 +167,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
 
 def _named(number: int) -> str:
     end = ends[number]
-    return f"the {'FIFO' if end.common else 'pipe'} of descriptor {number}"
-
-
-# ------------------------------------------------------------------------------------------------------------ FIFOs
-
-
-def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
-    """`os.open` of a FIFO, which waits for who opens the other end.
-
-    Raises
-    ------
-    OSError
-        As the real one.
-    """
-    number = -1
-
-    def is_there() -> bool:
-        nonlocal number
-        if number < 0:
-            try:
-                number = _real_open(path, flags | os.O_NONBLOCK)
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-                return False
-            _note(number, fifo=True)
-            sockets.tell(fiber)
-        return flags & os.O_ACCMODE != os.O_RDONLY or _has_writer(number)
-
-    if not flags & os.O_NONBLOCK:
-        if has_children():
-            waits.poll(fiber, is_there)
-        waits.until(fiber, is_there, None, f"open: the other end of the FIFO {os.fsdecode(path)} to be opened")
-        os.set_blocking(number, True)
-    else:
-        number = _real_open(path, flags)
-        _note(number, fifo=True)
-        sockets.tell(fiber)
-    return number
-
-
-def _has_writer(number: int) -> bool:
-    """Whether somebody has a FIFO open for writing, or has had."""
-    if is_ready(number, select.POLLIN):
-        return True
-    try:
-        return bool(_real_read(number, 1))  # nothing is there, so nothing is taken
-    except BlockingIOError:
-        return True
+    return f"the {'FIFO' if end.fifo else 'pipe'} of descriptor {number}"
 
 
 # --------------------------------------------------------------------------------------------------------- children
@@ -193,11 +175,11 @@ def _has_writer(number: int) -> bool:
 
 def is_of_child(fiber: Fiber, number: int) -> bool:
     """Whether reality may do something to a descriptor: another process has it, or a thread that serves one."""
-    if waits.serves_children(fiber.rank):
+    end = ends.get(number)
+    if (end is None or end.served) and waits.serves_children(fiber.rank):
         return True
     if not has_children():
         return False
-    end = ends.get(number)
     if end is None or stat.S_ISSOCK(os.fstat(number).st_mode):
         return True  # the other end of a socket has another inode
     try:
@@ -207,12 +189,18 @@ def is_of_child(fiber: Fiber, number: int) -> bool:
 
 
 def has_children() -> bool:
-    """Whether this process has any."""
+    """Whether this process has any, besides one that `multiprocessing` has for itself."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
-    return True
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    if tracker is None or tracker._resource_tracker._pid is None:
+        return True
+    try:
+        return _children("self") != [str(tracker._resource_tracker._pid)]
+    except OSError:
+        return True
 
 
 def _children(process: str) -> list[str]:

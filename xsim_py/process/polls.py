@@ -26,9 +26,12 @@ def selected(
 ) -> Any:
     """What the running fiber gets from ``real(seconds)``, which waits on the wall clock for some of the files."""
     numbers = [file if isinstance(file, int) else file.fileno() for file in files]
-    really = real if any(_is_real(fiber, number) for number in numbers) else None
     if not what:
         what = f"select: one of {len(numbers)} descriptors to be ready" if numbers else "select: nothing, for ever"
+
+    def really() -> Any:
+        return real if any(_is_real(fiber, number) for number in numbers) else None
+
     return waits.until(fiber, partial(real, 0), timeout_s, what, really)
 
 

@@ -73,7 +73,7 @@ def until(
     ready: Callable[[], Any],
     timeout_s: float | None,
     what: str,
-    really: Callable[[float | None], Any] | None = None,
+    really: Callable[[], Callable[[float | None], Any] | None] | None = None,
 ) -> Any:
     """Let the running fiber wait until `ready` gives something, or until the time is up; return what it gives then.
 
@@ -88,32 +88,33 @@ def until(
     what : str
         What the roll-call says of it.
     really : callable, optional
-        Waits on the wall clock, so many seconds: for what only reality can bring.
+        Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
     """
     look(fiber)
     found = ready()
     if found or (timeout_s is not None and timeout_s <= 0):
         return found
-    if really is not None:
-        return _wait_really(fiber, really, timeout_s)
+    until_ps = None if timeout_s is None else fiber.clock_ps + max(_LEAST_PS, round(timeout_s * 10**12))
     fiber.sync()
     found = ready()  # it may have come meanwhile
-    until_ps = None if timeout_s is None else fiber.clock_ps + max(_LEAST_PS, round(timeout_s * 10**12))
     while not found and (until_ps is None or fiber.clock_ps < until_ps):
+        wait = None if really is None else really()
+        if wait is not None:
+            return _wait_really(fiber, wait, until_ps)
         _pause(fiber, until_ps, what)
         found = ready()
     return found
 
 
-def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], timeout_s: float | None) -> Any:
+def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
     """Wait for a child. Its time does not count, but if it does not come the time is up."""
     if not is_shared(fiber.rank):
-        found = really(timeout_s)
-        if not found and timeout_s is not None:
-            fiber.sleep(round(timeout_s * 10**12))
+        left_ps = 0 if until_ps is None else until_ps - fiber.clock_ps
+        found = really(None if until_ps is None else left_ps / 10**12)
+        if not found:
+            fiber.sleep(left_ps)
         return found
     slices: list[int] = fiber.rank.private("slices", lambda: [0])
-    until_ps = None if timeout_s is None else fiber.clock_ps + round(timeout_s * 10**12)
     found = None
     while not found and (until_ps is None or fiber.clock_ps < until_ps):
         found = really(_SLICE_S)
@@ -125,12 +126,19 @@ def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], timeout_s:
     return found
 
 
-def poll(fiber: Fiber, ready: Callable[[], Any]) -> None:
-    """Let the running fiber wait for what a real process or another rank may do: both clocks go on meanwhile."""
+def poll(fiber: Fiber, ready: Callable[[], Any], timeout_s: float | None = None) -> bool:
+    """Let the running fiber wait for what a real process or another rank may do: both clocks go on meanwhile.
+
+    Return whether it has come before the time was up.
+    """
     fiber.sync()
+    until_ps = None if timeout_s is None else fiber.clock_ps + round(timeout_s * 10**12)
     while not ready():
+        if until_ps is not None and fiber.clock_ps >= until_ps:
+            return False
         _real_sleep(_SLICE_S)
         fiber.sleep(round(_SLICE_S * 10**12))
+    return True
 
 
 def _pause(fiber: Fiber, until_ps: int | None, what: str) -> None:
