@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _ATOMIC = select.PIPE_BUF
-_REALLY_WAITED_FOR = ("subprocess", "multiprocessing.", "concurrent.", "asyncio.")
+_REALLY_WAITED_FOR = ("multiprocessing.", "concurrent.", "asyncio.")
 _OURS = "multiprocessing.connection"
 
 ends: dict[int, End] = {}
@@ -59,25 +59,28 @@ class End:
         Whether other ranks may have the other end.
     served : bool
         Whether a real thread of `multiprocessing` may.
+    is_of_child : bool
+        Whether it is there for a child process.
     fifo : FifoEnd or None
         If it is one of a FIFO.
     """
 
-    __slots__ = ("common", "fifo", "inode", "served")
+    __slots__ = ("common", "fifo", "inode", "is_of_child", "served")
 
     def __init__(self, inode: int, *, common: bool, served: bool) -> None:
         self.inode = inode
         self.common = common
         self.served = served
+        self.is_of_child = False
         self.fifo: Any = None
 
 
 def made(*numbers: int) -> None:
-    """A rank has made a pipe, or a pair of sockets without names, or the like; not for what waits for children."""
+    """A rank has made a pipe, or a pair of sockets without names, or the like; not for real threads."""
     name = str(sys._getframe(2).f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
         for number in numbers:
-            note(number, served=name == _OURS)
+            note(number, served=name == _OURS).is_of_child = name == "subprocess"
 
 
 def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
@@ -136,7 +139,7 @@ def read(fiber: Fiber, number: int, count: int) -> bytes:
         data: bytes = ends[number].fifo.read(fiber, number, count)
         return data
     if os.get_blocking(number):
-        _wait(fiber, number, select.POLLIN, f"os.read: something to be written into {_named(number)}")
+        _wait(fiber, number, select.POLLIN, f"waits for something to be written into {_named(number)}")
     data = _real_read(number, count)
     touched(fiber, ends[number])
     return data
@@ -155,7 +158,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
         fifo = ends[number].fifo
         if fifo is not None:
             fifo.wait_for_room(fiber, number, len(piece))
-        _wait(fiber, number, select.POLLOUT, f"os.write: {_named(number)} to have room")
+        _wait(fiber, number, select.POLLOUT, f"waits for room in {_named(number)}")
         done += _real_write(number, piece)
         if fifo is not None:
             fifo.written(fiber, len(piece))
@@ -176,6 +179,8 @@ def _named(number: int) -> str:
 def is_of_child(fiber: Fiber, number: int) -> bool:
     """Whether reality may do something to a descriptor: another process has it, or a thread that serves one."""
     end = ends.get(number)
+    if end is not None and end.is_of_child:
+        return True
     if (end is None or end.served) and waits.serves_children(fiber.rank):
         return True
     if not has_children():

@@ -27,7 +27,7 @@ def selected(
     """What the running fiber gets from ``real(seconds)``, which waits on the wall clock for some of the files."""
     numbers = [file if isinstance(file, int) else file.fileno() for file in files]
     if not what:
-        what = f"select: one of {len(numbers)} descriptors to be ready" if numbers else "select: nothing, for ever"
+        what = f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits for nothing, for ever"
 
     def really() -> Any:
         return real if any(_is_real(fiber, number) for number in numbers) else None

@@ -39,7 +39,7 @@ class SemLock(_Real):  # type: ignore[misc]
             return take()
         if pipes.has_children() or waits.serves_children(fiber.rank):
             return waits.poll(fiber, take, timeout)
-        what = "a lock or semaphore of multiprocessing that another thread is to release"
+        what = "waits for a lock or semaphore of multiprocessing that another thread is to release"
         return bool(waits.until(fiber, take, timeout, what))
 
     def _take(self, fiber: Fiber, acquire: Any) -> bool:

@@ -114,7 +114,7 @@ def _pause() -> None:
     fiber: Any = current.fiber
     handled = fiber.rank.private("signals handled", lambda: [0])
     before = handled[0]
-    waits.until(fiber, lambda: handled[0] > before, None, "signal.pause: a signal that another thread sends")
+    waits.until(fiber, lambda: handled[0] > before, None, "waits for a signal that another thread sends")
 
 
 def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | None:
@@ -125,7 +125,7 @@ def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | 
         return next((number for number in pending if number in wanted), None)
 
     names = ", ".join(sorted(number.name for number in wanted))
-    found: signal.Signals | None = waits.until(fiber, find, timeout_s, f"signal.sigwait: {names} from another thread")
+    found: signal.Signals | None = waits.until(fiber, find, timeout_s, f"waits for {names} from another thread")
     if found is not None:
         pending.remove(found)
     return found
