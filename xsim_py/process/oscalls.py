@@ -15,6 +15,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import current, fifos, filelocks, pipes, standard
@@ -342,6 +343,18 @@ def _flush_at_end(fiber: Fiber, stack: Any) -> None:
 
 _real_detach = socket.socket.detach
 
+
+class _Plain(partial[Any]):
+    """What does not become a method where it is an attribute of a class, as functions in C do not."""
+
+    def __new__(cls, function: Callable[..., Any], name: str) -> _Plain:
+        """Give a function the name of another one."""
+        made = super().__new__(cls, function)
+        made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]
+        made.__doc__ = getattr(_before.get(name), "__doc__", None)
+        return made
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "read": _read,
     "write": _write,
@@ -362,17 +375,18 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def install(patches: Patches) -> None:
     """Replace these functions for the duration of a run; after those of the simulated storage."""
+    opener = _Plain(_open, "open")
     for name, function in _FUNCTIONS.items():
         if hasattr(os, name):
             _before[name] = getattr(os, name)
-            patches.set(os, name, function)
+            patches.set(os, name, _Plain(function, name))
     _before["os.open"], _before["open"] = os.open, builtins.open
-    patches.set(os, "open", _os_open)
+    patches.set(os, "open", _Plain(_os_open, "open"))
     filelocks.install(patches)
     _before["fcntl"] = fcntl.fcntl
     patches.set(fcntl, "fcntl", _fcntl)
-    patches.set(builtins, "open", _open)
-    patches.set(io, "open", _open)
+    patches.set(builtins, "open", opener)
+    patches.set(io, "open", opener)
     patches.add(socket.socket, "detach", _detach)
     patches.at_end(pipes.ends.clear)
     patches.at_end(fifos.forget)
