@@ -62,11 +62,7 @@ from xsim_py.process import (
     oscalls,
     outside,
     own,
-    polls,
     randomness,
-    semaphores,
-    sockets,
-    standard,
     threads,
     watchers,
 )
@@ -77,7 +73,7 @@ from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import PrivateModules
-from xsim_py.process.output import NO_OUTPUT, Output, RankInput, RankStream
+from xsim_py.process.output import NO_OUTPUT, Output
 from xsim_py.process.patches import Patches
 from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
@@ -442,7 +438,7 @@ class _Run:
                 release(fabric)
                 shard.abandon()
             context.forget()
-            filelocks.forget()
+            oscalls.forget()
             current.fiber = None
 
     def _ended(
@@ -554,8 +550,7 @@ class _Run:
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)
-        sockets.attach(shard)
-        filelocks.attach(shard)
+        oscalls.attach(shard)
         self.shards.append(shard)
         return shard
 
@@ -589,16 +584,9 @@ class _Run:
         loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        oscalls.install(patches)
-        polls.install(patches)
-        semaphores.install(patches)
         watchers.install(patches)
         logs.install(patches)
-        printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)
-        standard.install(patches, *printed)
-        for name, stream in zip(("stdout", "stderr"), printed, strict=True):
-            patches.set(sys, name, stream)
-        patches.set(sys, "stdin", RankInput(sys.stdin))
+        oscalls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])

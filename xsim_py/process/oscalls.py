@@ -18,16 +18,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import current, fifos, filelocks, pipes, standard
+from . import current, fifos, filelocks, pipes, polls, semaphores, sockets, standard
 from .fileio import check_text, flags_of
-from .output import finish_lines
+from .output import RankInput, RankStream, finish_lines
 from .standard import special
 
 if TYPE_CHECKING:
     from .fiber import Fiber
     from .patches import Patches
+    from .shard import Shard
 
-__all__ = ["install"]
+__all__ = ["attach", "forget", "install"]
 
 _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
@@ -373,8 +374,26 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def attach(shard: Shard) -> None:
+    """Let ranks of a shard wait for descriptors, and lock files."""
+    sockets.attach(shard)
+    filelocks.attach(shard)
+
+
+def forget() -> None:
+    """The ranks of this process have ended, or stay where they are for ever."""
+    filelocks.forget()
+
+
 def install(patches: Patches) -> None:
-    """Replace these functions for the duration of a run; after those of the simulated storage."""
+    """Replace these functions and the standard streams for a run; after the functions of the simulated storage."""
+    printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)
+    standard.install(patches, *printed)
+    for name, stream in zip(("stdin", "stdout", "stderr"), (RankInput(sys.stdin), *printed), strict=True):
+        patches.set(sys, name, stream)
+    sockets.install(patches)
+    polls.install(patches)
+    semaphores.install(patches)
     opener = _Plain(_open, "open")
     for name, function in _FUNCTIONS.items():
         if hasattr(os, name):
