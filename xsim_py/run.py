@@ -55,7 +55,6 @@ from xsim_py.process import (
     dates,
     filecalls,
     launched,
-    filelocks,
     life,
     logs,
     loops,
@@ -580,7 +579,6 @@ class _Run:
         threads.install(patches)
         own.install(patches)
         launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        sockets.install(patches)
         loops.install(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
