@@ -56,18 +56,15 @@ from xsim_py.process import (
     filecalls,
     launched,
     life,
-    logs,
-    loops,
     oscalls,
     outside,
-    own,
     randomness,
-    threads,
     watchers,
 )
 from xsim_py.process.alike import Alike
 from xsim_py.process.apps import App, Apps, load, wrong
 from xsim_py.process.descriptors import kept_apart
+from xsim_py.process.doors import install_doors
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
 from xsim_py.process.memory import patient_collector
@@ -575,16 +572,12 @@ class _Run:
             install_spans(patches)
         if self.compute == "measured":
             compute.install(patches, measured_owners(), self.spec.compute.speed)
-        life.install(patches)
-        threads.install(patches)
-        own.install(patches)
         launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        loops.install(patches)
+        install_doors(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        watchers.install(patches)
-        logs.install(patches)
         oscalls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
-        patches.set(sys, "meta_path", [PrivateModules(self.program.folder, PRIVATE), *sys.meta_path])
+        finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
+        patches.set(sys, "meta_path", [finder, *sys.meta_path])

@@ -164,3 +164,40 @@ if sys.version_info >= (3, 12):
             expected += [f"{rank} tool {tool} is already in use", f"{rank} tool {7 - tool} is not in use"]
         check(tmp_path, text, expected)
         assert [sys.monitoring.get_tool(tool) for tool in (3, 4)] == [None, None]
+
+
+def test_a_tracer_that_takes_its_place_unseen_watches_its_own_rank_only(tmp_path: Path):
+    """As the compiled one of coverage does it, which sets the tracing of threads besides."""
+    text = """
+        import sys, threading
+        seen = set()
+        def trace(frame, event, arg):
+            if frame.f_code.co_filename == __file__:
+                seen.add((frame.f_globals["rank"], frame.f_code.co_name))
+                return trace
+        def one(): comm.Barrier()
+        def two(): pass
+        if rank == 0:
+            threading.settrace(trace)
+            sys.settrace.__self__._trace(trace)  # the real function
+        one()
+        two()
+        print(rank, sorted(seen), sys.gettrace() is trace)
+        sys.settrace(None)
+        """
+    done = launch(tmp_path, text, ranks=3)
+    expected = ["0 [(0, 'one'), (0, 'two')] True", "1 [] False", "2 [] False"]
+    assert sorted(done.lines) == expected
+
+
+def test_what_keeps_who_is_watching_is_private_to_each_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    files = {"../site-packages/coverage/__init__.py": "started = []\n", "../site-packages/coverage/inner.py": ""}
+    text = """
+        import coverage.inner
+        coverage.started.append(rank)
+        comm.Barrier()
+        print(rank, coverage.started)
+        """
+    (tmp_path / "program").mkdir()
+    assert sorted(launch(tmp_path / "program", text, ranks=2, files=files).lines) == ["0 [0]", "1 [1]"]

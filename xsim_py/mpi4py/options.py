@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.private import own
-from xsim_py.process.own import changed_variables
+from xsim_py.process.environment import changed_variables
 
 __all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]
 

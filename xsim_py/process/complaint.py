@@ -15,7 +15,7 @@ from .alike import Complaint
 from .output import RankStream
 from .patches import Patches
 
-__all__ = ["forget_frames", "install", "report", "say", "without_simulator"]
+__all__ = ["forget_frames", "install", "report", "report_ignored", "say", "without_simulator"]
 
 _stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
 
@@ -48,12 +48,30 @@ def _excepthook(kind: Any, error: Any, tb: Any) -> None:
         say(Complaint("".join(traceback.format_exception(kind, error, tb))))
 
 
-_real_excepthook = sys.__excepthook__
+def report_ignored(error: BaseException, source: Any) -> None:
+    """Print an exception that ends nothing, of a finalizer, as Python does; but no addresses."""
+    source = getattr(source, "func", source)
+    named = getattr(source, "__qualname__", None)
+    without_simulator(error)
+    heading = f"Exception ignored in: {f'<{type(source).__name__} {named}>' if named else source}\n"
+    say("".join([heading, *traceback.format_exception(error)]))
+
+
+def _unraisablehook(unraisable: Any) -> None:
+    """``sys.unraisablehook``: what a finalizer raises, for example."""
+    if current.here() is None or unraisable.exc_value is None:
+        _real_unraisablehook(unraisable)
+    else:
+        report_ignored(unraisable.exc_value, unraisable.object)
+
+
+_real_excepthook, _real_unraisablehook = sys.__excepthook__, sys.unraisablehook
 
 
 def install(patches: Patches) -> None:
     """Have ranks print tracebacks in one piece for the duration of a run."""
     patches.set(sys, "__excepthook__", _excepthook)
+    patches.set(sys, "unraisablehook", _unraisablehook)
 
 
 def without_simulator(error: BaseException) -> None:

@@ -44,7 +44,7 @@ def install(rank: Rank) -> None:
             elif previous.main is not None:
                 previous.main = _modules.get("__main__")
         if previous.own is not None:
-            own.take_back(previous.own)
+            own.take_back(previous)
     main = rank.main
     if main is not None:
         _modules["__main__"] = main
@@ -121,7 +121,7 @@ def release(rank: Rank, *, dead: bool) -> None:
         if rank.modules is not None:
             _take_away(rank)
         if rank.own is not None:
-            own.take_back(rank.own)
+            own.take_back(rank)
     if rank.own is not None:
         own.drop(rank.own)
     if dead:

@@ -11,6 +11,9 @@ A fiber that is abandoned (its rank died, or the run ended while it was parked) 
 ``finally``. A greenlet that is collected is first thrown `GreenletExit`, which would unwind the user's stack; so an
 abandoned greenlet is made immortal. That costs its memory (about 6 KB and what its frames refer to) until the process
 ends.
+
+A program may have greenlets of its own, which switch among themselves; one of them may call MPI. So once a program has
+looked at `greenlet`, a fiber notes at each `park` where it is to go on.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from greenlet import error as GreenletError  # noqa: N812
@@ -29,9 +33,10 @@ from . import context, current
 from .grave import keep_for_ever
 
 if TYPE_CHECKING:
+    from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "keep_idle"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle"]
 
 
 class Parked:
@@ -153,6 +158,10 @@ class Fiber:
         self.clock_ps += duration_ps
         self.sync()
 
+    def give_up(self) -> None:
+        """Give control back to the simulator for ever; `abandon` it before."""
+        _switch(_hub)
+
     def abandon(self) -> None:
         """Never run this fiber again; see the head of this file."""
         glet, self.greenlet = self.greenlet, None
@@ -194,6 +203,11 @@ def _hub_now() -> greenlet:
     return hub
 
 
+def is_hub(glet: Any) -> bool:
+    """Whether this is the greenlet of the simulator, and not one of a rank."""
+    return glet is _hub
+
+
 def _serve(fiber: Any, body: Any) -> None:
     """What a worker runs: one body after the other. Nothing here may refer to the worker, or it would stay for ever."""
     while body is not None:
@@ -215,6 +229,48 @@ def dismiss() -> None:
         gc.freeze()
     while _idle:
         _idle.pop().switch(None, None)  # to end like this takes half of what it takes to be collected
+
+
+def _park_anywhere(self: Fiber, reason: Any) -> None:
+    """Park a fiber that may be in a greenlet of the program's: what it has now is what is to be resumed."""
+    before, self.greenlet = self.greenlet, getcurrent()
+    try:
+        _park(self, reason)
+    except NotImplementedError:
+        self.greenlet = before
+        raise
+
+
+_park = Fiber.park
+
+
+def _noticed(name: str) -> property:
+    """An attribute of `greenlet` that nobody asks for who has no greenlets of their own."""
+
+    def value(module: ModuleType) -> Any:
+        if current.here() is not None:
+            Fiber.park = _park_anywhere  # type: ignore[method-assign]
+        return vars(module)[name]
+
+    return property(value)
+
+
+class _GreenletModule(ModuleType):
+    greenlet = _noticed("greenlet")
+    _C_API = _noticed("_C_API")
+
+
+def install(patches: Patches) -> None:
+    """Notice for the duration of a run that a program uses greenlets, which costs something where messages are sent."""
+    patches.set(_modules["greenlet"], "__class__", _GreenletModule)
+    before = any(_has_greenlets(name, each) for name, each in _modules.copy().items())
+    patches.set(Fiber, "park", _park_anywhere if before else _park)
+
+
+def _has_greenlets(name: str, module: Any) -> bool:
+    """Whether a package that ranks share has looked at `greenlet` before the run."""
+    found = getattr(module, "__dict__", {}).get("greenlet")
+    return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
 
 
 def keep_idle() -> None:

@@ -30,12 +30,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xsim_py.whose import is_installed
+from greenlet import getcurrent
 
-from . import complaint, context, current, fifos, filelocks, files, pipes, signals, threads
+from . import complaint, context, current, fifos, filelocks, files, finalizers, pipes, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
+from .importing import is_shared_import
 from .output import finish_lines
 from .patches import Patches
 from .rank import FIRST_PID
@@ -60,6 +61,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if rank.extra is not None:
             threads.end(rank)
             _run_atexit(rank.extra.get("atexit", []))
+        finalizers.end(rank)
         if message is None and unfinalized(rank):
             message = "ended without MPI_Finalize"
         if rank.extra is not None:
@@ -169,12 +171,11 @@ def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
     """
     fiber = current.fiber
     assert fiber is not None
-    assert fiber.greenlet is not None
     rank = fiber.rank
     fiber.sync()
-    hub: Any = fiber.greenlet.parent
+    fiber.greenlet = getcurrent()
     _die(rank, fiber.clock_ps, status, message, job=job)
-    hub.switch()
+    fiber.give_up()
     raise AssertionError("a rank that has ended was resumed")
 
 
@@ -252,6 +253,15 @@ def _os_abort() -> NoReturn:
     leave(128 + signal.SIGABRT, "os.abort()")
 
 
+def _no_exec(name: str, real: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        if current.here() is None:
+            real(*args, **kwargs)
+        raise NotImplementedError(f"os.{name}: a virtual rank cannot become another program; use subprocess")
+
+    return function
+
+
 def _getpid() -> int:
     fiber = current.here()
     if fiber is None or _is_about_children(sys._getframe(1)):
@@ -267,8 +277,7 @@ def _is_about_children(caller: FrameType) -> bool:
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     fiber = current.here()
-    if fiber is None or is_installed(sys._getframe(1).f_code.co_filename):
-        # An installed package that a rank is the first to import is there for all of them, and after them.
+    if fiber is None or is_shared_import(fiber.rank):  # then it is there for all of them, and after them
         return _real_register(function, *args, **kwargs)
     fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function
@@ -292,6 +301,8 @@ def install(patches: Patches) -> None:
     patches.set(os, "_exit", _os_exit)
     patches.set(os, "abort", _os_abort)
     patches.set(os, "getpid", _getpid)
+    for name in ("execv", "execve"):
+        patches.set(os, name, _no_exec(name, getattr(os, name)))
     patches.set(atexit, "register", _register)
     patches.set(atexit, "unregister", _unregister)
     signals.install(patches, leave)

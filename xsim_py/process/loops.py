@@ -26,6 +26,9 @@ __all__ = ["install"]
 _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 
 
+_LOOP = "running loop"
+
+
 def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
     """What a loop of a rank gets from its selector."""
     fiber: Any = current.fiber
@@ -41,8 +44,10 @@ def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> A
 
 def _note_loop(rank: Rank) -> None:
     """From now on the rank's running loop is put in place and taken away with the rank."""
-    if rank.own is None or own.LOOP not in rank.own:
-        own.change(rank, own.LOOP, None, None)
+    if rank.own is None or _LOOP not in rank.own:
+        events: Any = sys.modules["asyncio.events"]
+        setting = own.Setting(events._get_running_loop, events._set_running_loop)
+        own.touched(rank, _LOOP, setting, None)
 
 
 def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:

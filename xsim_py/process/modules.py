@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.whose import is_installed
 
 from . import context, current
+from .finalizers import look_at
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -70,7 +71,7 @@ class PrivateModules(MetaPathFinder):
         spec = self._specs.get(key)
         if spec is None:
             spec = PathFinder.find_spec(name, places)
-            if spec is None or not (parent or self._is_own(spec)):
+            if spec is None or not (parent or name in self._packages or self._is_own(spec)):
                 return None
             self._specs[key] = spec
         return _with_loader(spec, self._loader(spec))
@@ -100,6 +101,7 @@ def code_for(rank: Rank, code: CodeType) -> CodeType:
 
     Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
     """
+    look_at(code)
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
     copy: CodeType = marshal.loads(marshal.dumps(code))

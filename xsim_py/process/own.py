@@ -3,14 +3,18 @@
 Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry of its
 own, which is put in place whenever that rank runs. A rank that changes nothing costs nothing. What is only read
 (``os.environ``) stays shared until it is written.
+
+Some settings change without our notice, as ``warnings.filters``, a list, or what C keeps. Once a rank has touched such
+a `Setting`, it is read whenever another rank takes its turn.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import context, current
 
@@ -19,52 +23,57 @@ if TYPE_CHECKING:
     from .rank import Rank
 
 __all__ = [
-    "LOOP",
+    "OwnAttributes",
+    "Setting",
     "Unseen",
     "change",
-    "changed_variables",
+    "declare",
     "drop",
     "forget",
     "install",
-    "places",
+    "own_attribute",
     "put",
     "set_flags",
     "shared",
     "take_back",
+    "touch",
+    "touched",
 ]
 
-_OF_SYS = frozenset(
-    ("argv", "breakpointhook", "displayhook", "excepthook", "path", "ps1", "ps2", "stderr", "stdin", "stdout")
-)
+_FOR_ALL = frozenset(("flags", "meta_path", "modules", "path_hooks", "path_importer_cache"))
+"""The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
-LOOP = "running loop"
-"""What stands for asyncio's running loop: that changes often, so it is kept when another rank takes its turn."""
-
-
-class Place(Protocol):
-    """Where something stands that a rank has for itself, and that is no attribute of `sys`."""
-
-    def put(self, value: Any) -> None:
-        """Put there what a rank has, or what all have."""
-
-    def keep(self, value: Any) -> Any:
-        """Give what is to be kept, where another rank takes its turn, of what was put there."""
-
-    def drop(self, value: Any) -> None:
-        """Nobody will put this there any more."""
-
-
-places: dict[str, Place] = {}
-"""Such places by the names of their entries; put there by the files that know them."""
-
-_environ: Any = os.environ
-
-
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
 """What ranks that have changed nothing see, for each name that some rank has changed."""
 
-changed_variables: set[str] = set()
-"""What some rank has changed in the environment that C code sees: there is one for all. Nobody else may change it."""
+
+_MISSING: Any = object()
+"""Stands for an attribute that is not there."""
+
+
+class Setting(NamedTuple):
+    """How to read something of the process, and how to set it.
+
+    Attributes
+    ----------
+    passes : bool
+        Whether it is often set for a while only: where it is again as it is for all, the rank's own entry goes.
+    keep : callable or None
+        What is to be kept of it where another rank takes its turn, from what was kept before; None: what `get` gives.
+    drop : callable or None
+        Called with what was kept, when nobody will set it any more.
+    """
+
+    get: Callable[[], Any]
+    set: Callable[[Any], object]
+    passes: bool = False
+    keep: Callable[[Any], Any] | None = None
+    drop: Callable[[Any], object] | None = None
+
+
+_settings: dict[str, Setting] = {}
+"""Those that are read when another rank takes its turn."""
 
 
 def put(entries: dict[str, Any]) -> None:
@@ -73,28 +82,37 @@ def put(entries: dict[str, Any]) -> None:
         _set(name, value)
 
 
-def take_back(entries: dict[str, Any]) -> None:
+def take_back(rank: Rank) -> None:
     """Put what is shared in the place of what a rank has changed."""
-    for name in entries:
-        if name == LOOP:
-            entries[name] = sys.modules["asyncio.events"]._get_running_loop()
-        elif name in places:
-            entries[name] = places[name].keep(entries[name])
-        _set(name, _shared[name])
+    entries = rank.own
+    assert entries is not None
+    vain = []
+    for name, value in entries.items():
+        shared = _shared[name]
+        setting = _settings.get(name)
+        if setting is not None:
+            entries[name] = value = setting.get() if setting.keep is None else setting.keep(value)
+            if setting.passes and value == shared:
+                vain.append(name)
+        _set(name, shared)
+    if vain:
+        for name in vain:
+            del entries[name]
+        if not entries:
+            rank.own = None
+            rank.bare = rank.main is not None and rank.modules is None
 
 
 def forget() -> None:
     """Put everything back as it was before the run."""
     put(_shared)
-    for name in changed_variables:
-        value = os.environ.get(name)
-        if value is None:
-            os.unsetenv(name)
-        else:
-            os.putenv(name, value)
-    changed_variables.clear()
     drop(_shared)
     _shared.clear()
+
+
+def declare(name: str, setting: Setting) -> None:
+    """Say how what ranks `change` under this name is read and set."""
+    _settings[name] = setting
 
 
 def shared(name: str) -> Any:
@@ -103,21 +121,21 @@ def shared(name: str) -> Any:
 
 
 def drop(entries: dict[str, Any]) -> None:
-    """Let go of what is to be put in its place no more."""
+    """Let go of what was kept of settings that are set no more."""
     for name, value in entries.items():
-        if name in places:
-            places[name].drop(value)
+        setting = _settings.get(name)
+        if setting is not None and setting.drop is not None:
+            setting.drop(value)
 
 
 def _set(name: str, value: Any) -> None:
-    if name == "directory":
+    setting = _settings.get(name)
+    if setting is not None:
+        setting.set(value)
+    elif name == "directory":
         _real_chdir(value)
-    elif name == "environment":
-        _environ._data = value
-    elif name == LOOP:
-        sys.modules["asyncio.events"]._set_running_loop(value)
-    elif name in places:
-        places[name].put(value)
+    elif value is _MISSING:
+        sys.__dict__.pop(name, None)
     else:
         sys.__dict__[name] = value
 
@@ -129,6 +147,48 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
         rank.own = {}
         rank.bare = False
     rank.own[name] = value
+
+
+def touch(rank: Rank, name: str, setting: Setting) -> None:
+    """Give `rank`, which is running, a setting of its own if it has none, before it changes it."""
+    if rank.own is None or name not in rank.own:
+        touched(rank, name, setting, setting.get())
+
+
+def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
+    """The same where `rank` has changed already what was `before`."""
+    _settings[name] = setting
+    change(rank, name, before, setting.get())
+
+
+def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
+    """Give `rank` an attribute of a shared module for itself, before it changes it."""
+    table = vars(module)
+
+    def put_in(value: Any) -> None:
+        if value is _MISSING:
+            table.pop(name, None)
+        else:
+            table[name] = value
+
+    touch(rank, f"{module.__name__}.{name}", Setting(lambda: table.get(name, _MISSING), put_in))
+
+
+class OwnAttributes(ModuleType):
+    """The class of a shared module while a run lasts, where what a rank assigns in it holds for that rank."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fiber = current.here()
+        is_submodule = isinstance(value, ModuleType) and _modules.get(f"{self.__name__}.{name}") is value
+        if fiber is not None and name != "__class__" and not is_submodule:  # which Python puts there for all
+            own_attribute(fiber.rank, self, name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            own_attribute(fiber.rank, self, name)
+        super().__delattr__(name)
 
 
 def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
@@ -163,13 +223,19 @@ class PrivateSys(ModuleType):
             super().__setattr__(name, value)
             return
         fiber = current.here()
-        if fiber is not None and name in _OF_SYS:
+        if fiber is not None and name not in _FOR_ALL:
             rank = fiber.rank
             if rank.main is not None and name in ("argv", "path"):
                 setattr(rank, name, value)
                 return
-            change(rank, name, getattr(self, name, None), value)
+            change(rank, name, self.__dict__.get(name, _MISSING), value)
         self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is not None and name not in _FOR_ALL and name in self.__dict__:
+            change(fiber.rank, name, self.__dict__[name], _MISSING)
+        super().__delattr__(name)
 
 
 def _list_of_rank(name: str) -> Any:
@@ -194,34 +260,12 @@ def _chdir(path: Any) -> None:
     change(fiber.rank, "directory", before, os.getcwd())
 
 
-def _own_environment(name: str) -> None:
-    fiber = current.here()
-    if fiber is not None:
-        changed_variables.add(name)
-        if fiber.rank.own is None or "environment" not in fiber.rank.own:
-            shared = _environ._data
-            _environ._data = dict(shared)
-            change(fiber.rank, "environment", shared, _environ._data)
-
-
-def _set_variable(environ: os._Environ[str], name: str, value: str) -> None:
-    _own_environment(name)
-    _real_set_variable(environ, name, value)
-
-
-def _delete_variable(environ: os._Environ[str], name: str) -> None:
-    _own_environment(name)
-    _real_delete_variable(environ, name)
-
-
 _real_chdir = os.chdir
-_real_set_variable, _real_delete_variable = os._Environ.__setitem__, os._Environ.__delitem__
 
 
 def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
+    _settings.clear()
     patches.set(sys, "__class__", PrivateSys)
     patches.set(os, "chdir", _chdir)
     patches.set(os, "fchdir", _chdir)
-    patches.set(os._Environ, "__setitem__", _set_variable)
-    patches.set(os._Environ, "__delitem__", _delete_variable)

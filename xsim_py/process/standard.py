@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import context, own
@@ -113,7 +114,7 @@ def _take_back(rank: Rank, number: int) -> None:
         _flush()
         _forget_copy(rank, number)
         del rank.own[_name(number)]
-        _PLACES[_name(number)].put(own.shared(_name(number)))
+        _put(number, own.shared(_name(number)))
 
 
 def _copy_of(number: int) -> int:
@@ -141,32 +142,25 @@ def _flush() -> None:
     _flush_compiled(None)
 
 
-class _Place:
-    """One of the three real descriptors."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def put(self, copy: int) -> None:
-        """Make it what a rank has there."""
-        _flush()
-        if copy != _CLOSED:
-            _real_dup2(copy, self._number)
-        else:
-            with suppress(OSError):
-                _real_close(self._number)
-
-    def keep(self, copy: int) -> int:
-        """Keep the file that a rank has opened where it had closed a descriptor: it has got that number."""
-        return _copy_of(self._number) if copy == _CLOSED else copy
-
-    def drop(self, copy: int) -> None:
-        """Close what was kept."""
-        if copy != _CLOSED:
-            _real_close(copy)
+def _put(number: int, copy: int) -> None:
+    """Make one of the three real descriptors what a rank has there."""
+    _flush()
+    if copy != _CLOSED:
+        _real_dup2(copy, number)
+    else:
+        with suppress(OSError):
+            _real_close(number)
 
 
-_PLACES = {f"descriptor {number}": _Place(number) for number in STANDARD}
+def _keep(number: int, copy: int) -> int:
+    """Keep the file that a rank has opened where it had closed a descriptor: it has got that number."""
+    return _copy_of(number) if copy == _CLOSED else copy
+
+
+def _drop(copy: int) -> None:
+    """Close what was kept."""
+    if copy != _CLOSED:
+        _real_close(copy)
 
 
 def _forked() -> None:
@@ -187,4 +181,6 @@ def install(patches: Patches, *printed: RankStream) -> None:
     special.update(STANDARD)
     streams[:] = printed
     patches.at_end(streams.clear)
-    own.places.update(_PLACES)
+    for number in STANDARD:
+        get, put, keep = (partial(function, number) for function in (_copy_of, _put, _keep))
+        own.declare(_name(number), own.Setting(get, put, keep=keep, drop=_drop))

@@ -5,6 +5,9 @@ goes on, and taken out when it waits; meanwhile the simulator is not watched, wh
 those of the program. Both happen inside the greenlet: since Python 3.12 the interpreter marks the functions that are
 to be watched, and when something begins to watch, it marks those that are running where this is asked for.
 
+Compiled tracers, as that of coverage, take the place of the trace function without a call that we see; but those who
+start them care for threads, too. From then on what a rank has in that place is read when it waits.
+
 Who watches the simulator itself (a debugger, coverage) keeps the ranks that have no watcher of their own.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import _lsprof
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,10 +24,13 @@ import greenlet
 
 from . import current
 from .debugger import hide_simulator
-from .fiber import Fiber
+from .fiber import Fiber, is_hub
 from .patches import Patches
 
-__all__ = ["install"]
+__all__ = ["PRIVATE", "install"]
+
+PRIVATE = ("coverage", "pytest_cov")
+"""Packages that keep who is watching, of which each rank therefore has its own copy."""
 
 _WATCHED = "watchers"
 """Under this name a rank keeps its `_Watched`."""
@@ -59,13 +66,16 @@ class _Watchers:
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._follows = False
-        self._outside: tuple[Any, Any] = (None, None)
+        self._outside: tuple[Any, Any] = sys.gettrace(), sys.getprofile()
+        self._fiber: Fiber | None = None  # whose watchers are in their places
         self._tools: dict[int, _Tool] = {}
         self._held: set[int] = set()
         self._trace, self._profile = sys.settrace, sys.setprofile
         self._profiler: Any = _lsprof.Profiler
         self._restart: Callable[[], object] = lambda: None
         self._real: dict[str, _Function] = {}
+        self._gettrace = sys.gettrace
+        patches.set(threading, "settrace", partial(self._settrace_of_threads, threading.settrace))
         patches.set(sys, "settrace", self._settrace)
         patches.set(sys, "setprofile", self._setprofile)
         if sys.version_info >= (3, 12):
@@ -84,24 +94,28 @@ class _Watchers:
         """The rank's watchers, which will be put in place whenever it runs."""
         if not self._follows:
             self._follows = True
-            self._outside = sys.gettrace(), sys.getprofile()
             before = greenlet.settrace(self._switched)
             self._patches.at_end(partial(greenlet.settrace, before))
         watched: _Watched = fiber.rank.private(_WATCHED, _Watched)
         self._tools = watched.tools
+        self._fiber = fiber
         return watched
 
     def _switched(self, _: str, greenlets: tuple[Any, Any]) -> None:
         """Change the watchers; greenlet calls this in the greenlet that goes on."""
         trace, profile = self._outside
         tools: dict[int, _Tool] = {}
+        before, self._fiber = self._fiber, None
+        if before is not None and (before.rank.extra or {}).get(_WATCHED) is not None:
+            before.rank.extra[_WATCHED].trace[before] = self._gettrace()  # type: ignore[index]
         fiber = current.fiber
-        if fiber is not None and fiber.greenlet is greenlets[1]:
+        if fiber is not None and not is_hub(greenlets[1]):
             watched: _Watched | None = (fiber.rank.extra or {}).get(_WATCHED)
             if watched is not None:
+                self._fiber = fiber
                 tools = watched.tools
                 trace, profile = watched.trace.get(fiber, trace), watched.profile.get(fiber, profile)
-        if sys.gettrace() is not trace:
+        if self._gettrace() is not trace:
             self._trace(trace)
         if sys.getprofile() is not profile:
             if isinstance(profile, self._profiler):
@@ -114,6 +128,12 @@ class _Watchers:
             self._restart()
 
     # ------------------------------------------------------------------------------------- what a program calls
+
+    def _settrace_of_threads(self, real: _Function, function: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._of(fiber)
+        real(function)
 
     def _settrace(self, function: Any) -> None:
         fiber = current.here()
