@@ -385,6 +385,15 @@ def forget() -> None:
     filelocks.forget()
 
 
+def _serve_connections(patches: Patches) -> None:
+    """Have pipes of `multiprocessing`, which has its functions from its import on, use ours if that was before."""
+    module: Any = sys.modules.get("multiprocessing.connection")
+    for name, function in (("_recv", "read"), ("_send", "write")):
+        method = getattr(getattr(module, "Connection", None), name, None)
+        if method is not None and method.__defaults__ == (_before[function],):
+            patches.set(method, "__defaults__", (getattr(os, function),))
+
+
 def install(patches: Patches) -> None:
     """Replace these functions and the standard streams for a run; after the functions of the simulated storage."""
     printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)
@@ -399,6 +408,7 @@ def install(patches: Patches) -> None:
         if hasattr(os, name):
             _before[name] = getattr(os, name)
             patches.set(os, name, _Plain(function, name))
+    _serve_connections(patches)
     _before["os.open"], _before["open"] = os.open, builtins.open
     patches.set(os, "open", _Plain(_os_open, "open"))
     filelocks.install(patches)
