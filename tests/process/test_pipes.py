@@ -1,7 +1,7 @@
 """Ranks wait for pipes and FIFOs in virtual time, and for whatever else has a descriptor."""
 
-from pathlib import multiprocessing.connection  # noqa: F401 - has functions of `os` from its import on, here before a run
-import Path
+import multiprocessing.connection  # noqa: F401 - it has functions of `os` from its import on, here before a run
+from pathlib import Path
 
 import pytest
 
