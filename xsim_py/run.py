@@ -55,9 +55,9 @@ from xsim_py.process import (
     filecalls,
     launched,
     life,
+    oscalls,
     outside,
     randomness,
-    sockets,
     watchers,
 )
 from xsim_py.process.alike import Alike
@@ -69,7 +69,7 @@ from xsim_py.process.files import VirtualFiles
 from xsim_py.process.handed import given_back
 from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import separate
-from xsim_py.process.output import NO_OUTPUT, Output, RankInput, RankStream
+from xsim_py.process.output import NO_OUTPUT, Output
 from xsim_py.process.packages import with_packages
 from xsim_py.process.patches import Patches
 from xsim_py.process.profile import Profile
@@ -424,6 +424,7 @@ class _Run:
                 release(fabric)
                 shard.abandon()
             context.forget()
+            oscalls.forget()
             current.fiber = None
 
     def _ended(
@@ -536,7 +537,7 @@ class _Run:
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)
-        sockets.attach(shard)
+        oscalls.attach(shard)
         self.shards.append(shard)
         return shard
 
@@ -566,9 +567,7 @@ class _Run:
         install_doors(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        patches.set(sys, "stdout", RankStream(0, sys.stdout))
-        patches.set(sys, "stderr", RankStream(1, sys.stderr))
-        patches.set(sys, "stdin", RankInput(sys.stdin))
+        oscalls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE))

@@ -158,6 +158,8 @@ def release(rank: Rank, *, dead: bool) -> None:
             _take_away(rank)
         if rank.own is not None:
             own.take_back(rank)
+    if rank.own is not None:
+        own.drop(rank.own)
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.own = None

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenlet import getcurrent
 
-from . import complaint, context, current, files, finalizers, making, signals, threads
+from . import complaint, context, current, fifos, filelocks, files, finalizers, making, pipes, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -143,6 +143,9 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.ended_ps = time_ps
     shard = rank.shard
     shard.finished += 1
+    filelocks.end(rank, time_ps)
+    if pipes.ends:
+        fifos.end(rank, time_ps)
     # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.
     if rank.number >= shard.initial or (rank.extra is not None and rank.extra.get("asks")):
         rank.key += 1

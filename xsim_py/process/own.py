@@ -28,11 +28,14 @@ __all__ = [
     "Setting",
     "Unseen",
     "change",
+    "declare",
+    "drop",
     "forget",
     "install",
     "own_attribute",
     "put",
     "set_flags",
+    "shared",
     "take_back",
     "touch",
     "touched",
@@ -57,11 +60,17 @@ class Setting(NamedTuple):
     ----------
     passes : bool
         Whether it is often set for a while only: where it is again as it is for all, the rank's own entry goes.
+    keep : callable or None
+        What is to be kept of it where another rank takes its turn, from what was kept before; None: what `get` gives.
+    drop : callable or None
+        Called with what was kept, when nobody will set it any more.
     """
 
     get: Callable[[], Any]
     set: Callable[[Any], object]
     passes: bool = False
+    keep: Callable[[Any], Any] | None = None
+    drop: Callable[[Any], object] | None = None
 
 
 _settings: dict[str, Setting] = {}
@@ -83,7 +92,7 @@ def take_back(rank: Rank) -> None:
         shared = _shared[name]
         setting = _settings.get(name)
         if setting is not None:
-            entries[name] = value = setting.get()
+            entries[name] = value = setting.get() if setting.keep is None else setting.keep(value)
             if setting.passes and value == shared:
                 vain.append(name)
         _set(name, shared)
@@ -98,7 +107,26 @@ def take_back(rank: Rank) -> None:
 def forget() -> None:
     """Put everything back as it was before the run."""
     put(_shared)
+    drop(_shared)
     _shared.clear()
+
+
+def declare(name: str, setting: Setting) -> None:
+    """Say how what ranks `change` under this name is read and set."""
+    _settings[name] = setting
+
+
+def shared(name: str) -> Any:
+    """What ranks see that have not changed it, of what some rank has changed."""
+    return _shared[name]
+
+
+def drop(entries: dict[str, Any]) -> None:
+    """Let go of what was kept of settings that are set no more."""
+    for name, value in entries.items():
+        setting = _settings.get(name)
+        if setting is not None and setting.drop is not None:
+            setting.drop(value)
 
 
 def _set(name: str, value: Any) -> None:
