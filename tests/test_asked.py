@@ -28,7 +28,7 @@ def asked(**told: Any) -> Asked:
 
 
 def test_what_is_not_said_is_none_or_empty():
-    assert asked() == Asked(1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False)
+    assert asked() == Asked(1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False, (), ())
 
 
 def test_values_may_be_as_on_the_command_line_or_python_s_own():

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, parse_time_ps
+from xsim_py.whose import package_name
 
 __all__ = [
     "COLLECTIVES",
@@ -22,6 +23,7 @@ __all__ = [
     "assignment",
     "isolation",
     "one_of",
+    "packages",
     "positive",
     "read",
     "seconds",
@@ -107,6 +109,12 @@ def one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
+def packages(value: Any) -> tuple[str, ...]:
+    """Return names of packages, given in a list or with commas between them; see `whose.package_name`."""
+    names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
+    return tuple(dict.fromkeys(names))
+
+
 class Asked(NamedTuple):
     """The checked parameters describe one run.
 
@@ -118,6 +126,8 @@ class Asked(NamedTuple):
         How collectives are simulated: one of `WAYS`.
     isolation : int
         How many ranks live in each process; 0: all in one, as greenlets.
+    private, share : tuple of str
+        The packages of which each rank has its own modules, and those that all ranks share.
     """
 
     ranks: int
@@ -136,6 +146,8 @@ class Asked(NamedTuple):
     label: bool
     trace: bool
     profile: bool
+    private: tuple[str, ...]
+    share: tuple[str, ...]
 
 
 def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
@@ -226,4 +238,6 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "label": _flag,
     "trace": _flag,
     "profile": _flag,
+    "private": packages,
+    "share": packages,
 }

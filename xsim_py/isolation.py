@@ -14,12 +14,14 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import vitals
 from xsim_py.engine import Death, Processes
 from xsim_py.process import current, life
 from xsim_py.process.descriptors import far_up
+from xsim_py.process.packages import is_shared
 from xsim_py.process.preload import preload
 from xsim_py.process.rank import Rank
 from xsim_py.vitals import TICK_S, Vitals, Watch
@@ -51,12 +53,6 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
 def shared_memory_folder() -> str:
     """Where files are in memory, if there is such a place."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-
-
-def _is_shared(name: str) -> bool:
-    """Whether all ranks of a process have one copy of an installed module."""
-    top = name.partition(".")[0]
-    return top != "mpi4py"
 
 
 class _Stuck:
@@ -100,10 +96,11 @@ class Isolation:
 
     def prepare_imports(self, programs: Iterable[Program]) -> None:
         """Import what the ranks would each import by itself, and alike."""
+        shared = partial(is_shared, process=self._run.spec.process)
         for program in programs:
             if program.source is not None:
                 package = "" if program.spec is None else program.spec.parent or ""
-                preload(program.source, package, program.path, _is_shared)
+                preload(program.source, package, program.path, shared)
 
     # ------------------------------------------------------------------------------------------ in a new process
 

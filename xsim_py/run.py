@@ -6,7 +6,6 @@ import builtins
 import errno
 import resource
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -56,10 +55,10 @@ from xsim_py.process import (
     filecalls,
     launched,
     life,
+    oscalls,
     outside,
     randomness,
     sharing,
-    sockets,
     watchers,
 )
 from xsim_py.process.alike import Alike
@@ -68,9 +67,11 @@ from xsim_py.process.descriptors import kept_apart
 from xsim_py.process.doors import install_doors
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
+from xsim_py.process.handed import given_back
 from xsim_py.process.memory import patient_collector
-from xsim_py.process.modules import PrivateModules
-from xsim_py.process.output import NO_OUTPUT, Output, RankInput, RankStream
+from xsim_py.process.modules import separate
+from xsim_py.process.output import NO_OUTPUT, Output
+from xsim_py.process.packages import with_packages
 from xsim_py.process.patches import Patches
 from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
@@ -107,6 +108,8 @@ def simulate(
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
+    private: str | Sequence[str] = (),
+    share: str | Sequence[str] = (),
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -163,6 +166,11 @@ def simulate(
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
+    private : str, or sequence of str
+        Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
+        tries all that are pure Python. With those that the machine's ``process.private`` names.
+    share : str, or sequence of str
+        Packages that all ranks share, although they import mpi4py or belong to the program.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
     stdout, stderr : text file, optional
@@ -182,14 +190,14 @@ def simulate(
         The input is wrong; nothing was run.
     """
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
-    spec = load_machine(machine, overrides=asked.overrides)
+    spec = with_packages(load_machine(machine, overrides=asked.overrides), asked.private, asked.share)
     run = _Run(spec, load(program, asked), asked)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
     run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    with _only_one(), run.transport.together(), sinks as run.sinks, run.apart():
+    with current.only_one(), run.transport.together(), sinks as run.sinks, run.apart():
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
@@ -203,24 +211,6 @@ def _check_shards(local: int, ranks: int) -> None:
     if local > most:
         noun = "rank" if ranks == 1 else "ranks"
         raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
-
-
-@contextmanager
-def _only_one() -> Iterator[None]:
-    """A run puts virtual things in the place of this process's own: there can be one at a time."""
-    if current.here() is not None:
-        raise ConfigError("simulate() was called by a program that is being simulated itself")
-    if not _running.acquire(blocking=False):
-        raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
-    current.thread = threading.get_ident()
-    try:
-        yield
-    finally:
-        current.fiber = None
-        _running.release()
-
-
-_running = threading.Lock()
 
 
 class _Run:
@@ -436,6 +426,7 @@ class _Run:
                 release(fabric)
                 shard.abandon()
             context.forget()
+            oscalls.forget()
             current.fiber = None
 
     def _ended(
@@ -486,6 +477,7 @@ class _Run:
             result = assemble(self.attempts, facts, left=left, compute=self.compute, missed=missed, unwritten=unwritten)
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
+        given_back(complete)
         return complete
 
     def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
@@ -547,7 +539,7 @@ class _Run:
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)
-        sockets.attach(shard)
+        oscalls.attach(shard)
         self.shards.append(shard)
         return shard
 
@@ -577,12 +569,9 @@ class _Run:
         install_doors(patches)
         if self.files is not None:
             filecalls.install(patches, self.files)
-        patches.set(sys, "stdout", RankStream(0, sys.stdout))
-        patches.set(sys, "stderr", RankStream(1, sys.stderr))
-        patches.set(sys, "stdin", RankInput(sys.stdin))
+        oscalls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
-        finder = PrivateModules(self.program.folder, (*PRIVATE, *watchers.PRIVATE))
-        patches.set(sys, "meta_path", [finder, *sys.meta_path])
+        separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE))
         if self.isolation != 1 and self.ranks > 1:
             sharing.install(patches, self.program.start)

@@ -8,10 +8,13 @@ import re
 import sysconfig
 from typing import Final
 
-__all__ = ["PACKAGE", "is_installed", "is_simulator", "of_program", "shown", "text_of"]
+__all__ = ["ALL_IMPORTED", "PACKAGE", "is_installed", "is_simulator", "of_program", "package_name", "shown", "text_of"]
 
 PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the simulator."""
+
+ALL_IMPORTED: Final = "all-imported"
+"""This stands for all packages of which each rank can have its own modules."""
 
 _PACKAGES: Final = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _NOT_OURS: Final = (
@@ -45,3 +48,21 @@ def shown(file: str, start: str) -> str:
 def text_of(file: str, line: int) -> str:
     """Give what stands in a line of a program."""
     return linecache.getline(file, line).strip()
+
+
+def package_name(value: object) -> str:
+    """Return the name of a package, as an import statement has it, or `ALL_IMPORTED`.
+
+    Raises
+    ------
+    ValueError
+        When it is the name of a part of a package, or of none.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not the name of a package")
+    whole, dot, _ = value.partition(".")
+    if dot and whole.isidentifier():
+        raise ValueError(f"{value!r} is part of a package; give the whole, {whole}")
+    if value != ALL_IMPORTED and not value.isidentifier():
+        raise ValueError(f"{value!r} is not the name of a package, as an import statement has it")
+    return value

@@ -1,7 +1,11 @@
 """Each rank has its own copy of the program's modules, wherever the program finds them."""
 
+import importlib
+import py_compile
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -364,3 +368,75 @@ def test_relative_paths_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write(tmp_path, {"sub/prog.py": text, "sub/near.py": "x = 5"})
     monkeypatch.chdir(tmp_path)
     assert simulated("sub/prog.py", ranks=1).lines == [f"5 sub/prog.py {tmp_path / 'sub' / 'prog.py'}"]
+
+
+INSTALLED = {
+    "site-packages/with_mpi/__init__.py": "from mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n",
+    "site-packages/with_mpi/deep.py": COUNTING,
+    "site-packages/user.py": "import with_mpi\ncalls = []\n",
+    "site-packages/plain.py": COUNTING,
+    "own.py": COUNTING,
+}
+COUNTED = """
+    import sys
+    sys.path.append(__file__.replace("prog.py", "site-packages"))
+    import with_mpi.deep, user, plain, own
+    for module in (with_mpi.deep, user, plain, own):
+        module.calls.append(rank)
+    comm.Barrier()
+    print(with_mpi.rank == rank, *(len(module.calls) for module in (with_mpi.deep, user, plain, own)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [
+        ({}, [1, 1, 2, 1]),
+        ({"private": "plain"}, [1, 1, 1, 1]),
+        ({"private": "all-imported"}, [1, 1, 1, 1]),
+        ({"set": {"process.private": "[plain]", "process.share": "[own]"}}, [1, 1, 1, 2]),
+        ({"share": "with_mpi,user"}, [2, 2, 2, 1]),
+    ],
+)
+def test_installed_packages_that_import_mpi4py_are_private_and_others_where_it_is_asked_for(
+    tmp_path: Path, told: dict[str, Any], counts: list[int]
+):
+    before = set(sys.modules)
+    done = launch(tmp_path, COUNTED, ranks=2, files=INSTALLED, **told)
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+    assert [list(map(int, line.split()[1:])) for line in done.lines] == [counts] * 2
+    assert [line.split()[0] for line in done.lines] == (["True"] * 2 if counts[0] == 1 else ["True", "False"])
+
+
+@pytest.mark.parametrize("form", ["zip", "pyc"])
+def test_modules_in_archives_and_without_sources_are_private(tmp_path: Path, form: str):
+    write(tmp_path, {"made/helper.py": COUNTING})
+    py_compile.compile(str(tmp_path / "made/helper.py"), cfile=str(tmp_path / "bare/helper.pyc"))
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(tmp_path / "made/helper.py", "helper.py")
+    place = {"zip": "all.zip", "pyc": "bare"}[form]
+    done = launch(
+        tmp_path,
+        f"""
+        import sys
+        sys.path.insert(0, __file__.replace("prog.py", {place!r}))
+        import helper
+        helper.call(rank)
+        comm.Barrier()
+        print(helper.calls, {place!r} in helper.__file__, type(helper.__loader__).__name__)
+        """,
+        ranks=2,
+    )
+    kind = {"zip": "zipimporter", "pyc": "SourcelessFileLoader"}[form]
+    assert done.lines == [f"[0] True {kind}", f"[1] True {kind}"]
+
+
+def test_a_program_finds_nothing_that_its_host_has_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(tmp_path, {"counted_state.py": "n = 0"})
+    monkeypatch.syspath_prepend(tmp_path)
+    state = importlib.import_module("counted_state")
+    for _ in range(2):
+        done = launch(tmp_path, "import counted_state as s; s.n += 1; print(s.n)", ranks=2)
+        assert done.lines == ["1", "1"]
+    assert (sys.modules.pop("counted_state"), state.n) == (state, 0)

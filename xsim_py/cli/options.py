@@ -6,9 +6,10 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import asked
-from xsim_py.asked import COLLECTIVES, COMPUTE, one_of
+from xsim_py.asked import COLLECTIVES, COMPUTE, one_of, packages
 from xsim_py.errors import NOT_WRITTEN, ConfigError
 from xsim_py.units import parse_time_ps
+from xsim_py.whose import ALL_IMPORTED
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -21,6 +22,7 @@ __all__ = [
     "add_description_options",
     "add_fail_option",
     "add_set_option",
+    "add_sharing_options",
     "add_simulation_options",
     "assignment",
     "exit_status",
@@ -203,6 +205,25 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             metavar="POLICY",
             help="start an aborted job again in the same virtual time: on-abort, or on-abort,max=3,delay=30s",
         ),
+        *add_sharing_options(parser),
+    ]
+
+
+def add_sharing_options(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say which packages ranks share, and return them."""
+    settings: dict[str, Any] = {"action": "extend", "type": reader(packages), "default": [], "metavar": "PACKAGE[,...]"}
+    return [
+        parser.add_argument(
+            "--private",
+            **settings,
+            help="installed packages of which each rank has its own modules, besides those that import mpi4py;"
+            f" {ALL_IMPORTED} tries all that are pure Python",
+        ),
+        parser.add_argument(
+            "--share",
+            **settings,
+            help="packages that all ranks share, although they import mpi4py or belong to the program",
+        ),
     ]
 
 
@@ -222,6 +243,8 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "ft": args.ft,
         "restart": args.restart,
         "isolation": args.isolation,
+        "private": args.private,
+        "share": args.share,
     }
 
 

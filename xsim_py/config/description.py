@@ -33,6 +33,7 @@ __all__ = [
     "MpiSpec",
     "NetworkSpec",
     "NodesSpec",
+    "ProcessSpec",
     "SpawnSpec",
     "StorageSpec",
     "TopologySpec",
@@ -366,6 +367,30 @@ class ComputeSpec:
     )
 
 
+_PACKAGES = ListOf(kinds.PACKAGE, "a list of packages such as [pyomo]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSpec:
+    """Section ``process``: what a virtual process has to itself."""
+
+    private: tuple[str, ...] = option(
+        "private",
+        _PACKAGES,
+        "Installed packages of which each rank has its own modules, besides those that import mpi4py; all-imported "
+        "tries all that are pure Python.",
+        default=(),
+        shown="none",
+    )
+    share: tuple[str, ...] = option(
+        "share",
+        _PACKAGES,
+        "Packages that all ranks share, although they import mpi4py or belong to the program.",
+        default=(),
+        shown="none",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComponentSpec:
     """One entry of ``failures.components``: a part of the machine that fails as a whole."""
@@ -523,6 +548,7 @@ class MachineSpec:
     )
     mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
+    process: ProcessSpec = option("process", Section(ProcessSpec), "What a process has to itself.", default=ProcessSpec)
     failures: FailuresSpec = option("failures", Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
     spawn: SpawnSpec = option("spawn", Section(SpawnSpec), "Processes that are started later.", default=SpawnSpec)
     storage: StorageSpec | None = option(

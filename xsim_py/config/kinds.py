@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from xsim_py import units
 from xsim_py.config.entries import Entry, Problem
+from xsim_py.whose import package_name
 
 __all__ = [
     "BANDWIDTH",
@@ -179,6 +180,7 @@ TEXT: Final = Scalar(_text, {"type": "string"}, "text")
 NAME: Final = Scalar(_name, {"type": ["string", "integer"], "minLength": 1}, "a name")
 LINE: Final = Scalar(_line, {"type": "string", "maxLength": _LONGEST_LINE}, "text")
 FILE: Final = Scalar(lambda value: without_nul(_text(value)), {"type": "string"}, "a file name", is_file=True)
+PACKAGE: Final = Scalar(package_name, {"type": "string", "minLength": 1}, "the name of a package")
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xsim_py.config.description import MachineSpec, SpawnSpec
+from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import override, read_yaml_file
 from xsim_py.config.entries import Entry, Problem, from_python, raise_all
 from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
@@ -162,8 +162,9 @@ def config_hash(spec: MachineSpec) -> str:
     """
     told: Any = _plain(dataclasses.replace(spec, name="", description="", source=""))
     # Hashes are older than these entries, and stay what they were where they say nothing.
-    if spec.spawn == SpawnSpec():
-        del told["spawn"]
+    for section, default in (("spawn", SpawnSpec()), ("process", ProcessSpec())):
+        if getattr(spec, section) == default:
+            del told[section]
     told["mpi"] = _plain(spec.mpi)
     if not spec.mpi.library_version:
         del told["mpi"]["library_version"]

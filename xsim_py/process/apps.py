@@ -8,7 +8,6 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from xsim_py.asked import Asked
@@ -82,7 +81,6 @@ class Apps:
         self._environments = [app.env for app in apps]
         self.name = " : ".join(program.name for program in self.programs)
         self.has_value = any(program.has_value for program in self.programs)
-        self.folder: Path | None = next((each.folder for each in self.programs if each.folder is not None), None)
 
     def run(self, rank: Rank) -> None:
         """Run the program of `rank`, which is the one that is running now, where and with what it is to find."""

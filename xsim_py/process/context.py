@@ -21,10 +21,13 @@ from .grave import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["OwnModules", "forget", "install", "installed", "release"]
+__all__ = ["OwnModules", "covered", "forget", "install", "installed", "modules_of", "release"]
 
 installed: Rank | None = None
 """The rank whose modules are in ``sys.modules`` now."""
+
+covered: dict[str, ModuleType] = {}
+"""Modules that all ranks share, but for ranks that have put others in their places, or nothing."""
 
 _outside: ModuleType | None = None
 _modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are slow
@@ -50,8 +53,21 @@ def install(rank: Rank) -> None:
         _modules["__main__"] = main
     if rank.modules is not None:
         _modules.update(rank.modules)
+        for name in rank.modules.gone:
+            _modules.pop(name, None)
     if rank.own is not None:
         own.put(rank.own)
+
+
+def modules_of(rank: Rank) -> OwnModules:
+    """The modules that a rank has for itself, to be changed."""
+    if rank.modules is None:
+        rank.modules = OwnModules()
+        rank.bare = False
+    return rank.modules
+
+
+_NONE: set[str] = set()  # stays empty
 
 
 class OwnModules(dict[str, ModuleType]):
@@ -61,26 +77,44 @@ class OwnModules(dict[str, ModuleType]):
     ----------
     history : int
         A number for the names that have come and gone; where it is the same, the names are.
+    gone : set of str
+        The names of modules that all ranks share and that this rank has taken out of ``sys.modules``.
     """
 
-    __slots__ = ("history",)
+    __slots__ = ("gone", "history")
 
     _histories: ClassVar[dict[tuple[int, str, bool], int]] = {}
 
     def __init__(self) -> None:
         super().__init__()
         self.history = 0
+        self.gone: set[str] = _NONE
 
     def put(self, name: str, module: ModuleType) -> None:
         """Add a module, or put another in its place."""
         if name not in self:
             self._note(name, True)
+            self.gone.discard(name)
         self[name] = module
 
     def drop(self, name: str) -> None:
         """Take one out."""
         del self[name]
         self._note(name, False)
+
+    def hide(self, name: str) -> None:
+        """Let the name of a module that all share be that of no module in this rank."""
+        if self.gone is _NONE:
+            self.gone = set()
+        self.gone.add(name)
+        self._note(name, False)
+
+    def show(self, name: str) -> None:
+        """Let the name of a module that all share be that of this module again."""
+        if name in self:
+            self.drop(name)
+        self.gone.discard(name)
+        self._note(name, True)
 
     def _note(self, name: str, there: bool) -> None:
         known = self._histories
@@ -105,6 +139,8 @@ def _take_away(rank: Rank) -> None:
             rank.modules.put(name, _modules[name])
     for name in rank.modules:
         _modules.pop(name, None)
+    if covered:
+        _modules.update({name: covered[name] for name in (*rank.modules, *rank.modules.gone) if name in covered})
 
 
 def _remember() -> None:
@@ -122,6 +158,8 @@ def release(rank: Rank, *, dead: bool) -> None:
             _take_away(rank)
         if rank.own is not None:
             own.take_back(rank)
+    if rank.own is not None:
+        own.drop(rank.own)
     if dead:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.own = None
@@ -137,3 +175,4 @@ def forget() -> None:
     if _outside is not None:
         _modules["__main__"] = _outside
     installed = _outside = None
+    covered.clear()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from xsim_py.errors import XsimError
+from xsim_py.errors import ConfigError, XsimError
 
 if TYPE_CHECKING:
     from .fiber import Fiber
     from .rank import Rank
 
-__all__ = ["fiber", "here", "outside", "rank", "rank_number", "thread"]
+__all__ = ["fiber", "here", "only_one", "outside", "rank", "rank_number", "thread"]
 
 fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
@@ -39,6 +39,29 @@ def outside() -> Iterator[None]:
         fiber = before
 
 
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Let this thread simulate. A run puts virtual things in the place of real ones, so there can be one at a time.
+
+    Raises
+    ------
+    ConfigError
+        There is one already.
+    """
+    global fiber, thread
+    if here() is not None:
+        raise ConfigError("simulate() was called by a program that is being simulated itself")
+    if not _simulating.acquire(blocking=False):
+        raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
+    thread = get_ident()
+    try:
+        yield
+    finally:
+        fiber = None
+        _simulating.release()
+
+
+_simulating = Lock()
 _forked = False
 
 

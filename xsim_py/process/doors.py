@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import environment, fiber, finalizers, life, logs, loops, own, settings, sockets, threads, warned, watchers
+from . import environment, fiber, finalizers, life, logs, loops, own, settings, threads, warned, watchers
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -14,5 +14,5 @@ __all__ = ["install_doors"]
 
 def install_doors(patches: Patches) -> None:
     """Put all of them in place; the order matters where one calls what another has replaced."""
-    for part in (fiber, life, threads, own, environment, settings, finalizers, sockets, loops, watchers, logs, warned):
+    for part in (fiber, life, threads, own, environment, settings, finalizers, loops, watchers, logs, warned):
         part.install(patches)

@@ -234,6 +234,10 @@ class StorageFile(io.RawIOBase):
         self._ask("resize", self._number, size)
         return size
 
+    def place(self) -> tuple[Any, ...]:
+        """Which file it is."""
+        return "storage", self._server, self._number
+
     def stat(self) -> os.stat_result:
         """As `os.fstat`."""
         known: os.stat_result = self._ask("fstat", self._number)

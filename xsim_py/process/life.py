@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenlet import getcurrent
 
-from . import complaint, context, current, files, finalizers, signals, threads
+from . import complaint, context, current, fifos, filelocks, files, finalizers, making, pipes, signals, threads
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
@@ -143,6 +143,9 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.ended_ps = time_ps
     shard = rank.shard
     shard.finished += 1
+    filelocks.end(rank, time_ps)
+    if pipes.ends:
+        fifos.end(rank, time_ps)
     # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.
     if rank.number >= shard.initial or (rank.extra is not None and rank.extra.get("asks")):
         rank.key += 1
@@ -186,6 +189,7 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     if files.active is not None:
         files.active.died(rank, time_ps)
     _ended(rank, time_ps, status)
+    making.drop(rank)
     context.release(rank, dead=True)
     running = current.fiber  # may be that of a non-blocking collective, or of another rank
     stood = running if running is not None and running in threads.others(rank) else rank.fiber

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,8 +24,10 @@ from . import current
 from .alike import COMPLAINT, Alike, Complaint
 from .descriptors import Apart
 from .spill import COST, Line, Long, Run, Spill, text_of
+from .standard import other_target
 
 if TYPE_CHECKING:
+    from .fiber import Fiber
     from .rank import Rank
     from .shard import Control
 
@@ -354,7 +357,9 @@ class RankStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor of the process, for child processes: what they write is in no particular order."""
+        """Return its descriptor; what child processes write to that is in no particular order."""
+        if current.here() is not None:
+            return self._stream + 1
         return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:
@@ -373,16 +378,39 @@ class RankStream(io.TextIOBase):
         if not text.isascii():
             text = self._writable(text)
         rank = fiber.rank
+        if other_target(rank, self._stream + 1):
+            self._write_elsewhere(rank, text)
+        else:
+            self._keep(fiber, text)
+        return len(text)
+
+    def take(self, fiber: Fiber, data: bytes) -> int:
+        """Keep what a rank writes to a descriptor that stands for this stream."""
+        self._keep(fiber, data.decode("utf-8", "surrogateescape"))
+        return len(data)
+
+    def follow(self, number: int) -> None:
+        """Outside of ranks, write to a descriptor from now on."""
+        self._real = open(number, "w", closefd=False)  # noqa: SIM115 - this process ends with it
+
+    def _write_elsewhere(self, rank: Rank, text: str) -> None:
+        """Write where a rank has redirected this stream; it is lost where the rank has closed it."""
+        data = memoryview(text.encode(self.encoding, self.errors))
+        with suppress_closed():
+            while data:
+                data = data[os.write(self._stream + 1, data) :]
+
+    def _keep(self, fiber: Fiber, text: str) -> None:
+        rank = fiber.rank
         partial = rank.private("partial", _Partial)
         if type(text) is Complaint and not (partial.pieces[self._stream] or partial.stored[self._stream]):
             rank.shard.output.put(rank, COMPLAINT, str(text), fiber.clock_ps)
-            return len(text)
+            return
         head, newline, tail = text.rpartition("\n")
         if newline:
             partial.take(rank, self._stream, f"{head}\n", fiber.clock_ps)
         if tail:
             partial.add(rank, self._stream, tail)
-        return len(text)
 
     def _writable(self, text: str) -> str:
         """The text if it can be written; else an error on standard output, and other text on standard error."""
@@ -401,6 +429,16 @@ class RankStream(io.TextIOBase):
             self._real.flush()
 
 
+@contextmanager
+def suppress_closed() -> Iterator[None]:
+    """Let an error pass that tells of a closed descriptor."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+
+
 class _Binary(io.RawIOBase):
     def __init__(self, text: RankStream) -> None:
         self._text = text
@@ -415,8 +453,9 @@ class _Binary(io.RawIOBase):
         pass
 
     def write(self, data: Any) -> int:
-        self._text.write(bytes(data).decode("utf-8", "surrogateescape"))
-        return len(bytes(data))
+        whole = bytes(data)
+        self._text.write(whole.decode("utf-8", "surrogateescape"))
+        return len(whole)
 
 
 def finish_lines(rank: Rank, clock_ps: int) -> None:
@@ -447,6 +486,8 @@ class RankInput(io.TextIOBase):
 
     def fileno(self) -> int:
         """The real one's."""
+        if current.here() is not None:
+            return 0
         if self._real is None:
             raise io.UnsupportedOperation("fileno")
         return self._real.fileno()
@@ -464,6 +505,9 @@ class RankInput(io.TextIOBase):
         rank = fiber.rank
         finish_lines(rank, fiber.clock_ps)
         rank.shard.output.flush(fiber.clock_ps + 1)
+        if other_target(rank, 0):
+            source: TextIO = rank.private("redirected input", _descriptor_0)
+            return source
         return self._real if rank.number == 0 or _called_by_debugger() else None
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
@@ -475,6 +519,10 @@ class RankInput(io.TextIOBase):
         """Read all."""
         source = self._source()
         return "" if source is None else source.read(-1 if size is None else size)
+
+
+def _descriptor_0() -> TextIO:
+    return open(0, closefd=False)
 
 
 def _called_by_debugger() -> bool:

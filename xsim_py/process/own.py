@@ -10,13 +10,14 @@ a `Setting`, it is read whenever another rank takes its turn.
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import context, current
+from . import context, current, imported
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -27,17 +28,20 @@ __all__ = [
     "Setting",
     "Unseen",
     "change",
+    "declare",
+    "drop",
     "forget",
     "install",
     "own_attribute",
     "put",
     "set_flags",
+    "shared",
     "take_back",
     "touch",
     "touched",
 ]
 
-_FOR_ALL = frozenset(("flags", "meta_path", "modules", "path_hooks", "path_importer_cache"))
+_FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
 """The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
@@ -56,11 +60,17 @@ class Setting(NamedTuple):
     ----------
     passes : bool
         Whether it is often set for a while only: where it is again as it is for all, the rank's own entry goes.
+    keep : callable or None
+        What is to be kept of it where another rank takes its turn, from what was kept before; None: what `get` gives.
+    drop : callable or None
+        Called with what was kept, when nobody will set it any more.
     """
 
     get: Callable[[], Any]
     set: Callable[[Any], object]
     passes: bool = False
+    keep: Callable[[Any], Any] | None = None
+    drop: Callable[[Any], object] | None = None
 
 
 _settings: dict[str, Setting] = {}
@@ -82,7 +92,7 @@ def take_back(rank: Rank) -> None:
         shared = _shared[name]
         setting = _settings.get(name)
         if setting is not None:
-            entries[name] = value = setting.get()
+            entries[name] = value = setting.get() if setting.keep is None else setting.keep(value)
             if setting.passes and value == shared:
                 vain.append(name)
         _set(name, shared)
@@ -97,7 +107,26 @@ def take_back(rank: Rank) -> None:
 def forget() -> None:
     """Put everything back as it was before the run."""
     put(_shared)
+    drop(_shared)
     _shared.clear()
+
+
+def declare(name: str, setting: Setting) -> None:
+    """Say how what ranks `change` under this name is read and set."""
+    _settings[name] = setting
+
+
+def shared(name: str) -> Any:
+    """What ranks see that have not changed it, of what some rank has changed."""
+    return _shared[name]
+
+
+def drop(entries: dict[str, Any]) -> None:
+    """Let go of what was kept of settings that are set no more."""
+    for name, value in entries.items():
+        setting = _settings.get(name)
+        if setting is not None and setting.drop is not None:
+            setting.drop(value)
 
 
 def _set(name: str, value: Any) -> None:
@@ -185,6 +214,8 @@ class PrivateSys(ModuleType):
 
     argv = property(lambda self: _list_of_rank("argv"))
     path = property(lambda self: _list_of_rank("path"))
+    meta_path = property(lambda self: imported.meta_path(sys._getframe(1)))
+    modules = property(lambda self: imported.modules(sys._getframe(1)))
 
     def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
         """A module like any other: Python makes those that it imports with ``type(sys)``."""
@@ -195,6 +226,9 @@ class PrivateSys(ModuleType):
             super().__setattr__(name, value)
             return
         fiber = current.here()
+        if fiber is not None and name == "meta_path":
+            imported.set_meta_path(fiber.rank, value)
+            return
         if fiber is not None and name not in _FOR_ALL:
             rank = fiber.rank
             if rank.main is not None and name in ("argv", "path"):
@@ -239,5 +273,6 @@ def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
     _settings.clear()
     patches.set(sys, "__class__", PrivateSys)
+    patches.set(builtins, "__class__", OwnAttributes)
     patches.set(os, "chdir", _chdir)
     patches.set(os, "fchdir", _chdir)

@@ -16,8 +16,10 @@ from typing import Any
 
 from xsim_py.errors import ConfigError
 from xsim_py.inputs import MIB, read_input
+from xsim_py.whose import is_installed
 
 from . import sharing
+from .handed import Copy, copy_of
 from .modules import code_for
 from .own import Unseen, set_flags
 from .rank import Rank
@@ -46,6 +48,13 @@ class Program:
     start : str, optional
         The directory in which it starts; default: that of the simulator.
 
+    Attributes
+    ----------
+    folder : Path or None
+        Where Python looks first for what a script imports.
+    home : Path or None
+        The same, or where the module of a function was found.
+
     Raises
     ------
     ConfigError
@@ -58,6 +67,7 @@ class Program:
         self.kind = kind
         self.args = list(args)
         self.folder: Path | None = None
+        self.home: Path | None = None
         self.file: str | None = None
         self.start = _current_folder() if start is None else start
         self._search: list[str] = sys.__dict__["path"]  # not that of a rank
@@ -65,9 +75,11 @@ class Program:
         self.code: CodeType | None = None
         self.source: bytes | str | None = None  # of it, where it is known
         self.function: Callable[..., Any] | None = None
+        self.copies: tuple[Copy | None, Copy | None] = (None, None)  # of the function, and of its arguments
         self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
+        self.home = self.home or self.folder
         self.path = Unseen((str(self.folder), *self._search))
         self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
         self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
@@ -127,14 +139,25 @@ class Program:
             raise ConfigError(f"program: {target!r} is no function, and kind callable needs one")
         self.function = target
         self.name = getattr(target, "__qualname__", repr(target))
+        self.home = _home(_innermost(target))
+
+    def hand_over(self, is_private: Callable[[str], bool]) -> bool:
+        """Find out whether each rank gets its own of the function, which a module has that is private."""
+        function = copy_of(self.function, is_private)
+        self.copies = function, None if function is None else copy_of(self.args, is_private)
+        return function is not None
 
     def run(self, rank: Rank) -> None:
         """Run the program in `rank`, which is the one that is running now."""
         if self.function is not None:
-            code = getattr(self.function, "__code__", None)
+            function, args = self.copies
+            call: Any = self.function if function is None else function.get()
+            code = getattr(call, "__code__", None)
             if code is not None:
                 sharing.read(code)
-            value = self.function(*self.args)
+            value = call(*(self.args if args is None else args.get()))
+            if function is not None and rank.modules is not None:
+                value = copy_of(value, rank.modules.__contains__) or value
             if value is not None:
                 rank.private("value", lambda: value)
             return
@@ -168,17 +191,37 @@ class Program:
     @property
     def namespace(self) -> dict[str, Any] | None:
         """The globals of the function, if the program is one."""
-        function: Any = self.function
-        while isinstance(function, partial):
-            function = function.func
-        function = getattr(function, "__wrapped__", function)
-        if function is not None and not hasattr(function, "__globals__"):
-            function = type(function).__call__
-        found: dict[str, Any] | None = getattr(function, "__globals__", None)
+        found: dict[str, Any] | None = getattr(_innermost(self.function), "__globals__", None)
         return found
 
     def _argv0(self) -> str:
         return self.name if self.kind in ("script", "code", "stdin") or self.file is None else self.file
+
+
+def _innermost(function: Any) -> Any:
+    """The function in a callable."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__wrapped__", function)
+    if function is not None and not hasattr(function, "__globals__"):
+        function = type(function).__call__
+    return function
+
+
+def _home(function: Any) -> Path | None:
+    """The folder from which the module of a function is imported; None where that is installed, or built in."""
+    names: dict[str, Any] = getattr(function, "__globals__", {})
+    name = names.get("__name__")
+    if not isinstance(name, str):
+        return None
+    file = names.get("__file__")
+    if file is None:
+        return Path(os.getcwd()) if name == "__main__" else None
+    package = names.get("__package__") or ""
+    folder = Path(os.path.abspath(file)).parent
+    parents = package.count(".") + 1 if package and name != "__main__" else 0
+    home = folder.parents[parents - 1] if 0 < parents <= len(folder.parents) else folder
+    return None if is_installed(os.path.abspath(file)) else home
 
 
 def _find_module(name: str, path: list[str]) -> ModuleSpec | None:

@@ -167,6 +167,8 @@ class Shard:
         self.horizon_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
+        self.file_locks: Any = None  # what `filelocks` keeps here
+        self.fifos: dict[int, Any] = {}  # and what `fifos` does
         self.on_thread: Callable[[Rank, int], None] = _nobody_cares
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: tuple[int, int, int, str] | None = None

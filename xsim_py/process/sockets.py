@@ -19,9 +19,10 @@ from . import current
 if TYPE_CHECKING:
     from .fiber import Fiber
     from .patches import Patches
+    from .rank import Rank
     from .shard import Shard
 
-__all__ = ["attach", "install"]
+__all__ = ["attach", "install", "tell", "tell_at"]
 
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
@@ -47,7 +48,9 @@ def attach(shard: Shard) -> None:
     waiting: list[Fiber] = []
     shard.socket_waiters = waiting
 
-    def look_again(_: Any) -> None:
+    def look_again(first: Callable[[Shard], None] | None) -> None:
+        if first is not None:
+            first(shard)
         if shard.number != 0:
             shard.kernel.events -= 1  # one event of the run, in however many shards it happens
         fibers = sorted(waiting, key=lambda fiber: fiber.rank.number)
@@ -60,11 +63,15 @@ def attach(shard: Shard) -> None:
     shard.handlers[_HANDLER] = look_again
 
 
-def _tell(fiber: Fiber) -> None:
-    """A rank has done something to a socket."""
-    rank = fiber.rank
+def tell(fiber: Fiber, first: Callable[[Shard], None] | None = None) -> None:
+    """Tell all ranks that one has done something to a socket; `first` is called in each shard before they look."""
+    tell_at(fiber.rank, fiber.clock_ps, first)
+
+
+def tell_at(rank: Rank, time_ps: int, first: Callable[[Shard], None] | None = None) -> None:
+    """Do the same for a rank that may have ended."""
     rank.key += 1
-    rank.shard.post_everywhere(fiber.clock_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, None)
+    rank.shard.post_everywhere(time_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, first)
 
 
 def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
@@ -85,7 +92,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             elif name in _WRITING:
                 _wait(fiber, name, lambda: select.select([], [self], [], 0))
         result = function(self, *args, **kwargs)
-        _tell(fiber)
+        tell(fiber)
         return result
 
     return call

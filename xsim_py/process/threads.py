@@ -34,6 +34,7 @@ from .grave import GRAVE
 from .local import Local, Tables, keep
 from .locks import Lock, Notice, Place, RLock, SharedLock, SimpleQueue, call, line_up, look
 from .rank import FIRST_PID
+from .waits import wake
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -303,6 +304,7 @@ def _start(thread: Any) -> None:
         _real_start(thread)
         if fiber is not None:
             fiber.rank.private(SERVING, list).append(thread)
+            wake(fiber)  # who waits for a pipe may wait for this thread
         return
     if not thread._initialized:
         raise RuntimeError("thread.__init__() not called")

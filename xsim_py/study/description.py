@@ -232,6 +232,16 @@ class StudySpec:
     restart: Given | None = option(
         "restart", Templated(TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
     )
+    private: Given | None = option(
+        "private",
+        TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
+        "Packages of which each rank has its own modules, as for xsim run.",
+    )
+    share: Given | None = option(
+        "share",
+        TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
+        "Packages that all ranks share, as for xsim run.",
+    )
     wall_limit_ps: Given | None = option(
         "wall_limit", Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"
     )

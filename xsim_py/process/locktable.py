@@ -1,0 +1,161 @@
+"""The locks of files that ranks of one run hold, and who waits for which: one table for all ranks, in one place.
+
+The rules are those of the operating system. Locks of two kinds know nothing of each other: `flock`, on whole files, and
+records, on ranges of bytes. What a lock belongs to is its owner: the process (`fcntl.lockf`), or what one `open` has
+made (`fcntl.flock`, and locks of open file descriptions). Who waits is served in the order in which it asked, as far as
+what is held allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["DEADLOCK", "EXCLUSIVE", "GRANTED", "NONE", "REFUSED", "SHARED", "WAITS", "Ask", "LockTable"]
+
+NONE, SHARED, EXCLUSIVE = 0, 1, 2
+GRANTED, REFUSED, DEADLOCK, WAITS = "granted", "refused", "deadlock", "waits"
+
+
+_TOLD = 4
+"""So many who wait hear of it when another has got the lock, for what a roll-call says; all would be too many."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a rank asks for, and then what it holds.
+
+    Attributes
+    ----------
+    rank, key : int
+        Who asks, and under which key it will get the answer.
+    file : tuple
+        Of which kind the lock is, and which file.
+    owner : hashable
+        To what the lock belongs.
+    kind : int
+        `NONE` to let go of it.
+    start, end : int
+        The bytes from `start` up to, and without, `end`.
+    waits : bool
+        Whether it waits, if others hold the lock.
+    probes : bool
+        Whether it only wants to know who does.
+    """
+
+    rank: int
+    key: int
+    file: tuple[Any, ...]
+    owner: Hashable
+    kind: int
+    start: int
+    end: int
+    waits: bool = False
+    probes: bool = False
+
+    def meets(self, other: Ask) -> bool:
+        """Whether both are about some of the same bytes."""
+        return self.file == other.file and self.start < other.end and other.start < self.end
+
+    def hinders(self, other: Ask) -> bool:
+        """Whether both cannot be held at a time."""
+        exclusive = EXCLUSIVE in (self.kind, other.kind)
+        return exclusive and self.owner != other.owner and self.meets(other)
+
+    def without(self, other: Ask) -> Iterator[Ask]:
+        """What is left of this lock where its owner asks for another one on some of its bytes."""
+        if self.owner != other.owner or not self.meets(other):
+            yield self
+            return
+        if self.start < other.start:
+            yield replace(self, end=other.start)
+        if other.end < self.end:
+            yield replace(self, start=other.end)
+
+
+Answer = Callable[[Ask, str, "Ask | None"], None]
+
+
+class LockTable:
+    """Who holds what.
+
+    Parameters
+    ----------
+    answer : callable
+        Called with what was asked for, `GRANTED`, `REFUSED`, `DEADLOCK` or `WAITS`, and with what is in the way.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._held: list[Ask] = []
+        self._waiting: list[Ask] = []
+
+    def ask(self, ask: Ask) -> None:
+        """Grant a lock, or let go of it."""
+        hindrance = self._hindrance(ask) if ask.kind != NONE else None
+        if ask.probes:
+            self._answer(ask, GRANTED if hindrance is None else REFUSED, hindrance)
+        elif hindrance is None:
+            self._take(ask)
+            if ask.kind != NONE:
+                self._answer(ask, GRANTED, None)
+            self._serve()
+        elif not ask.waits:
+            self._answer(ask, REFUSED, hindrance)
+        elif self._is_deadlock(ask):
+            self._answer(ask, DEADLOCK, hindrance)
+        else:
+            self._waiting.append(ask)
+            self._answer(ask, WAITS, hindrance)
+
+    def convert(self, ask: Ask) -> None:
+        """Do the same for a lock of a whole file: what its owner had is gone first, whatever comes of it."""
+        if any(held.owner == ask.owner and held.meets(ask) and held.kind != ask.kind for held in self._held):
+            self._take(replace(ask, kind=NONE))
+            self._serve()
+        self.ask(ask)
+
+    def forget(self, rank: int) -> None:
+        """A rank has ended."""
+        self._held = [held for held in self._held if held.rank != rank]
+        self._waiting = [waiting for waiting in self._waiting if waiting.rank != rank]
+        self._serve()
+
+    def _take(self, ask: Ask) -> None:
+        self._held = [left for held in self._held for left in held.without(ask)]
+        if ask.kind != NONE:
+            self._held.append(ask)
+
+    def _hindrance(self, ask: Ask) -> Ask | None:
+        return next((held for held in self._held if held.hinders(ask)), None)
+
+    def _serve(self) -> None:
+        """Grant what can be granted now; others may go after it, where somebody asks for less than it had."""
+        served = True
+        while served:
+            served = False
+            for ask in list(self._waiting):
+                if self._hindrance(ask) is None:
+                    self._waiting.remove(ask)
+                    self._take(ask)
+                    self._answer(ask, GRANTED, None)
+                    served = True
+        for ask in self._waiting[:_TOLD]:
+            self._answer(ask, WAITS, self._hindrance(ask))
+
+    def _is_deadlock(self, ask: Ask) -> bool:
+        """Whether those who hold a process up wait for that process, as the operating system finds out."""
+        if ask.owner != ask.rank:
+            return False
+        seen: set[Hashable] = set()
+        asked = [ask]
+        while asked:
+            each = asked.pop()
+            for held in self._held:
+                if held.hinders(each) and held.owner not in seen:
+                    if held.owner == ask.owner:
+                        return True
+                    seen.add(held.owner)
+                    asked += [waiting for waiting in self._waiting if waiting.owner == held.owner]
+        return False
