@@ -328,6 +328,8 @@ class _Follower:
             module.__loader__ = self._loader
         with _registered(module) if self._private else noted(module, rank=None):
             self._loader.exec_module(module)
+        if not self._private:
+            sharing.imported(module)
 
 
 class _PrivateLoader(SourceFileLoader):

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import partial
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader
 from itertools import chain
 from opcode import opmap
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
@@ -73,7 +71,13 @@ def install(patches: Patches, start: str) -> None:
     """Watch what ranks share for the duration of a run; `start` is the folder from which files are named."""
     sharing = _Sharing(patches, start)
     patches.set(sys.modules[__name__], "active", sharing)
-    patches.set(sys, "meta_path", [_Imports(sharing), *sys.meta_path])
+    patches.at_end(sharing.forget)
+
+
+def imported(module: ModuleType) -> None:
+    """Take notice of a shared module that a rank has imported."""
+    if active is not None and module.__name__.partition(".")[0] not in _KEPT_APART:
+        active.add(module)
 
 
 def told(ranks: int) -> dict[str, str]:
@@ -291,6 +295,10 @@ class _Sharing:
         self._changes: dict[str, _Change] = {}
         self._writes: dict[str, _Write] = {}
 
+    def forget(self) -> None:
+        """Let go of everything: Python looks for what refers to itself late, if ever."""
+        vars(self).clear()
+
     def read(self, code: CodeType) -> None:
         """Find which packages code of the program names, and whether it sets attributes of modules."""
         if id(code) in self._codes:
@@ -409,27 +417,3 @@ def _is_partly_compiled(package: str) -> bool:
         name.partition(".")[0] == package and isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
         for name, module in list(sys.modules.items())
     )
-
-
-class _Imports(MetaPathFinder):
-    """Finds what the others find, and has a look at a shared module when its import has ended."""
-
-    def __init__(self, sharing: _Sharing) -> None:
-        self._sharing = sharing
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
-        if current.here() is None or name.partition(".")[0] in _KEPT_APART:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                loader = spec.loader
-                if type(loader) is SourceFileLoader:
-                    loader.exec_module = partial(self._execute, loader.exec_module)  # type: ignore[method-assign]
-                return spec
-        return None
-
-    def _execute(self, execute: Any, module: ModuleType) -> None:
-        execute(module)
-        self._sharing.add(module)
