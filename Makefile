@@ -18,7 +18,7 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench bench-peers campaign ulfm conformance clean
+.PHONY: help demo test bench bench-peers campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
@@ -28,6 +28,7 @@ help:
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
+	@echo 'make clients   tests of public packages on virtual ranks, beside a real mpiexec (hours)'
 	@echo 'make clean     remove what the others made'
 
 $(BIN)/python:
@@ -87,6 +88,14 @@ ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
 conformance: $(VENV)/installed-test
 	@$(BIN)/python -m tests.conformance --write
 
+# One of the clients is compiled against FFTW; where that cannot be installed, the campaign says that it could not run it.
+clients: $(VENV)/installed-test
+	@if ! [ -e /usr/include/fftw3.h ] && command -v apt-get >/dev/null; then \
+	    echo 'installing libfftw3-dev'; \
+	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends libfftw3-dev >/dev/null || true; \
+	fi
+	@$(BIN)/python -m tests.clients --write
+
 clean:
-	rm -rf $(VENV) $(OPENMPI) .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OPENMPI) .clients .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -355,8 +355,6 @@ class _Run:
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
         """Run to the end, whatever that is."""
-        if self.host is not None:
-            self.host.prepare_imports(self.program.programs)
         lookahead = self.lookahead()
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
@@ -367,6 +365,8 @@ class _Run:
         noticed = outside.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
         with Patches() as patches, profiled, watched, noticed, patient_collector(self.ranks):
             self._isolate(patches)
+            if self.host is not None:
+                self.host.prepare_imports(self.program.programs)
             while start is not None:
                 start_ps, struck = start
                 with Patches() as calls:

@@ -1,10 +1,12 @@
 """What ranks in processes of their own would all import is imported before there are processes."""
 
+import io
 import sys
 from pathlib import Path
 
 import pytest
 
+from xsim_py import simulate
 from xsim_py.process.preload import preload
 
 CANDIDATES = ("colorsys", "wave", "chunk", "this", "nturl2path", "sre_compile")
@@ -57,3 +59,13 @@ def test_what_is_not_there_is_the_program_s_affair(imported, source: str):
 @pytest.mark.parametrize("source", ["def", "\0", b"\xff\xff", "from . import x", "from ... import x", "import a..b"])
 def test_what_cannot_be_read_is_left_alone(imported, source: str):
     assert imported(source) == []
+
+
+def test_what_is_imported_before_there_are_processes_takes_virtual_clocks_for_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.delitem(sys.modules, "socketserver", raising=False)  # it takes monotonic out of time
+    program, said = tmp_path / "program.py", io.StringIO()
+    program.write_text("import socketserver\nprint(socketserver.time())\n")
+    simulate(program, ranks=1, isolation="process", stdout=said)
+    assert said.getvalue() == "0.0\n"

@@ -1,0 +1,44 @@
+import sys
+from pathlib import Path
+
+from tests.clients.description import read
+from tests.clients.environment import Environment
+from tests.clients.running import ALL, END, STATUS, all_runs, run
+
+TESTS = """
+import unittest
+
+import pytest
+from mpi4py import MPI
+
+def test_passes():
+    assert MPI.COMM_WORLD.allreduce(1) == 2
+
+def test_fails_on_one():
+    assert MPI.COMM_WORLD.rank == 0
+
+@pytest.fixture
+def broken():
+    raise ValueError
+
+def test_error(broken):
+    pass
+
+@unittest.skip("always")
+def test_skipped():
+    pass
+"""
+
+
+def test_each_rank_says_what_became_of_each_test(tmp_path: Path):
+    said = "requires: []\ncheckout: it\nruns:\n  - {pytest: tests/test_*.py, options: [-q]}\n"
+    environment = Environment(read("one", said), tmp_path)
+    environment.bin = Path(sys.executable).parent
+    (tmp_path / "checkouts" / "one" / "tests").mkdir(parents=True)
+    (tmp_path / "checkouts" / "one" / "tests" / "test_it.py").write_text(TESTS)
+    result = run(environment, *all_runs(environment), ranks=2, way="greenlets")
+    shared = {"passes": "passed", "error": "error", "skipped": "skipped"}
+    for rank, other in ((0, "passed"), (1, "failed")):
+        expected = {f"tests/test_it.py::test_{test}": outcome for test, outcome in shared.items()}
+        assert result.outcomes[str(rank)] == {**expected, "tests/test_it.py::test_fails_on_one": other, END: "1"}
+    assert result.outcomes[ALL] == {STATUS: "not zero"}
