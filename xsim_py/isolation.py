@@ -15,15 +15,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
 from xsim_py.engine import Death, Processes
-from xsim_py.process import current, life
+from xsim_py.process import current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
 from xsim_py.process.preload import preload
 from xsim_py.process.rank import Rank
+from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
 
 _TO_ALL: Final = ("abort", "born", "failed")
+
+_CUT_OFF: Final = (
+    "its process has no connection to the simulator any more: the program has closed descriptors that are not its own, "
+    "or has put another program in its place (exec)"
+)
 
 
 def processes_for(ranks: int, each: int, *, later: bool) -> Processes:
@@ -55,15 +61,34 @@ def shared_memory_folder() -> str:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
-class _Stuck:
-    """Why a rank does not go on whose process had to be ended."""
+class _Absent:
+    """Why a rank does not go on whose process has ended while the run was being stopped, and where it stood."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, said: str, place: str) -> None:
+        self._said = said
+        self.place = place
 
     def describe(self) -> str:
         """One line for the roll-call."""
-        return f"in a call that does not come back{self._where}"
+        return self._said
+
+
+class _End(NamedTuple):
+    """The end of a process: in which rank, when, how, where in the program, and with which exit status.
+
+    The rank is None where it is the fault of none of them.
+    """
+
+    rank: int | None
+    clock_ps: int
+    said: str
+    place: str
+    status: int
+
+    def of(self, rank: int) -> str:
+        """What has happened to a rank of this process."""
+        said = self.said if self.rank in (rank, None) else f"{self.said} in rank {self.rank}"
+        return f"{said} ({self.place})" if self.place else said
 
 
 class Isolation:
@@ -86,13 +111,16 @@ class Isolation:
         self._watches = [Watch(self._page, number * sizeof(Vitals)) for number in range(size)]
         self._ended: dict[int, list[tuple[int, int, int]]] = {}
         self._reported = 0
-        self._asked: dict[int, int] = {}  # how often a process that is stuck was asked where it is
+        self._asked: set[int] = set()  # processes that are stuck, and were asked where
+        self._halted: set[int] = set()  # those that a signal has stopped
+        self._hears_signals = threading.current_thread() is threading.main_thread()
         self.counts: dict[int, tuple[int, int, int]] = {}
         """Of each process: how far it is (ps), its events, and how many of its ranks have ended."""
         self.first_later = 1 + len([block for block in run.blocks if block])
         """The first of the shards for ranks that are started later."""
-        self.killed = False
-        """Whether a process was killed from outside: the run cannot be repeated."""
+        self._killed: dict[str, list[int]] = {}  # how processes have ended from outside, and their ranks
+        self._lost: dict[str, list[int]] = {}  # how processes have ended after their ranks
+        self._coordinator = os.getpid()
 
     def prepare_imports(self, programs: Iterable[Program]) -> None:
         """Import what the ranks would each import by itself, and alike."""
@@ -107,16 +135,21 @@ class Isolation:
     def enter(self, number: int, descriptor: int) -> int:
         """See `engine.processes.Host`."""
         run = self._run
-        vitals.live_with_parent()
+        vitals.live_with_parent(self._coordinator)
         current.thread = threading.get_ident()  # a fork, but not one of a program
         socket = far_up(descriptor)
         os.close(descriptor)
-        near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         answers = far_up(near)
         os.close(near)
+        due_ns = vitals.mine.due_ns
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
-        vitals.mine.due_ns = self._watches[0].vitals.due_ns
-        if threading.current_thread() is threading.main_thread():
+        vitals.mine.begin(due_ns)
+        fiber.show_turns()
+        outside.notice_exit(self._exited)
+        if not self._hears_signals:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
+        else:
             signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)  # a fork has no timers
             if run.profile is not None:
                 run.profile.begin(number)
@@ -127,22 +160,35 @@ class Isolation:
             run.files.continue_as(number)
         return socket
 
+    def _exited(self) -> None:
+        """Compiled code has called ``exit``, which only this process should come to know."""
+        shard = self._run.shards[0]
+        running, frame = outside.last_words(self._run.shards)
+        place = "" if frame is None else vitals.shown(frame)
+        who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
+        end = _End(who, clock_ps, "exit() of the C library", place, 1)
+        self._transport.die(end, shard, shard.kernel.now_ps)
+
     def news(self, shard: Any) -> Any:
-        """See `engine.processes.Host`: how far it is, and which of its ranks have ended since it was asked."""
+        """See `engine.processes.Host`.
+
+        How far it is, which of its ranks have ended since it was asked, and whether it has heard that it has to stop.
+        """
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished
             ended = [(r.number, r.ended_ps, r.exit_status) for r in shard.ranks if r.exit_status is not None]
-        return shard.kernel.now_ps, shard.kernel.events, shard.finished, ended
+        return shard.kernel.now_ps, shard.kernel.events, shard.finished, ended, shard.control.stop_reason
 
     # -------------------------------------------------------------------------------------------- in the coordinator
 
     def take_news(self, number: int, news: Any) -> None:
         """See `engine.processes.Host`."""
-        *counts, ended = news
+        *counts, ended, stop_reason = news
         self.counts[number] = tuple(counts)
-        if ended:
-            self._ended[number] = ended
+        self._ended.setdefault(number, []).extend(ended)
+        if stop_reason and not self._run.control.stop_reason:
+            self._run.control.stop(stop_reason)
 
     def prepare(self, homes: Sequence[int]) -> None:
         """Start the processes of these shards, where there are none yet: ranks will begin in them."""
@@ -151,54 +197,94 @@ class Isolation:
                 self._transport.host(number)
 
     def look_after(self, number: int, pid: int) -> None:
-        """See `engine.processes.Host`: pass on Ctrl-C, and end a process that is stuck."""
-        watch, reason = self._watches[number], self._run.control.stop_reason
-        watch.interrupted = reason == "interrupted"
-        if watch.interrupted and not watch.vitals.interrupts:
-            with suppress(ProcessLookupError):
+        """See `engine.processes.Host`: tell it that the run is to stop, and end it if it is stuck."""
+        control = self._run.control
+        if not control.stop_reason and any(watch.vitals.interrupts for watch in self._watches):
+            control.stop("interrupted")
+        if not control.stop_reason:
+            return
+        watch = self._watches[number]
+        watch.interrupted = True
+        stuck = watch.is_stuck(whatever=True)
+        with suppress(ProcessLookupError, ChildProcessError):
+            if not watch.vitals.interrupts:
                 os.kill(pid, signal.SIGINT)
-        if reason and watch.is_stuck():
-            asked = self._asked[number] = self._asked.get(number, 0) + 1
-            if asked == 1:
-                os.kill(pid, vitals.ASK)
-            elif asked == 2:
-                os.kill(pid, signal.SIGKILL)
+            if number in self._asked:
+                if watch.is_still and (self._stack(number) or not watch.is_patient):
+                    os.kill(pid, signal.SIGKILL)
+            elif stuck:
+                self._asked.add(number)
+                if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
+                    self._halted.add(number)
+                os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
         """See `engine.processes.Host`."""
         run, first = self._run, self._run.shards[0]
-        shard = run.add_shard(number, time_ps)
+        shard = run.add_shard(number, max(time_ps, first.start_ps))
+        shard.takes_over = True
         shard.population, shard._homes = first.population, list(first._homes)
         later = [later for later, home in enumerate(first._homes, first.initial) if home == number]
         for each in later:
-            shard.ranks.append(Rank(each, shard, time_ps))
+            shard.ranks.append(Rank(each, shard, shard.start_ps))
         if later:
             shard.at = {rank.number - shard.first: rank for rank in shard.ranks}
             shard.fabric.ranks = shard.at
             shard.fabric.tally.grow(later)
         self._inform(shard, first)
-        _, events, _ = self.counts.get(number, (0, 0, 0))
+        _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
-        for each, ended_ps, status in self._ended.get(number, ()):
+        for each, ended_ps, status in self._ended.pop(number, ()):
             rank = shard.rank(each)
             rank.ended_ps, rank.exit_status = ended_ps, status
             shard.finished += 1
-        if death.lines:
-            first.output.add(death.lines)
-        self._bury(shard, death)
+        end = death.words or self._post_mortem(shard, death)
+        self._warn(shard, end, by_itself=death.words is not None or end.rank is not None or death.cut)
+        if self._run.control.stop_reason or first.abort is not None or death.over:
+            self._leave(shard, end)
+        else:
+            self._bury(shard, end)
         return shard
 
-    def _bury(self, shard: Any, death: Death) -> None:
-        """End the ranks of a process that has died, or leave them where they stood if the run is being stopped."""
-        cause, stack = self._post_mortem(shard.number, death)
-        where = "" if not stack else f" ({vitals.shown(stack)})"
+    def _leave(self, shard: Any, end: _End) -> None:
+        """Leave the ranks of a process that has died where they stood: the run comes to its end in any case."""
         for rank in shard.ranks:
-            if rank.exit_status is not None:
-                continue
-            if self._run.control.stop_reason:
-                rank.fiber.waiting = _Stuck(where)
-            else:
-                life.kill((rank, f"{cause}{where}"))
+            if rank.exit_status is None:
+                rank.fiber.waiting = _Absent(end._replace(place="").of(rank.number), end.place)
+
+    def _bury(self, shard: Any, end: _End) -> None:
+        """End the ranks of a process that has died; or the one whose fault it was, if it takes the others along."""
+        for rank in shard.ranks:
+            if rank.exit_status is None and (shard.fault_tolerant or end.rank in (rank.number, None)):
+                entry = rank, end.of(rank.number), end.status
+                if end.clock_ps > shard.kernel.now_ps:
+                    rank.key += 1
+                    shard.kernel.post(end.clock_ps, rank.key, life.kill, entry)
+                else:
+                    life.kill(entry)
+
+    def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
+        """Note what the result has to say of this."""
+        if shard.number in self._asked:
+            return
+        said = end.said.removeprefix("its process ")
+        if not by_itself:
+            self._killed.setdefault(said, []).extend(rank.number for rank in shard.ranks)
+        ended = [rank.number for rank in shard.ranks if rank.exit_status is not None]
+        if ended:
+            self._lost.setdefault(said, []).extend(ended)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the result has to say of processes that were killed from outside, or ended after their ranks."""
+        killed = [
+            f"a process {said} ({_named(ranks)}): this run cannot be repeated" for said, ranks in self._killed.items()
+        ]
+        lost = [
+            f"what {_named(ranks)} had counted, recorded and returned is lost: a process {said} after their end"
+            for said, ranks in self._lost.items()
+        ]
+        return killed + lost
 
     def _inform(self, shard: Any, first: Any) -> None:
         """Let a new shard know what all shards have been told."""
@@ -210,21 +296,38 @@ class Isolation:
                 if handler in names:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
-    def _post_mortem(self, number: int, death: Death) -> tuple[str, vitals.Frame | None]:
-        """How a process has ended, and where its rank stood, if that is known."""
-        if death.said:
-            return death.said, None
-        stack = []
-        with suppress(OSError), open(self._stack_of(number), errors="replace") as file:
-            stack = vitals.frames(file.read())
-        where = vitals.of_program(stack)
+    def _post_mortem(self, shard: Any, death: Death) -> _End:
+        """How a process has ended that could not say it, and where its rank stood, if that is known."""
+        frame = vitals.of_program(self._stack(shard.number))
+        place = "" if frame is None else vitals.shown(frame)
+        turn = self._watches[shard.number].vitals.rank
+        fault = turn if any(rank.number == turn and rank.exit_status is None for rank in shard.ranks) else None
+        if shard.number in self._halted:
+            return _End(None, 0, "its process was stopped by a signal, as SIGSTOP does it", "", 1)
+        if shard.number in self._asked:
+            return _End(fault, 0, "in a call that does not come back", place, 1)
+        if death.cut:
+            return _End(fault, 0, _CUT_OFF, "", 1)
         if death.code >= 0:
-            return f"its process has ended with status {death.code}, past Python", where
-        name = signal.Signals(-death.code).name if -death.code in set(signal.Signals) else f"signal {-death.code}"
-        if where is None:
-            self.killed = True
-            name += ", perhaps for want of memory" * (-death.code == signal.SIGKILL)
-        return f"its process was killed by {name}", where
+            return _End(fault, 0, f"its process has ended with status {death.code}, past Python", "", death.code or 1)
+        number = -death.code
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        said = f"its process was killed by {name}"
+        if frame is None:
+            fault = None
+            said += ", perhaps for want of memory" * (number == signal.SIGKILL)
+        return _End(fault, 0, said, place, 128 + number)
+
+    def _stack(self, number: int) -> list[vitals.Frame]:
+        """Where in the program the process of a shard has said that it is."""
+        with suppress(OSError), open(self._stack_of(number), errors="replace") as file:
+            return vitals.frames(file.read())
+        return []
 
     def _stack_of(self, number: int) -> str:
         return os.path.join(self.folder, f"stack-{number}")
+
+
+def _named(numbers: Iterable[int]) -> str:
+    known = list(numbers)
+    return f"rank{'s' * (len(known) > 1)} {spans(known)}"

@@ -64,6 +64,7 @@ def assemble(
     compute: str,
     missed: Iterable[str] = (),
     unwritten: Sequence[str] = (),
+    found: Iterable[str] = (),
 ) -> Result:
     """Join the parts of all shards.
 
@@ -81,6 +82,8 @@ def assemble(
         The causes of injected failures that did not come, such as those at a call that was not made.
     unwritten : sequence of str
         What of the program's files could not be brought to this computer, which is no matter of the digest.
+    found : iterable of str
+        Warnings of what happened during the run.
     """
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]
@@ -118,7 +121,7 @@ def assemble(
             *_profile_table(parts),
         ],
         report=report,
-        warnings=[*_warnings(parts, ended, compute), *_never_came(missed, ended), *unwritten],
+        warnings=[*found, *_warnings(parts, ended, compute), *_never_came(missed, ended), *unwritten],
         machine=facts["machine"],
         program=facts["program"],
     )

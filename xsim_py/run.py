@@ -77,7 +77,7 @@ from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
-from xsim_py.whole import scratch_folder
+from xsim_py.whole import scratch_folder, tidy_when_terminated
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -271,7 +271,7 @@ class _Run:
     def apart(self) -> Iterator[None]:
         """Have what processes of their own need."""
         if isinstance(self.transport, Processes):
-            with scratch_folder(shared_memory_folder()) as folder:
+            with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
                 self.host = Isolation(self, folder)
                 yield
         else:
@@ -474,7 +474,9 @@ class _Run:
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
             missed = [cause for who, cause in self.scheduled if (who, cause) not in died and cause not in came]
             unwritten = [] if self.files is None else self.files.write_out()
-            result = assemble(self.attempts, facts, left=left, compute=self.compute, missed=missed, unwritten=unwritten)
+            found = [] if self.host is None else self.host.warnings
+            said = {"missed": missed, "unwritten": unwritten, "found": found}
+            result = assemble(self.attempts, facts, left=left, compute=self.compute, **said)
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
         given_back(complete)

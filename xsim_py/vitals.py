@@ -81,6 +81,11 @@ class Vitals(ctypes.Structure):
     interrupts: int
     due_ns: int
 
+    def begin(self, due_ns: int) -> None:
+        """Show a process that has done nothing yet."""
+        self.running = self.beats = self.interrupts = 0
+        self.rank, self.due_ns = -1, due_ns
+
 
 mine = Vitals()
 """The numbers of this process stand here, in memory of its own until it is told to `show` them."""
@@ -139,13 +144,21 @@ class Watch:
         """Return whether it should have ended."""
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
-    def is_stuck(self) -> bool:
-        """Return whether it is stuck, asked every `TICK_S`; ticks count, for nobody runs while a computer sleeps."""
-        if not self.vitals.running or not self.is_due or self.vitals.beats != self._beats:
+    def is_stuck(self, *, whatever: bool = False) -> bool:
+        """Return whether it is stuck, asked every `TICK_S`; ticks count, for nobody runs while a computer sleeps.
+
+        Only while ranks run there, or `whatever` it does.
+        """
+        if not (self.vitals.running or whatever) or not self.is_due or self.vitals.beats != self._beats:
             self._beats, self._still = self.vitals.beats, 0
             return False
         self._still += 1
         return self._still % round(GRACE_S / TICK_S) == 0
+
+    @property
+    def is_still(self) -> bool:
+        """Return whether it has shown no sign of life since it was last looked at."""
+        return self._still > 0
 
     @property
     def is_patient(self) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "remove_abandoned",
     "scratch_folder",
     "sync",
+    "tidy_when_terminated",
     "undisturbed",
     "whole_file",
     "whole_path",
@@ -136,7 +137,7 @@ class Unfinished:
         self._count = 0
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(_tidy_when_terminated())
+        self._stack.enter_context(tidy_when_terminated())
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -314,7 +315,7 @@ def _remove(path: str) -> None:
 
 
 @contextmanager
-def _tidy_when_terminated() -> Iterator[None]:
+def tidy_when_terminated() -> Iterator[None]:
     """Remove our folders also when a signal ends this process, unless the caller has plans of its own for that."""
 
     def end(number: int, _: Any) -> None:

@@ -5,28 +5,31 @@ each of the others. It knows the time of the earliest event of every shard, and 
 window: it sends the end of the window and the batches that have come for them, and gets the batches that they have for
 others, which it passes on as they are. A batch waits here until its shard has to look at it.
 
-A process that dies takes its shard along. The coordinator puts another shard in its place, which lives here and in
-which nobody lives any more.
+A process that dies takes its shard along, with all that it has done since it was last heard of. The coordinator puts
+another shard in its place, which lives here and in which nobody lives any more. It begins when the other one would have
+gone on, and gets what that one had been sent for later: who sends to the dead may have to be told.
 """
 
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 import pickle
+import resource
 import signal
-import struct
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
 
 from .kernel import INFINITY_PS
+from .link import Closed, Link
 from .windows import Lookahead, Shard
 
 __all__ = ["AT_ONCE_PS", "Death", "Processes"]
@@ -36,10 +39,8 @@ AT_ONCE_PS: Final = -1
 
 _TICK_S: Final = 0.25
 _PATIENCE_S: Final = 2.0
-_LENGTHS: Final = struct.Struct("<QQ")
-_frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
+_CUT_OFF: Final = 113  # the exit status of a process that has lost its socket
 _FAR_PS: Final = 1 << 60
-_PIECES: Final = 512  # buffers that one call of the system takes
 
 # A rank has others of these.
 _real_exit, _fork, _kill, _waitpid = os._exit, os.fork, os.kill, os.waitpid
@@ -48,12 +49,24 @@ _clock_s = time.monotonic
 
 
 class Death(NamedTuple):
-    """How a process has ended before it should: by a signal (negative) or with an exit status, and its last words."""
+    """How a process has ended before it should.
+
+    Attributes
+    ----------
+    code : int
+        Its exit status, or a signal (negative).
+    words : object
+        What it had to say (see `Processes.die`), if it could.
+    cut : bool
+        Whether its socket was closed before it ended; if it did not end then, it was ended.
+    over : bool
+        Whether it had run to the end of the simulation, and only had to say what is left of its shard.
+    """
 
     code: int
-    said: str
-    lines: Sequence[Any] = ()
-    """What its ranks had printed."""
+    words: Any = None
+    cut: bool = False
+    over: bool = False
 
 
 class Host(Protocol):
@@ -79,85 +92,11 @@ class Host(Protocol):
         ...
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
-        """Return a shard in the place of one whose process has died, in which its ranks fail at that time."""
-        ...
+        """Return a shard that begins at that time, in the place of one whose process has died: its ranks fail.
 
-
-class _Closed(Exception):
-    """The other end of a socket has gone."""
-
-
-class _Link:
-    """One end of a socket between the coordinator and a shard: a frame is an object and some buffers."""
-
-    def __init__(self, end: _socket.socket) -> None:
-        self._end = end
-
-    def close(self) -> None:
-        self._end.close()
-
-    def hang_up(self) -> None:
-        """Have whoever waits for a frame here see that there will be none."""
-        with suppress(OSError):
-            self._end.shutdown(_socket.SHUT_RDWR)
-
-    def send(self, what: Any, buffers: Sequence[Any] = ()) -> None:
-        sizes = [len(buffer) for buffer in buffers]
-        head = pickle.dumps((what, sizes), -1)
-        left = [_LENGTHS.pack(len(head), sum(sizes)) + head, *buffers]
-        try:
-            while left:
-                sent = self._end.sendmsg(left[:_PIECES])
-                done = 0
-                while done < len(left) and sent >= len(left[done]):
-                    sent -= len(left[done])
-                    done += 1
-                del left[:done]
-                if sent:
-                    left[0] = memoryview(left[0])[sent:]
-        except TimeoutError:
-            raise
-        except OSError:
-            raise _Closed from None
-
-    def hear(self, waiting: Callable[[], None] | None = None) -> tuple[Any, list[Any]]:
-        """The next frame; `waiting` is called now and then while nothing comes.
-
-        There is one at a time, for the other end waits for an answer to it.
+        What it `receive`s from before that time has been dealt with.
         """
-        frame = _frame
-        got = self._into(frame, 0, _LENGTHS.size, waiting)
-        head, rest = _LENGTHS.unpack_from(frame)
-        end = _LENGTHS.size + head + rest
-        if end > len(frame):
-            longer = memoryview(bytearray(end))
-            longer[:got] = frame[:got]
-            frame = longer
-        self._into(frame, got, end, waiting)
-        at = _LENGTHS.size + head
-        what, sizes = pickle.loads(frame[_LENGTHS.size : at])
-        buffers = []
-        for size in sizes:
-            buffer = frame[at : at + size]
-            buffers.append(bytes(buffer) if frame is _frame else buffer)
-            at += size
-        return what, buffers
-
-    def _into(self, frame: memoryview, got: int, needed: int, waiting: Callable[[], None] | None) -> int:
-        """Take in what comes, at least so much in all; returns how much there is."""
-        while got < needed:
-            try:
-                more = self._end.recv_into(frame[got:])
-            except TimeoutError:
-                if waiting is not None:
-                    waiting()
-                continue
-            except OSError:
-                more = 0
-            if not more:
-                raise _Closed
-            got += more
-        return got
+        ...
 
 
 class Processes:
@@ -177,20 +116,22 @@ class Processes:
         self.in_order = False
         """Whether what a window brings has to be known to all before any of them goes on (see `Shard.window_done`)."""
         self._hosted = hosted
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, Link] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
-        self._dead: dict[int, Death] = {}
+        self._dead: dict[int, tuple[int, Death]] = {}  # with when it would have gone on
         self._fresh: set[int] = set()  # processes that have not been heard of yet
-        self._up: _Link | None = None  # in the process of a shard: to the coordinator
+        self._up: Link | None = None  # in the process of a shard: to the coordinator
         self._here: dict[int, Shard] = {}
         self._parts: dict[int, Any] = {}
-        self._mail: dict[int, list[bytes]] = {}
+        self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last that each batch brings
+        self._taken: dict[int, list[tuple[int, Any]]] = {}  # those that a shard has got, and has not run past yet
         self._mail_ps: dict[int, int] = {}
         self._urgent: set[int] = set()
         self._nexts: list[int] = []
         self._stopped = False
         self._reached_ps = 0
+        self._room = _Room()
 
     @property
     def number(self) -> int:
@@ -209,9 +150,11 @@ class Processes:
         """See `Transport.simulate`."""
         self._work, self._host = work, host
         self._mail = {number: [] for number in range(self.size)}
+        self._taken = {number: [] for number in range(self.size)}
         self._mail_ps = dict.fromkeys(range(self.size), INFINITY_PS)
         self._nexts = [INFINITY_PS] * self.size
         self._stopped = False
+        self._reached_ps = 0
         self._parts, self._here, self._dead = {}, {}, {}
         self._urgent.clear()
         for number in self._hosted:
@@ -223,7 +166,7 @@ class Processes:
         if number in self._links or number in self._here:
             return
         try:
-            ours, theirs = _socket.socketpair()
+            ours, theirs = self._room.pair()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
                 pid = _fork()
@@ -234,7 +177,8 @@ class Processes:
             self._be(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = _Link(ours), pid
+        self._links[number], self._pids[number] = Link(ours), pid
+        self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
 
@@ -242,19 +186,20 @@ class Processes:
 
     def _be(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
         """What a new process does."""
-        status = 70
+        status = _CUT_OFF
         try:
-            for link in (_Link(ours), *self._links.values()):
+            for link in (Link(ours), *self._links.values()):
                 link.close()
+            self._room.give_back()
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = _Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            self._up = Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
             parts = self._work(self.local)
             self._up.send(("part", None, None, False), [pickle.dumps(parts[0], -1)])
             status = 0
-        except _Closed:
-            pass  # the coordinator has gone
+        except Closed:
+            pass  # the coordinator has gone, or the program has closed what it has found
         except BaseException:
             with suppress(BaseException):
                 assert self._up is not None
@@ -268,9 +213,7 @@ class Processes:
         assert up is not None
         stop = False
         while True:
-            batches = shard.take_outbox()
-            sent = [(to, shard.earliest_ps(batch)) for to, batch in batches.items()]
-            parcels = [pickle.dumps(batch, -1) for batch in batches.values()]
+            sent, parcels = _packed(shard)
             up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
             (what, horizon_ps, end_ps), mail = up.hear()
             if what == "end":
@@ -297,11 +240,13 @@ class Processes:
         self._fresh.clear()
         ways = _Ways(lookahead)
         settled = False
+        look_s = 0.0
         while True:
             nexts = self._next_times()
             horizon = min(nexts)
-            if horizon >= INFINITY_PS:
-                self._look_at_all()
+            if horizon >= INFINITY_PS or _clock_s() >= look_s:
+                self._bury_idle()
+                look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 settled = False
                 continue
@@ -333,10 +278,11 @@ class Processes:
         """Have some shards do something, each with what has come for it; those of other processes at the same time."""
         asked = set()
         for number in sorted(numbers & self._links.keys()):
+            order = (what, horizon_ps, ends[number])
             try:
-                self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
+                self._links[number].send(order, self._take_mail(number), partial(self._look, {number}))
                 asked.add(number)
-            except (_Closed, TimeoutError):
+            except Closed:
                 self._gone(number)
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
@@ -352,39 +298,47 @@ class Processes:
         self._hear_all(asked | (self._links.keys() & self._fresh))
         self._fresh.clear()
 
-    def _take_mail(self, number: int) -> list[bytes]:
+    def _take_mail(self, number: int) -> list[Any]:
         mail, self._mail[number] = self._mail[number], []
+        self._nexts[number] = min(self._nexts[number], self._mail_ps[number])
         self._mail_ps[number] = INFINITY_PS
         self._urgent.discard(number)
-        return mail
+        self._taken[number] += mail
+        return [batch for _, batch in mail]
 
     def _collect(self, number: int) -> None:
         """Take what a shard of this process has for others."""
         shard = self._here[number]
-        for to, batch in shard.take_outbox().items():
-            self._post(to, shard.earliest_ps(batch), pickle.dumps(batch, -1))
+        self._post(*_packed(shard))
+        self._taken[number].clear()
 
-    def _post(self, to: int, time_ps: int, batch: Any) -> None:
-        self._mail[to].append(batch)
-        if time_ps == AT_ONCE_PS:
-            self._urgent.add(to)
-        else:
-            self._mail_ps[to] = min(self._mail_ps[to], time_ps)
+    def _post(self, sent: Sequence[_Span], batches: Sequence[Any]) -> None:
+        """Have batches wait for their shards."""
+        for (to, first_ps, last_ps), batch in zip(sent, batches, strict=True):
+            self._mail[to].append((last_ps, batch))
+            if first_ps == AT_ONCE_PS:
+                self._urgent.add(to)
+            else:
+                self._mail_ps[to] = min(self._mail_ps[to], first_ps)
 
     def _hear_all(self, numbers: set[int]) -> None:
         """Take what the processes of these shards say after what they were told to do."""
+        awaited = set(numbers)
         for number in sorted(numbers):
             try:
-                (sent, next_ps, news, stop), batches = self._links[number].hear(partial(self._look, number))
-            except _Closed:
+                (sent, next_ps, news, stop), batches = self._links[number].hear(partial(self._look, awaited))
+            except Closed:
                 self._gone(number)
                 continue
+            finally:
+                awaited.discard(number)
             if isinstance(sent, str):
                 self._farewell(number, sent, next_ps, batches)
                 continue
-            for (to, time_ps), batch in zip(sent, batches, strict=True):
-                self._post(to, time_ps, batch)
+            self._post(sent, batches)
             self._nexts[number] = next_ps
+            if taken := self._taken[number]:
+                taken[:] = [entry for entry in taken if entry[0] >= next_ps]
             self._stopped |= stop
             if news is not None:
                 self._host.take_news(number, news)
@@ -395,35 +349,40 @@ class Processes:
             self._parts[number] = pickle.loads(batches[0])
             self._links.pop(number).close()
         elif what == "died":
-            self._gone(number, said)
+            words, now_ps, sent = said
+            self._post(sent, batches)
+            self._nexts[number] = now_ps
+            self._gone(number, words)
         else:
             raise InternalError(f"in the process of shard {number}:\n{said}")
 
-    def _gone(self, number: int, death: Death | None = None) -> None:
+    def _gone(self, number: int, words: Any = None) -> None:
         """Note that a process has ended."""
         self._links.pop(number).close()
-        code = self._reap(number)
-        self._dead[number] = death or Death(code, "")
+        code, cut = self._reap(number)
+        self._dead[number] = self._nexts[number], Death(code, words, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
-    def _reap(self, number: int) -> int:
-        """Wait for a process whose socket is closed; its exit code, negative for a signal."""
+    def _reap(self, number: int) -> tuple[int, bool]:
+        """Wait for a process whose socket is closed; its exit code, negative for a signal, and whether it was ended."""
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
+        cut = False
         while code is None:
             code = _exit_code(pid)
             if code is None and _clock_s() > until_s:
+                cut = True
                 _kill(pid, signal.SIGKILL)
-            elif code is None:
+            if code is None:
                 _sleep(0.001)
-        return code
+        return code, cut
 
-    def _look(self, awaited: int) -> None:
-        """Look after a process that is waited for: it may have ended and left its socket to a child."""
+    def _look(self, awaited: set[int]) -> None:
+        """Look after the processes that are waited for: one may have ended and left its socket to a child."""
         self._look_at_all()
-        if awaited in self._pids:
-            self._host.look_after(awaited, self._pids[awaited])
+        for number in awaited & self._pids.keys() - self._ended.keys():
+            self._host.look_after(number, self._pids[number])
 
     def _look_at_all(self) -> None:
         for number, link in self._links.items():
@@ -433,11 +392,24 @@ class Processes:
                     self._ended[number] = code
                     link.hang_up()
 
-    def _replace_dead(self) -> bool:
-        """Put another shard in the place of each whose process has died; whether there were any."""
+    def _bury_idle(self) -> None:
+        """Find out, while no process is waited for, which have ended."""
+        self._look_at_all()
+        for number in sorted(self._ended.keys() & self._links.keys()):
+            self._gone(number)
+
+    def _replace_dead(self, *, over: bool = False) -> bool:
+        """Put another shard in the place of each whose process has died; whether there were any.
+
+        It begins when the other one would have gone on, or now, if that is earlier.
+        """
         self._dead, dead = {}, self._dead
-        for number, death in sorted(dead.items()):
-            self._here[number] = self._host.stand_in(number, self._reached_ps, death)
+        for number, (next_ps, death) in sorted(dead.items()):
+            time_ps = min(next_ps, self._mail_ps[number], self._reached_ps)
+            shard = self._host.stand_in(number, time_ps, death._replace(over=over))
+            self._here[number] = shard
+            for _, batch in self._taken[number]:
+                shard.receive(pickle.loads(batch))
             self._collect(number)
         return bool(dead)
 
@@ -446,11 +418,11 @@ class Processes:
         for number in sorted(self._links):
             try:
                 self._links[number].send(("end", 0, 0))
-            except (_Closed, TimeoutError):
+            except Closed:
                 self._gone(number)
         while self._links:
             self._hear_all(set(self._links))
-        self._replace_dead()
+        self._replace_dead(over=True)
         for number in list(self._pids):  # not as they come: a process takes a while to go
             self._reap(number)
 
@@ -468,22 +440,63 @@ class Processes:
         self._end_all()
         _real_exit(status)
 
-    def die(self, death: Death) -> NoReturn:
-        """End the process of a shard, which is not to be trusted any more, and tell why."""
+    def die(self, words: Any, shard: Shard, now_ps: int) -> NoReturn:
+        """End the process of a shard, which is not to be trusted any more.
+
+        Its `Death` will have these words, and be at that time, up to which it has done what there was to do.
+        """
         assert self._up is not None
-        with suppress(_Closed):
-            self._up.send(("died", death, None, False))
-        _real_exit(death.code & 0xFF)
+        with suppress(Closed):
+            sent, parcels = _packed(shard)
+            self._up.send(("died", (words, now_ps, sent), None, False), parcels)
+        _real_exit(1)
 
     def _end_all(self) -> None:
         """End every process that is still there, whatever it does."""
-        for number in list(self._links):
-            self._links.pop(number).close()
         for pid in self._pids.values():
             with suppress(ProcessLookupError):
                 _kill(pid, signal.SIGKILL)
+        for number in list(self._links):
+            self._links.pop(number).close()
         for number in list(self._pids):
             self._reap(number)
+        self._room.give_back()
+
+
+class _Room:
+    """Room for the sockets: the limit of open files, which is raised when it is met, as far as that is allowed."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int] | None = None
+
+    def pair(self) -> tuple[_socket.socket, _socket.socket]:
+        """Two sockets that are connected."""
+        try:
+            return _socketpair()
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._before = self._before or (soft, hard)
+        more = 2 * soft if hard == resource.RLIM_INFINITY else min(2 * soft, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+        return _socketpair()
+
+    def give_back(self) -> None:
+        """Have the limit that there was before."""
+        if self._before is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
+            self._before = None
+
+
+_Span: TypeAlias = tuple[int, int, int]
+"""To which shard a batch goes, and the times of the first and the last that it brings."""
+
+
+def _packed(shard: Shard) -> tuple[list[_Span], list[bytes]]:
+    """What a shard has for others."""
+    outbox = shard.take_outbox()
+    return [(to, *shard.span_ps(batch)) for to, batch in outbox.items()], [pickle.dumps(b, -1) for b in outbox.values()]
 
 
 def _exit_code(pid: int) -> int | None:

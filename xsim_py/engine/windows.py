@@ -93,8 +93,11 @@ class Shard(Protocol):
         """Put a batch of another shard into the queue."""
         ...
 
-    def earliest_ps(self, batch: Any) -> int:
-        """The time of the first event that a batch brings; -1 if it has to be received with the end of this window."""
+    def span_ps(self, batch: Any) -> tuple[int, int]:
+        """The times of the first event that a batch brings, and of the last.
+
+        The first is -1 if it has to be received with the end of this window.
+        """
         ...
 
     def settle(self) -> None:

@@ -266,7 +266,8 @@ def release(fabric: Fabric) -> None:
 
 def _waiting(fiber: Fiber, program: Program) -> Waiting:
     reason = fiber.waiting
-    waiting = Waiting(fiber.rank.number, fiber.clock_ps, "", _place(fiber.greenlet, program), [], [])
+    place = getattr(reason, "place", None) or _place(fiber.greenlet, program)
+    waiting = Waiting(fiber.rank.number, fiber.clock_ps, "", place, [], [])
     if reason is None:
         waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
         return waiting

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle", "show_turns"]
 
 
 class Parked:
@@ -219,6 +219,12 @@ def _serve(fiber: Any, body: Any) -> None:
         _idle.append(worker)
         del worker
         fiber, body = _hub.switch()
+
+
+def show_turns() -> None:
+    """Say whose turn it is in what this process shows of itself from now on."""
+    global _vitals
+    _vitals = vitals.mine
 
 
 def dismiss() -> None:

@@ -206,11 +206,15 @@ def _bury(rank: Rank, *fibers: Fiber) -> None:
         each.greenlet = GRAVE
 
 
-def kill(entry: tuple[Rank, str]) -> None:
-    """End a rank from outside, with a cause; an event handler, called when the rank's clock has come there."""
-    rank, cause = entry
+def kill(entry: tuple[Rank, str] | tuple[Rank, str, int]) -> None:
+    """End a rank from outside, with a cause and perhaps an exit status other than that of one that was killed.
+
+    An event handler, called when the rank's clock has come there.
+    """
+    rank, cause = entry[:2]
+    status = _KILLED if len(entry) == 2 else entry[2]
     if rank.exit_status is None and not rank.shard.put_off_for_all(kill, entry):
-        _die(rank, rank.shard.kernel.now_ps, _KILLED, cause)
+        _die(rank, rank.shard.kernel.now_ps, status, cause)
 
 
 def fail_here(cause: str) -> NoReturn:

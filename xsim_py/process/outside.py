@@ -21,9 +21,10 @@ from . import current
 from .output import finish_lines
 
 if TYPE_CHECKING:
+    from .fiber import Fiber
     from .shard import Control, Shard
 
-__all__ = ["Progress", "exit_noticed", "watched"]
+__all__ = ["Progress", "exit_noticed", "last_words", "notice_exit", "watched"]
 
 Progress = Callable[[int, int, int, int], None]
 """Called with virtual time (ps), events, ranks finished, and ranks."""
@@ -86,6 +87,8 @@ def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int],
 
     It would end this process, which is that of all ranks, and with any status, also 0. There is no way back from there.
 
+    In a process that is forked meanwhile, see `notice_exit`.
+
     Parameters
     ----------
     shards : sequence of Shard
@@ -100,31 +103,50 @@ def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int],
     if threading.current_thread() is not threading.main_thread() or not hasattr(libc, "gnu_get_libc_version"):
         yield
         return
-    owner: int | None = _real_pid()
+
+    def here() -> None:
+        _say_who(shards, stderr)
+        leave(1)
 
     def called(_: object) -> None:
-        if _real_pid() == owner:
-            _last_words(shards, stderr)
-            leave(1)
+        notice = _notices.get(_real_pid())
+        if notice is not None:
+            notice()
 
     function, ours = _at_exit_type(called), ctypes.c_char()
     libc.__cxa_atexit(function, None, ctypes.byref(ours))
+    notice_exit(here)
     try:
         yield
     finally:
-        owner = None
+        _notices.clear()
         libc.__cxa_finalize(ctypes.byref(ours))
 
 
-def _last_words(shards: Sequence[Shard], stderr: TextIO) -> None:
+_notices: dict[int, Callable[[], None]] = {}
+
+
+def notice_exit(notice: Callable[[], None]) -> None:
+    """Have this function called where compiled code calls ``exit`` in this process, while that is noticed."""
+    _notices[_real_pid()] = notice
+
+
+def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
+    """Who runs, and where in the program; nobody does any more, and what was printed without a newline is a line."""
+    vitals.mine.running = 0
+    fiber, frame = current.fiber, vitals.innermost()
+    current.fiber = None
+    for shard in shards:
+        for rank in shard.ranks:
+            if rank.extra is not None:
+                finish_lines(rank, rank.fiber.clock_ps)
+    return fiber, frame
+
+
+def _say_who(shards: Sequence[Shard], stderr: TextIO) -> None:
     with suppress(Exception):  # or nobody would end this process
-        vitals.mine.running = 0
-        fiber, frame = current.fiber, vitals.innermost()
-        current.fiber = None
+        fiber, frame = last_words(shards)
         for shard in shards:
-            for rank in shard.ranks:
-                if rank.extra is not None:
-                    finish_lines(rank, rank.fiber.clock_ps)
             if shard.number:
                 shards[0].output.add(shard.output.take(far=False))
         if shards:

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 from greenlet import getcurrent
@@ -127,6 +126,10 @@ class Shard:
     put_off_for_all : callable
         Called with a handler and its argument when the run is stopped: whether something was put off that comes first,
         and then that handler is called again; set by a floor above.
+    start_ps : int
+        When the ranks have begun.
+    takes_over : bool
+        Whether it stands for a shard that has dealt with all that was before `start_ps`.
     horizon_ps : int
         All that was to happen before has happened, in every shard.
     common : Kernel
@@ -164,7 +167,7 @@ class Shard:
         self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
         self.before_end: Callable[[], None] = _nothing_is_left
         self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
-        self.horizon_ps = start_ps
+        self.horizon_ps = self.start_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
         self.file_locks: Any = None  # what `filelocks` keeps here
@@ -177,6 +180,7 @@ class Shard:
         self.stopped_ps: int | None = None
         self.alone = self.kernel.alone = len(blocks) == 1
         self.far = False  # whether it is not in the process of shard 0
+        self.takes_over = False
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._others = [other for other in range(len(blocks)) if other != number]
@@ -313,6 +317,8 @@ class Shard:
         parcels, rows, lines = batch
         if lines:
             self.output.add(lines)
+        if self.takes_over:
+            parcels = [parcel for parcel in parcels if parcel[2] == _AT_ONCE or parcel[0] >= self._reached_ps]
         for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
                 self.handlers[handler]((time_ps, key, *argument))
@@ -327,15 +333,19 @@ class Shard:
             self._post_late(row[0], row[1], self.take_row, row)
 
     @staticmethod
-    def earliest_ps(batch: Any) -> int:
+    def span_ps(batch: Any) -> tuple[int, int]:
         """See `engine.windows.Shard`."""
         parcels, rows, _ = batch
+        times = [*(parcel[0] for parcel in parcels), *rows[:: ROW + 2]]
+        first = min(times, default=INFINITY_PS)
         if any(handler in _BETWEEN_WINDOWS for _, _, handler, _ in parcels):
-            return AT_ONCE_PS
-        return min(chain((parcel[0] for parcel in parcels), rows[:: ROW + 2]), default=INFINITY_PS)
+            first = AT_ONCE_PS
+        return first, max(times, default=AT_ONCE_PS)
 
     def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Post what has come from another shard."""
+        if time_ps < self._reached_ps and self.takes_over:
+            return
         if time_ps < self._reached_ps and self.ranks:  # where nobody lives nothing can be late: a single rank's abort
             raise InternalError(
                 f"shard {self.number} has reached {self._reached_ps} ps, and is sent what is for {time_ps} ps"
