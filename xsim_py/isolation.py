@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
-from xsim_py.engine import Death, Processes
+from xsim_py.engine import OUT_OF_MEMORY, Death, Processes
 from xsim_py.process import current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
@@ -234,13 +234,18 @@ class Isolation:
         self._inform(shard, first)
         _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
-        for each, ended_ps, status in self._ended.pop(number, ()):
-            rank = shard.rank(each)
-            rank.ended_ps, rank.exit_status = ended_ps, status
-            shard.finished += 1
+        for rank in shard.ranks:
+            shard.fabric.bury(rank)  # nobody answers here any more
         end = death.words or self._post_mortem(shard, death)
+        ends = bool(self._run.control.stop_reason or first.abort is not None or death.over)
+        ended = self._ended.pop(number, [])
+        if ends or not shard.fault_tolerant:  # else the others may still need it, and have to learn that it is gone
+            for each, ended_ps, status in ended:
+                rank = shard.rank(each)
+                rank.ended_ps, rank.exit_status = ended_ps, status
+                shard.finished += 1
         self._warn(shard, end, by_itself=death.words is not None or end.rank is not None or death.cut)
-        if self._run.control.stop_reason or first.abort is not None or death.over:
+        if ends:
             self._leave(shard, end)
         else:
             self._bury(shard, end)
@@ -308,6 +313,8 @@ class Isolation:
             return _End(fault, 0, "in a call that does not come back", place, 1)
         if death.cut:
             return _End(fault, 0, _CUT_OFF, "", 1)
+        if death.code == OUT_OF_MEMORY:
+            return _End(fault, 0, "its process gets no more memory", "", 1)
         if death.code >= 0:
             return _End(fault, 0, f"its process has ended with status {death.code}, past Python", "", death.code or 1)
         number = -death.code

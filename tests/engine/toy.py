@@ -71,8 +71,9 @@ class ToyShard:
         self.outbox = [[] for _ in self.outbox]
         return batches
 
-    def earliest_ps(self, batch: Any) -> int:
-        return min(time_ps for time_ps, _, _ in batch)
+    def span_ps(self, batch: Any) -> tuple[int, int]:
+        times = [time_ps for time_ps, _, _ in batch]
+        return min(times), max(times)
 
     def receive(self, batch: Any) -> None:
         for time_ps, key, message in batch:

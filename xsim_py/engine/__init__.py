@@ -2,7 +2,7 @@
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import most_shards
-from .processes import AT_ONCE_PS, Death, Processes
+from .processes import AT_ONCE_PS, OUT_OF_MEMORY, Death, Processes
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
 
@@ -12,6 +12,7 @@ __all__ = [
     "LATE",
     "MAX_ORIGINS",
     "OF_VIRTUAL_RANK",
+    "OUT_OF_MEMORY",
     "RANK_VARIABLES",
     "UNBOUNDED_PS",
     "Death",

@@ -32,7 +32,10 @@ from .kernel import INFINITY_PS
 from .link import Closed, Link
 from .windows import Lookahead, Shard
 
-__all__ = ["AT_ONCE_PS", "Death", "Processes"]
+__all__ = ["AT_ONCE_PS", "OUT_OF_MEMORY", "Death", "Processes"]
+
+OUT_OF_MEMORY: Final = 114
+"""The exit status of a process in which the simulator gets no more memory."""
 
 AT_ONCE_PS: Final = -1
 """The time of a batch that has to be received at the end of the window in which it was sent."""
@@ -200,10 +203,14 @@ class Processes:
             status = 0
         except Closed:
             pass  # the coordinator has gone, or the program has closed what it has found
-        except BaseException:
+        except MemoryError:
+            status = OUT_OF_MEMORY
+        except BaseException as error:
             with suppress(BaseException):
                 assert self._up is not None
-                self._up.send(("error", traceback.format_exc(), None, False))
+                what = "refused" if isinstance(error, ConfigError) else "error"
+                said = str(error) if what == "refused" else traceback.format_exc()
+                self._up.send((what, said, None, False))
         finally:
             _real_exit(status)
 
@@ -353,6 +360,8 @@ class Processes:
             self._post(sent, batches)
             self._nexts[number] = now_ps
             self._gone(number, words)
+        elif what == "refused":
+            raise ConfigError(said)
         else:
             raise InternalError(f"in the process of shard {number}:\n{said}")
 
