@@ -105,3 +105,9 @@ def test_a_child_does_not_outlive_its_parent(tmp_path: Path):
     process = begin(tmp_path / "run", [], FOR_EVER)
     send(process, signal.SIGKILL, tmp_path / "run" / "started-1")
     assert process.communicate(timeout=60) == ("", "")  # which waits until nobody has these pipes
+
+
+def test_processes_of_ranks_do_not_outlive_the_one_that_coordinates_them(tmp_path: Path):
+    process = begin(tmp_path / "run", ["--isolation", "process"], FOR_EVER)
+    send(process, signal.SIGKILL, tmp_path / "run" / "started-1")
+    assert process.communicate(timeout=60) == ("", "")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fuzz.killed import Blow, run
 from xsim_py import run as run_module
 
-CASES = 150
+CASES = max(15, min(settings().max_examples, 3000) // 6)  # 16, and 500 in a campaign
 KINDS = ["reduce", "reduce", "ring", "bcast", "gather", "any", "sleep", "barrier"]
 SIZES = [1, 10, 3_000, 100_000]  # the longest of these needs a rendezvous
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(SIZES)), min_size=1, max_size=5)

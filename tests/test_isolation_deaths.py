@@ -1,0 +1,157 @@
+"""How a rank ends that is a process: by a signal, by compiled code, by what it does to its process."""
+
+import ctypes
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py import isolation, simulate, vitals
+from xsim_py.report import Result
+
+C = ctypes.CDLL(None)
+
+
+def raised(number: int) -> None:
+    C.kill(C.getpid(), number)
+
+
+def play(act: Callable[[], Any]) -> int:
+    """Rank 1 does this after a barrier, and then all meet again: how many that were."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    try:
+        comm.Barrier()
+        if comm.rank == 1:
+            print("here", end="")
+            act()
+        comm.Barrier()
+    except MPI.Exception:
+        comm = comm.Shrink()
+    return int(comm.allreduce(1))
+
+
+def run(act: Callable[[], Any], how: str = "process", **options: Any) -> Result:
+    return simulate(play, ranks=3, args=[act], isolation=how, **options)
+
+
+def segmentation_fault() -> None:
+    ctypes.string_at(0)
+
+
+def of_c() -> None:
+    C.exit(0)
+
+
+def placed(function: Callable[[], Any], text: str) -> str:
+    return f"(tests/test_isolation_deaths.py:{function.__code__.co_firstlineno + 1} in {function.__name__}: {text})"
+
+
+ENDINGS = {
+    "SIGKILL": (lambda: raised(9), 137, "its process was killed by SIGKILL, perhaps for want of memory", True),
+    "SIGTERM": (lambda: raised(15), 143, "its process was killed by SIGTERM", True),
+    "segmentation fault": (
+        segmentation_fault,
+        139,
+        f"its process was killed by SIGSEGV {placed(segmentation_fault, 'ctypes.string_at(0)')}",
+        False,
+    ),
+    "exit of the C library": (
+        of_c,
+        1,
+        f"exit() of the C library {placed(of_c, 'C.exit(0)')}",
+        False,
+    ),
+    "_exit of the C library": (lambda: C._exit(0), 1, "its process has ended with status 0, past Python", False),
+    "another program": (
+        lambda: os.execv("/bin/sh", ["sh", "-c", "exit 3"]),
+        3,
+        "its process has ended with status 3, past Python",
+        False,
+    ),
+    "descriptors": (
+        lambda: os.closerange(3, 4096),
+        1,
+        f"its process {isolation._CUT_OFF.removeprefix('its process ')}",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(Path(__file__).parents[1])
+    act, status, cause, outside = ENDINGS[name]
+    result = run(act)
+    assert (result.ended, result.exit_status) == ("aborted", status)
+    ((rank, time_s, said),) = [(f["rank"], f["time_s"], f["cause"]) for f in result.failures]
+    assert (rank, said) == (1, cause)
+    assert time_s < 100e-6  # in which the first barrier ends
+    assert result.report.startswith("rank 1 ended the job at ")
+    said = cause.removeprefix("its process ")
+    assert result.warnings == [f"a process {said} (rank 1): this run cannot be repeated"] * outside
+
+
+def test_others_survive_it_and_a_rank_in_the_same_process_does_not():
+    result = run(segmentation_fault, ft=True)
+    assert (result.ended, result.values) == ("finished", [2, None, 2])
+    again = run(segmentation_fault, ft=True)
+    assert again.digest == result.digest
+    together = run(segmentation_fault, "process:2", ft=True)
+    assert together.values == [None, None, 1]
+    causes = [failure["cause"].partition(" (")[0] for failure in together.failures]
+    assert causes == ["its process was killed by SIGSEGV in rank 1", "its process was killed by SIGSEGV"]
+
+
+@pytest.mark.parametrize(
+    "act", [lambda: os._exit(3), lambda: os.abort(), lambda: 1 / 0], ids=["exit", "abort", "error"]
+)
+def test_an_end_that_python_knows_of_is_that_of_a_greenlet(act: Callable[[], Any], capsys: pytest.CaptureFixture[str]):
+    one, other = (run(act, how) for how in ("greenlets", "process"))
+    assert (one.digest, one.report, one.warnings) == (other.digest, other.report, other.warnings)
+
+
+def test_a_job_that_real_deaths_have_ended_is_started_again_in_new_processes(tmp_path: Path):
+    def once() -> None:
+        if not list(tmp_path.iterdir()):
+            (tmp_path / "died").touch()
+            raised(9)
+
+    result = run(once, restart="on-abort")
+    assert (result.ended, result.restarts, result.values) == ("finished", 1, [3, 3, 3])
+    assert len(result.warnings) == 1
+
+
+@pytest.mark.parametrize("act", [lambda: sum(itertools.repeat(0)), lambda: raised(19)], ids=["computes", "stopped"])
+def test_a_process_that_cannot_be_told_to_stop_is_ended_and_the_others_say_where_they_are(
+    act: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(vitals, "GRACE_S", vitals.TICK_S)
+    result = run(act, wall_limit=0.3)
+    assert (result.ended, result.exit_status, result.warnings) == ("wall limit", 4, [])
+    assert "0 of 3 ranks have ended" in result.report
+    assert "comm.Barrier()\n      ranks 0, 2 at" in result.report
+    assert ("stopped by a signal" if "raised" in act.__code__.co_names else "a call that does not come back") in (
+        result.report
+    )
+
+
+def test_what_cannot_come_out_of_a_process_is_said():
+    from xsim_py.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"rank 0 has returned what does not come out of its process: .*pickle"):
+        simulate(lambda: lambda: 3, ranks=2, isolation="process")
+
+
+def test_a_run_in_a_thread_has_processes_that_no_signal_of_this_one_reaches():
+    found: list[Result] = []
+    thread = threading.Thread(target=lambda: found.append(run(lambda: sum(range(10_000_000)))))
+    thread.start()
+    thread.join()
+    assert (found[0].ended, found[0].values) == ("finished", [3, 3, 3])
