@@ -70,7 +70,7 @@ ENDINGS = {
     ),
     "_exit of the C library": (lambda: C._exit(0), 1, "its process has ended with status 0, past Python", False),
     "another program": (
-        lambda: os.execv("/bin/sh", ["sh", "-c", "exit 3"]),
+        lambda: C.execl(b"/bin/sh", b"sh", b"-c", b"exit 3", None),
         3,
         "its process has ended with status 3, past Python",
         False,
