@@ -227,6 +227,8 @@ class _Run:
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
+        if isinstance(self.transport, Processes):
+            self.transport.in_order = self.have_common or self._meet_in_arrays()
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
@@ -264,7 +266,6 @@ class _Run:
         if launched_by_mpiexec() > 1:
             raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
         processes = processes_for(self.ranks, each, later=not self.have_common)
-        processes.in_order = self.have_common or self._meet_in_arrays()
         return processes, blocks_of(self.ranks, each, processes.size)
 
     @contextmanager
