@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import vitals
 from xsim_py.engine import Death, Processes
+from xsim_py.errors import ConfigError
 from xsim_py.process import current, life
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
@@ -29,7 +31,7 @@ from xsim_py.vitals import TICK_S, Vitals, Watch
 if TYPE_CHECKING:
     from xsim_py.process.program import Program
 
-__all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
+__all__ = ["Isolation", "blocks_of", "packed", "processes_for", "shared_memory_folder", "unpacked"]
 
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
@@ -48,6 +50,26 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
     first = [range(low, min(low + each, ranks)) for low in range(0, ranks, each)]
     none = range(ranks, ranks)
     return [range(0), *first, *[none] * (shards - 1 - len(first))]
+
+
+def packed(first: int, values: Sequence[Any]) -> list[bytes]:
+    """Return what a function has returned on each of these ranks as it leaves their process."""
+    return [_through_pickle(pickle.dumps, rank, value) for rank, value in enumerate(values, first)]
+
+
+def unpacked(first: int, values: Sequence[bytes]) -> list[Any]:
+    """Return what was `packed`."""
+    return [_through_pickle(pickle.loads, rank, value) for rank, value in enumerate(values, first)]
+
+
+def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> Any:
+    try:
+        return function(value)
+    except Exception as error:  # of a class of the program
+        raise ConfigError(
+            f"isolation: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
+            " be pickled, or leave out isolation"
+        ) from None
 
 
 def shared_memory_folder() -> str:

@@ -30,7 +30,7 @@ from xsim_py.engine import (
     most_shards,
 )
 from xsim_py.errors import ConfigError
-from xsim_py.isolation import Isolation, blocks_of, processes_for, shared_memory_folder
+from xsim_py.isolation import Isolation, blocks_of, packed, processes_for, shared_memory_folder, unpacked
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
@@ -343,10 +343,16 @@ class _Run:
             "seed": self.seed,
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
-            "shards": self.transport.size,
+            "shards": len([block for block in self.blocks if block]) if self.isolation else self.transport.size,
+            "isolation": self._isolation_said(),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,
         }
+
+    def _isolation_said(self) -> str:
+        """How ranks are kept apart, as `simulate` takes it."""
+        each = self.isolation
+        return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
 
     def go(
         self,
@@ -413,6 +419,9 @@ class _Run:
             vitals.mine.running = 0
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
+            if self.host is not None:
+                for part in parts:
+                    part.values = packed(part.first, part.values)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -436,6 +445,9 @@ class _Run:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
             return None  # another process decides
+        if self.host is not None:
+            for part in parts:
+                part.values = unpacked(part.first, part.values)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)

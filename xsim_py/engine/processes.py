@@ -255,6 +255,9 @@ class Processes:
             status = 0
         except _Closed:
             pass  # the coordinator has gone
+        except ConfigError as error:
+            with suppress(BaseException):
+                self._up.send(("wrong", str(error), None, False))  # type: ignore[union-attr]
         except BaseException:
             with suppress(BaseException):
                 assert self._up is not None
@@ -314,7 +317,7 @@ class Processes:
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
-            self._do("run", busy, horizon, ends)
+            self._do("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
             self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
             self._do("done", again, horizon, ends)
@@ -396,6 +399,8 @@ class Processes:
             self._links.pop(number).close()
         elif what == "died":
             self._gone(number, said)
+        elif what == "wrong":
+            raise ConfigError(said)
         else:
             raise InternalError(f"in the process of shard {number}:\n{said}")
 
