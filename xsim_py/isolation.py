@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import vitals
-from xsim_py.engine import Death, Processes
+from xsim_py.engine import Death, Processes, processes_of
 from xsim_py.errors import ConfigError
 from xsim_py.process import current, life
 from xsim_py.process.descriptors import far_up
@@ -41,7 +41,7 @@ _TO_ALL: Final = ("abort", "born", "failed")
 
 def processes_for(ranks: int, each: int, *, later: bool) -> Processes:
     """The processes of a run with `each` ranks in one, and perhaps some for those that are started `later`."""
-    first = -(-ranks // each)
+    first = processes_of(ranks, each)
     return Processes(range(1, 1 + first), 1 + first + _LATER * later)
 
 

@@ -28,6 +28,8 @@ from xsim_py.engine import (
     launched_by_mpiexec,
     make_transport,
     most_shards,
+    problem_of_processes,
+    processes_of,
 )
 from xsim_py.errors import ConfigError
 from xsim_py.isolation import Isolation, blocks_of, packed, processes_for, shared_memory_folder, unpacked
@@ -265,6 +267,8 @@ class _Run:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
         if launched_by_mpiexec() > 1:
             raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
+        if problem := problem_of_processes(self.ranks, each):
+            raise ConfigError(f"isolation: {problem}")
         processes = processes_for(self.ranks, each, later=not self.have_common)
         return processes, blocks_of(self.ranks, each, processes.size)
 
@@ -343,7 +347,7 @@ class _Run:
             "seed": self.seed,
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
-            "shards": len([block for block in self.blocks if block]) if self.isolation else self.transport.size,
+            "shards": processes_of(self.ranks, self.isolation) if self.isolation else self.transport.size,
             "isolation": self._isolation_said(),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,

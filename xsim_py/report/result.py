@@ -202,13 +202,15 @@ class Result:
     def _facts(self) -> dict[str, str]:
         """Return the summary in a few lines of words."""
         simulated = f"{self.events:,} events, {self.messages:,} messages"
-        apart = "" if self.isolation == "greenlets" else f", isolation {self.isolation}"
+        apart = f"shards {self.shards}"
+        if self.isolation != "greenlets":
+            apart = f"isolation {self.isolation}"
         return {
             "virtual time": self.virtual_time(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
             "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
-            "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, shards {self.shards}{apart}",
+            "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, {apart}",
             "digest": self.digest,
         }
 
