@@ -124,6 +124,11 @@ class Isolation:
                 package = "" if program.spec is None else program.spec.parent or ""
                 preload(program.source, package, program.path, shared)
 
+    def close(self) -> None:
+        """Forget the run, which knows of this: Python looks for cycles late."""
+        self._watches.clear()
+        del self._run, self._transport
+
     # ------------------------------------------------------------------------------------------ in a new process
 
     def enter(self, number: int, descriptor: int) -> int:

@@ -278,7 +278,11 @@ class _Run:
         if isinstance(self.transport, Processes):
             with scratch_folder(shared_memory_folder()) as folder:
                 self.host = Isolation(self, folder)
-                yield
+                try:
+                    yield
+                finally:
+                    self.host.close()
+                    self.host = None
         else:
             yield
 

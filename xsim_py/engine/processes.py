@@ -204,6 +204,9 @@ class Processes:
             yield
         finally:
             self._end_all()
+            self._here.clear()
+            for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
+                vars(self).pop(name, None)
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
         """See `Transport.simulate`."""
