@@ -1,5 +1,6 @@
 """A run comes to the same in processes of their own, in all that can be seen of it: a sample, and in a campaign all."""
 
+import gc
 import os
 import threading
 from typing import Any
@@ -103,6 +104,23 @@ def test_nobody_is_started_where_the_coordinator_is(overrides: dict[str, str], m
     assert (done["ended"], done["exit_status"]) == ("finished", 0)
     assert homes[:3] == [[3, 4, 5], [1, 2, 1]][bool(overrides)]
     assert 0 not in homes
+
+
+def test_a_run_leaves_no_cycles_behind():
+    """Python's garbage collector would find them late."""
+
+    def objects() -> int:
+        simulate(adds, ranks=2, args=[1], isolation="process")
+        return len(gc.get_objects())
+
+    objects()
+    gc.collect()
+    gc.disable()
+    try:
+        before = objects()
+        assert objects() - before < 250
+    finally:
+        gc.enable()
 
 
 def test_too_many_processes_are_refused():

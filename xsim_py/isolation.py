@@ -31,7 +31,7 @@ from xsim_py.vitals import TICK_S, Vitals, Watch
 if TYPE_CHECKING:
     from xsim_py.process.program import Program
 
-__all__ = ["Isolation", "blocks_of", "packed", "processes_for", "shared_memory_folder", "unpacked"]
+__all__ = ["Isolation", "blocks_of", "pack", "processes_for", "shared_memory_folder", "unpack", "way_of"]
 
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
@@ -52,14 +52,21 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
     return [range(0), *first, *[none] * (shards - 1 - len(first))]
 
 
-def packed(first: int, values: Sequence[Any]) -> list[bytes]:
-    """Return what a function has returned on each of these ranks as it leaves their process."""
-    return [_through_pickle(pickle.dumps, rank, value) for rank, value in enumerate(values, first)]
+def way_of(each: int) -> str:
+    """How ranks are kept apart, as `simulate` takes it, from how many there are in a process of its own."""
+    return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
 
 
-def unpacked(first: int, values: Sequence[bytes]) -> list[Any]:
-    """Return what was `packed`."""
-    return [_through_pickle(pickle.loads, rank, value) for rank, value in enumerate(values, first)]
+def pack(parts: Iterable[Any]) -> None:
+    """Have what a function has returned on each rank as it leaves their process."""
+    for part in parts:
+        part.values = [_through_pickle(pickle.dumps, rank, value) for rank, value in enumerate(part.values, part.first)]
+
+
+def unpack(parts: Iterable[Any]) -> None:
+    """Have it again as it was before `pack`."""
+    for part in parts:
+        part.values = [_through_pickle(pickle.loads, rank, value) for rank, value in enumerate(part.values, part.first)]
 
 
 def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> Any:

@@ -32,7 +32,7 @@ from xsim_py.engine import (
     processes_of,
 )
 from xsim_py.errors import ConfigError
-from xsim_py.isolation import Isolation, blocks_of, packed, processes_for, shared_memory_folder, unpacked
+from xsim_py.isolation import Isolation, blocks_of, pack, processes_for, shared_memory_folder, unpack, way_of
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
@@ -352,15 +352,10 @@ class _Run:
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
             "shards": processes_of(self.ranks, self.isolation) if self.isolation else self.transport.size,
-            "isolation": self._isolation_said(),
+            "isolation": way_of(self.isolation),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,
         }
-
-    def _isolation_said(self) -> str:
-        """How ranks are kept apart, as `simulate` takes it."""
-        each = self.isolation
-        return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
 
     def go(
         self,
@@ -428,8 +423,7 @@ class _Run:
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
             if self.host is not None:
-                for part in parts:
-                    part.values = packed(part.first, part.values)
+                pack(parts)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -454,8 +448,7 @@ class _Run:
         if parts is None:
             return None  # another process decides
         if self.host is not None:
-            for part in parts:
-                part.values = unpacked(part.first, part.values)
+            unpack(parts)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)
