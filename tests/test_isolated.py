@@ -106,6 +106,30 @@ def test_nobody_is_started_where_the_coordinator_is(overrides: dict[str, str], m
     assert 0 not in homes
 
 
+SHARING = """
+import numpy, time
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+window = MPI.Win.Allocate_shared(8, 8, comm=comm)
+seen = numpy.frombuffer(window.Shared_query(0)[0], "i8")
+print(comm.rank, "finds", seen[0])
+comm.Barrier()
+if comm.rank == 0:
+    seen[0] = 7
+time.sleep(1e-3)
+comm.Barrier()
+print(comm.rank, "has", seen[0])
+window.Free()
+"""
+
+
+def test_a_job_that_is_started_again_finds_its_shared_memory_empty():
+    again = {"kind": "code", "ranks": 3, "machine": "shmem", "fail": ["rank=1@500us"], "restart": "on-abort"}
+    program = Program("sharing", SHARING, again)
+    assert differences(program, "process:2") == []
+    assert seen(program, isolation="process")["stdout"].count("finds 0") == 6
+
+
 def test_a_run_leaves_no_cycles_behind():
     """Python's garbage collector would find them late."""
 

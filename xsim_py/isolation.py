@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import vitals
@@ -130,6 +131,11 @@ class Isolation:
             if program.source is not None:
                 package = "" if program.spec is None else program.spec.parent or ""
                 preload(program.source, package, program.path, shared)
+
+    def begin(self) -> None:
+        """Forget the memory that ranks of an earlier start of the job have shared."""
+        for path in Path(self.folder).glob("window-*"):
+            path.unlink()
 
     def close(self) -> None:
         """Forget the run, which knows of this: Python looks for cycles late."""

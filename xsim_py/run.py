@@ -379,6 +379,8 @@ class _Run:
                 self.host.prepare_imports(self.program.programs)
             while start is not None:
                 start_ps, struck = start
+                if self.host is not None:
+                    self.host.begin()
                 with Patches() as calls:
                     timed, sites = self._schedule(calls, start_ps, struck)
                     work = partial(self._attempt, lookahead, timed, background, start_ps)
