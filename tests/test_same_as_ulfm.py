@@ -6,33 +6,13 @@ import warnings
 import pytest
 
 from tests.real_ulfm import MPIRUN, run_real
-from tests.ulfm_cases import EXPECTED, UlfmCase, Values, all_cases, values_in
+from tests.ulfm_cases import EXPECTED, VARIANTS, UlfmCase, Values, all_cases, runs, values_in
 from xsim_py import simulate
 
 CASES = all_cases()
 REAL = [case for case in CASES if not case.only_here]
 
-# The real one knows of a killed process after some 30 ms: not yet when a program has slept for 10 ms, surely when one
-# of its phases is over.
-HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "10ms", "mpi.detector.timeout": "30ms"}
-TIMEOUT = {"mpi.detector.type": "timeout", "mpi.detector.timeout": "30ms", "mpi.poll_time": "1us"}  # some poll so long
-
-
-def recovery(agree: str, shrink: str, revoke: str) -> dict[str, str]:
-    return {"mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink, "mpi.ulfm.revoke": revoke}
-
-
-VARIANTS = {
-    "as_open_mpi": HEARTBEAT | recovery("early_returning", "agreement", "reliable_broadcast"),
-    "two_phase": HEARTBEAT | recovery("two_phase", "two_phase", "direct"),
-    "as_xsim": TIMEOUT | recovery("two_phase", "two_phase", "local"),
-}
-RUNS = [
-    pytest.param(case, variant, id=f"{case}-{variant}")
-    for case in CASES
-    for variant in VARIANTS
-    if not (case.by_heartbeat_only and variant == "as_xsim")
-]
+RUNS = [pytest.param(case, variant, id=f"{case}-{variant}") for case, variant in runs()]
 
 
 def simulated(case: UlfmCase, variant: str, *, shards: int = 1) -> tuple[Values, str]:

@@ -35,6 +35,22 @@ WORDS = {
     "by heartbeat only",
 }
 
+# The real one knows of a killed process after some 30 ms: not yet when a program has slept for 10 ms, surely when one
+# of its phases is over.
+HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": "10ms", "mpi.detector.timeout": "30ms"}
+TIMEOUT = {"mpi.detector.type": "timeout", "mpi.detector.timeout": "30ms", "mpi.poll_time": "1us"}  # some poll so long
+
+
+def recovery(agree: str, shrink: str, revoke: str) -> dict[str, str]:
+    return {"mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink, "mpi.ulfm.revoke": revoke}
+
+
+VARIANTS = {
+    "as_open_mpi": HEARTBEAT | recovery("early_returning", "agreement", "reliable_broadcast"),
+    "two_phase": HEARTBEAT | recovery("two_phase", "two_phase", "direct"),
+    "as_xsim": TIMEOUT | recovery("two_phase", "two_phase", "local"),
+}
+
 Place = tuple[int, str]
 Values = dict[Place, set[str]]
 
@@ -168,3 +184,13 @@ def _cases(path: Path) -> Iterator[UlfmCase]:
         (ranks,) = map(int, notes["number of ranks"])
         flags = ("only here" in notes, "by heartbeat only" in notes)
         yield UlfmCase(path, ranks, args, free, quirks, rules, *flags)
+
+
+def runs() -> list[tuple[UlfmCase, str]]:
+    """Return every case with every variant in which it can run."""
+    return [
+        (case, variant)
+        for case in all_cases()
+        for variant in VARIANTS
+        if not (case.by_heartbeat_only and variant == "as_xsim")
+    ]

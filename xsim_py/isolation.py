@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
-from xsim_py.engine import OUT_OF_MEMORY, Death, Processes
+from xsim_py.engine import OUT_OF_MEMORY, Death, Processes, processes_of
+from xsim_py.errors import ConfigError
 from xsim_py.process import current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
@@ -30,7 +33,7 @@ from xsim_py.vitals import TICK_S, Vitals, Watch
 if TYPE_CHECKING:
     from xsim_py.process.program import Program
 
-__all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
+__all__ = ["Isolation", "blocks_of", "pack", "processes_for", "shared_memory_folder", "unpack", "way_of"]
 
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
@@ -45,7 +48,7 @@ _CUT_OFF: Final = (
 
 def processes_for(ranks: int, each: int, *, later: bool) -> Processes:
     """The processes of a run with `each` ranks in one, and perhaps some for those that are started `later`."""
-    first = -(-ranks // each)
+    first = processes_of(ranks, each)
     return Processes(range(1, 1 + first), 1 + first + _LATER * later)
 
 
@@ -54,6 +57,33 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
     first = [range(low, min(low + each, ranks)) for low in range(0, ranks, each)]
     none = range(ranks, ranks)
     return [range(0), *first, *[none] * (shards - 1 - len(first))]
+
+
+def way_of(each: int) -> str:
+    """How ranks are kept apart, as `simulate` takes it, from how many there are in a process of its own."""
+    return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
+
+
+def pack(parts: Iterable[Any]) -> None:
+    """Have what a function has returned on each rank as it leaves their process."""
+    for part in parts:
+        part.values = [_through_pickle(pickle.dumps, rank, value) for rank, value in enumerate(part.values, part.first)]
+
+
+def unpack(parts: Iterable[Any]) -> None:
+    """Have it again as it was before `pack`."""
+    for part in parts:
+        part.values = [_through_pickle(pickle.loads, rank, value) for rank, value in enumerate(part.values, part.first)]
+
+
+def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> Any:
+    try:
+        return function(value)
+    except Exception as error:  # of a class of the program
+        raise ConfigError(
+            f"isolation: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
+            " be pickled, or leave out isolation"
+        ) from None
 
 
 def shared_memory_folder() -> str:
@@ -129,6 +159,16 @@ class Isolation:
             if program.source is not None:
                 package = "" if program.spec is None else program.spec.parent or ""
                 preload(program.source, package, program.path, shared)
+
+    def begin(self) -> None:
+        """Forget the memory that ranks of an earlier start of the job have shared."""
+        for path in Path(self.folder).glob("window-*"):
+            path.unlink()
+
+    def close(self) -> None:
+        """Forget the run, which knows of this: Python looks for cycles late."""
+        self._watches.clear()
+        del self._run, self._transport
 
     # ------------------------------------------------------------------------------------------ in a new process
 

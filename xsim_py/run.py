@@ -28,9 +28,11 @@ from xsim_py.engine import (
     launched_by_mpiexec,
     make_transport,
     most_shards,
+    problem_of_processes,
+    processes_of,
 )
 from xsim_py.errors import ConfigError
-from xsim_py.isolation import Isolation, blocks_of, processes_for, shared_memory_folder
+from xsim_py.isolation import Isolation, blocks_of, pack, processes_for, shared_memory_folder, unpack, way_of
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
@@ -227,6 +229,8 @@ class _Run:
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
+        if isinstance(self.transport, Processes):
+            self.transport.in_order = self.have_common or self._meet_in_arrays()
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
@@ -263,8 +267,9 @@ class _Run:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
         if launched_by_mpiexec() > 1:
             raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
+        if problem := problem_of_processes(self.ranks, each):
+            raise ConfigError(f"isolation: {problem}")
         processes = processes_for(self.ranks, each, later=not self.have_common)
-        processes.in_order = self.have_common or self._meet_in_arrays()
         return processes, blocks_of(self.ranks, each, processes.size)
 
     @contextmanager
@@ -273,7 +278,11 @@ class _Run:
         if isinstance(self.transport, Processes):
             with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
                 self.host = Isolation(self, folder)
-                yield
+                try:
+                    yield
+                finally:
+                    self.host.close()
+                    self.host = None
         else:
             yield
 
@@ -342,7 +351,8 @@ class _Run:
             "seed": self.seed,
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
-            "shards": self.transport.size,
+            "shards": processes_of(self.ranks, self.isolation) if self.isolation else self.transport.size,
+            "isolation": way_of(self.isolation),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,
         }
@@ -369,6 +379,8 @@ class _Run:
                 self.host.prepare_imports(self.program.programs)
             while start is not None:
                 start_ps, struck = start
+                if self.host is not None:
+                    self.host.begin()
                 with Patches() as calls:
                     timed, sites = self._schedule(calls, start_ps, struck)
                     work = partial(self._attempt, lookahead, timed, background, start_ps)
@@ -412,6 +424,8 @@ class _Run:
             vitals.mine.running = 0
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
+            if self.host is not None:
+                pack(parts)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -435,6 +449,8 @@ class _Run:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
             return None  # another process decides
+        if self.host is not None:
+            unpack(parts)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)

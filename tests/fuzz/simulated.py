@@ -28,9 +28,12 @@ def walk(steps: list[dict[str, Any]]) -> list[Any]:
     return log
 
 
-def simulated(ranks: int, steps: list[dict[str, Any]], machine: str, shards: int) -> list[Any] | str:
+def simulated(
+    ranks: int, steps: list[dict[str, Any]], machine: str, shards: int = 1, **options: Any
+) -> list[Any] | str:
     """The logs of all ranks; or the report of a run that did not end well."""
-    result = simulate(walk, ranks=ranks, machine=MACHINES[machine], args=[steps], shards=shards, ft=False)
+    told = {"ranks": ranks, "machine": MACHINES[machine], "shards": shards, "ft": False, **options}
+    result = simulate(walk, args=[steps], **told)
     if (result.ended, result.exit_status, result.warnings) != ("finished", 0, []):
         return f"{result.ended}: {result.report}\n{result.warnings}"
     logs: list[Any] = result.values

@@ -11,6 +11,7 @@ SUMMARY: dict[str, Any] = {
     "virtual_time_exact_s": "0.000034914",
     "ranks": 1024,
     "shards": 1,
+    "isolation": "greenlets",
     "seed": 7,
     "config_hash": "0123456789ab",
     "digest": "feedface",

@@ -53,11 +53,17 @@ def test_variables_named_as_options_and_as_entries_of_the_machine_are_these():
     run = only_run(
         set={"network.bandwidth": "{rate}"},
         args=["x{rate}"],
-        sweep={"network.latency": ["7us"], "shards": [2], "rate": ["1Gbps"], "compute": ["measured"], "seed": [5]},
+        sweep={
+            "network.latency": ["7us"],
+            "isolation": ["process"],
+            "rate": ["1Gbps"],
+            "compute": ["measured"],
+            "seed": [5],
+        },
     )
     assert run.arguments["set"] == {"network.latency": "7us", "network.bandwidth": "1Gbps"}
-    told = {name: run.arguments[name] for name in ("shards", "compute", "seed", "args")}
-    assert told == {"shards": 2, "compute": "measured", "seed": 5, "args": ["x1Gbps"]}
+    told = {name: run.arguments[name] for name in ("isolation", "compute", "seed", "args")}
+    assert told == {"isolation": "process", "compute": "measured", "seed": 5, "args": ["x1Gbps"]}
 
 
 def test_every_option_reaches_the_simulator():
@@ -150,6 +156,7 @@ def test_modules_and_text_are_programs_too():
         {"args": ["--bytes", "9"]},
         {"seed": 1},
         {"shards": 2},
+        {"isolation": "process"},
         {"compute": "none"},
         {"fail": ["rank=1@1ms"]},
         {"ft": True},

@@ -12,6 +12,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_description_options,
+    add_isolation_option,
     machine_labels,
     names,
     positive,
@@ -67,6 +68,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
         *_add_failing(parser),
         *add_description_options(parser),
         add("--shards", type=positive, default=1, metavar="K", help="simulate each run in K shards (default: 1)"),
+        add_isolation_option(parser),
         add("--wall-limit", type=seconds, metavar="TIME", help="end a run after so long here: 60s, 5min"),
         add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
         add("--json", metavar="FILE", help="write everything as JSON; with - to standard output, in place of tables"),
@@ -196,6 +198,7 @@ def _experiment(args: Namespace) -> Experiment:
         overrides=dict(args.overrides),
         seed=args.seed,
         shards=args.shards,
+        isolation=args.isolation,
         wall_limit_s=args.wall_limit,
     )
 

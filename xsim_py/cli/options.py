@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import asked
-from xsim_py.asked import COLLECTIVES, COMPUTE, one_of, packages
+from xsim_py.asked import COLLECTIVES, COMPUTE, isolation, one_of, packages
 from xsim_py.errors import NOT_WRITTEN, ConfigError
 from xsim_py.units import parse_time_ps
 from xsim_py.whose import ALL_IMPORTED
@@ -21,6 +21,7 @@ __all__ = [
     "ProgramSpec",
     "add_description_options",
     "add_fail_option",
+    "add_isolation_option",
     "add_set_option",
     "add_sharing_options",
     "add_simulation_options",
@@ -160,6 +161,19 @@ def add_fail_option(parser: ArgumentParser) -> Action:
     )
 
 
+def add_isolation_option(parser: ArgumentParser) -> Action:
+    """Add the option that says how ranks are kept apart, and return it."""
+    return parser.add_argument(
+        "--isolation",
+        type=reader(_way),
+        default="greenlets",
+        metavar="WAY",
+        help="how ranks are kept apart: greenlets in one process (default), process with each in a process of its"
+        " own, or process:8 with eight in each; the result is the same, unless the program depends on what"
+        " greenlets share",
+    )
+
+
 def add_simulation_options(parser: ArgumentParser) -> list[Action]:
     """Add the options that say what to simulate and how, and return them."""
     add = parser.add_argument
@@ -192,14 +206,7 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             help="whether the job outlives the death of a process, as under mpirun --with-ft ulfm (default: what the"
             " machine says; else yes if failures are injected and --restart is not given)",
         ),
-        add(
-            "--isolation",
-            default="greenlets",
-            metavar="WAY",
-            help="how ranks are kept apart: greenlets in one process (default), process with each in a process of its"
-            " own, or process:8 with eight in each; the result is the same, unless the program depends on what"
-            " greenlets share",
-        ),
+        add_isolation_option(parser),
         add(
             "--restart",
             metavar="POLICY",
@@ -225,6 +232,12 @@ def add_sharing_options(parser: ArgumentParser) -> list[Action]:
             help="packages that all ranks share, although they import mpi4py or belong to the program",
         ),
     ]
+
+
+def _way(text: str) -> str:
+    """Return how ranks are kept apart, as it was written."""
+    isolation(text)
+    return text
 
 
 def simulation_arguments(args: Namespace) -> dict[str, Any]:

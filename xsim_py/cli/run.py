@@ -191,7 +191,7 @@ def print_failures(result: Result, file: TextIO) -> None:
 def print_profile(result: Result, file: TextIO) -> None:
     """Print one line a shard: what of its wall time went into what."""
     table = result.tables["profile"]
-    for shard in range(result.shards):
+    for shard in sorted(set(table["shard"])):
         parts = {p: s for n, p, s in zip(table["shard"], table["part"], table["wall_s"], strict=True) if n == shard}
         whole = sum(parts.values()) or 1.0
         shares = ", ".join(f"{part} {seconds / whole:.0%}" for part, seconds in parts.items())

@@ -1,7 +1,7 @@
 """Floor 3, the engine: event queue, shards and windows. It does not know what a message costs, nor what one is."""
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
-from .limits import most_shards
+from .limits import MOST_PROCESSES, most_shards, problem_of_processes, processes_of
 from .processes import AT_ONCE_PS, OUT_OF_MEMORY, Death, Processes
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
 from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
@@ -11,6 +11,7 @@ __all__ = [
     "INFINITY_PS",
     "LATE",
     "MAX_ORIGINS",
+    "MOST_PROCESSES",
     "OF_VIRTUAL_RANK",
     "OUT_OF_MEMORY",
     "RANK_VARIABLES",
@@ -29,4 +30,6 @@ __all__ = [
     "launched_by_mpiexec",
     "make_transport",
     "most_shards",
+    "problem_of_processes",
+    "processes_of",
 ]

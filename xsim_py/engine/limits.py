@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["most_shards"]
+__all__ = ["MOST_PROCESSES", "most_shards", "problem_of_processes", "processes_of"]
 
 _SHARDS_OF_FEW_RANKS: Final = 64
 _MOST_SHARDS: Final = 1024
+
+MOST_PROCESSES: Final = 1024
+"""How many processes of their own ranks may have at first: each is a shard, and one process looks after all."""
 
 
 def most_shards(ranks: int) -> int:
@@ -18,3 +21,17 @@ def most_shards(ranks: int) -> int:
     too.
     """
     return min(max(ranks, _SHARDS_OF_FEW_RANKS), _MOST_SHARDS)
+
+
+def processes_of(ranks: int, each: int) -> int:
+    """How many processes so many ranks begin in, with `each` in one of its own; 0 stands for one that has all."""
+    return -(-ranks // each) if each else 1
+
+
+def problem_of_processes(ranks: int, each: int) -> str:
+    """What is wrong with `each` of so many ranks in a process of its own, and what to write instead; or nothing."""
+    wanted = processes_of(ranks, each)
+    if wanted <= MOST_PROCESSES:
+        return ""
+    least = -(-ranks // MOST_PROCESSES)
+    return f"{wanted:,} processes are more than {MOST_PROCESSES:,}; give each more ranks, as in process:{least}"

@@ -148,6 +148,9 @@ class Processes:
             yield
         finally:
             self._end_all()
+            self._here.clear()
+            for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
+                vars(self).pop(name, None)
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
         """See `Transport.simulate`."""
@@ -266,7 +269,7 @@ class Processes:
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
-            self._do("run", busy, horizon, ends)
+            self._do("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
             self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
             self._do("done", again, horizon, ends)

@@ -26,6 +26,7 @@ SUMMARY = (
     "virtual_time_exact_s",
     "ranks",
     "shards",
+    "isolation",
     "seed",
     "config_hash",
     "digest",
@@ -91,7 +92,9 @@ class Result:
     virtual_time_ps : int
         The same in whole picoseconds, which the summary does not have.
     ranks, shards, seed : int
-        What was asked for.
+        What was asked for; with ranks in processes of their own, `shards` is how many of these there were at first.
+    isolation : str
+        How ranks were kept apart: ``greenlets``, ``process``, or ``process:8``.
     config_hash, digest, version : str
         The machine's fingerprint, the run's, and the simulator's version: runs that share the first and the seed share
         the second.
@@ -123,6 +126,7 @@ class Result:
     virtual_time_exact_s: str
     ranks: int
     shards: int
+    isolation: str
     seed: int
     config_hash: str
     digest: str
@@ -198,12 +202,15 @@ class Result:
     def _facts(self) -> dict[str, str]:
         """Return the summary in a few lines of words."""
         simulated = f"{self.events:,} events, {self.messages:,} messages"
+        apart = f"shards {self.shards}"
+        if self.isolation != "greenlets":
+            apart = f"isolation {self.isolation}"
         return {
             "virtual time": self.virtual_time(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
             "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
-            "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, shards {self.shards}",
+            "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, {apart}",
             "digest": self.digest,
         }
 
@@ -323,6 +330,7 @@ class Result:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
                 whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
+            whole.setdefault("isolation", "greenlets")  # which those do not have either
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]

@@ -11,6 +11,7 @@ from typing import Any
 
 from xsim_py.clashes import Input, Output, failure_files, machine_files, program_files, refuse_clashes
 from xsim_py.errors import ConfigError
+from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
@@ -19,7 +20,6 @@ from xsim_py.study.results import FILES, StudyResults
 from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, Task
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
-from xsim_py.workers import cores
 
 __all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
 
@@ -77,10 +77,11 @@ def run_study(
     names = [NAME, *FILES, *(plot.file for plot in spec.plots)]
     outputs = [Output(str(folder / name), folder / name, follow=False) for name in names]
     refuse_clashes(outputs, lambda: _inputs(spec, planned))
+    at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
         tasks = [_task(spec, run) for run in todo]
-        work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, jobs or cores())
+        work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, at_once)
         interrupted = False
         try:
             with closing(work) as outcomes:

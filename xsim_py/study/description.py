@@ -24,6 +24,7 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.kinds import (
     ANY,
     CONDITION,
+    ISOLATION,
     TEXT,
     Given,
     MachineEntry,
@@ -214,6 +215,9 @@ class StudySpec:
         shown="0",
     )  # fmt: skip
     shards: Given | None = option("shards", Templated(Integer(1, _MOST)), "Shards of a run.", shown="1")
+    isolation: Given | None = option(
+        "isolation", Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets"
+    )
     compute: Given | None = option(
         "compute",
         Templated(Choice(("none", "measured"))),

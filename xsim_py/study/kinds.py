@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from xsim_py.asked import isolation
 from xsim_py.config import kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
@@ -20,6 +21,7 @@ from xsim_py.study.template import Scalar as PlainScalar
 __all__ = [
     "ANY",
     "CONDITION",
+    "ISOLATION",
     "PLAIN",
     "TEXT",
     "Given",
@@ -51,8 +53,16 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
+def _isolation(value: object) -> str:
+    isolation(value)
+    return str(value)
+
+
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
+ISOLATION: Final = Scalar(
+    _isolation, {"type": "string", "pattern": "^(greenlets|process(:[0-9]+)?)$"}, "greenlets, process or process:8"
+)
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
 

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
+from xsim_py.asked import isolation
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
 from xsim_py.config.entries import Place, from_python, raise_all
 from xsim_py.config.kinds import REFUSED, Reading, nearest
 from xsim_py.config.rules import MOST_RANKS
-from xsim_py.engine import most_shards
+from xsim_py.engine import most_shards, problem_of_processes
 from xsim_py.errors import ConfigError
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.inputs import is_file
@@ -256,7 +257,7 @@ class _Planner:
 
     def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
         program = self._program(options["program"], options["kind"])
-        if not self._has_room(options["ranks"], options["shards"] or 1):
+        if not self._has_room(options):
             return None
         machine = self._machine(options["machine"], entries, options["ranks"])
         if program is None or machine is None or not self._can_fail(options, machine):
@@ -318,13 +319,16 @@ class _Planner:
         found = self.programs[name]
         return None if found is None else str(found)
 
-    def _has_room(self, ranks: int, shards: int) -> bool:
-        """Return whether so many ranks, and shards, can be simulated by one process."""
+    def _has_room(self, options: dict[str, Any]) -> bool:
+        """Return whether so many ranks, shards, and processes of their own, can be simulated."""
         before = len(self.reading.problems)
+        ranks, shards, way = options["ranks"], options["shards"] or 1, options["isolation"] or "greenlets"
         if ranks > MOST_RANKS:
             self._refuse("ranks", f"{ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
         if shards > (most := most_shards(ranks)):
             self._refuse("shards", f"{shards:,} are too many for {ranks:,} ranks in one process; give at most {most:,}")
+        if (problem := problem_of_processes(ranks, isolation(way))) and ranks <= MOST_RANKS:
+            self._refuse("isolation", problem)
         return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:

@@ -29,11 +29,12 @@ from xsim_py.mpi.ftco.shapes import Shapes
 from xsim_py.network import Network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
+from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time
 from xsim_py.whole import scratch_folder, whole_file
-from xsim_py.workers import Crash, cores, do_in_workers
+from xsim_py.workers import Crash, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
 
@@ -84,7 +85,7 @@ class Experiment:
         Die so long after the call begins, in place of right before it.
     overrides : mapping
         Entries of every machine.
-    seed, shards, wall_limit_s
+    seed, shards, isolation, wall_limit_s
         As for `xsim_py.simulate`.
     """
 
@@ -102,6 +103,7 @@ class Experiment:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     shards: int = 1
+    isolation: str = "greenlets"
     wall_limit_s: float | None = None
 
     @property
@@ -191,7 +193,7 @@ def compare_recovery(
         The input is wrong; nothing was run, or the program makes no call that failures could hit.
     """
     planned = plan_recovery(experiment)
-    at_once = jobs or cores()
+    at_once = runs_at_once(jobs, [{"ranks": case.ranks, "isolation": experiment.isolation} for case in planned])
     first = list(dict.fromkeys(case._replace(failures="none") for case in planned))
     later = [case for case, victims in planned.items() if victims]
     total = len(first) + len(later)
@@ -322,6 +324,7 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "set": _overrides(experiment, case.scheme),
         "seed": experiment.seed,
         "shards": experiment.shards,
+        "isolation": experiment.isolation,
         "wall_limit": experiment.wall_limit_s,
         "ft": True,
         "restart": f"on-abort,delay={delay}" if case.scheme == "restart" else None,

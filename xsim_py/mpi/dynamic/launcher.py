@@ -173,7 +173,8 @@ class Launcher:
     prepare : callable
         Called with the shards in which processes will begin.
     first_later : int
-        The first of the shards that are there for such processes only; 0 if there are none.
+        The first of the shards that are there for such processes only, and it is beyond the last where there are none;
+        0 where shard 0 is one of those in which ranks live.
     """
 
     def __init__(
@@ -279,7 +280,8 @@ class Launcher:
             node_of = self.fabric.settings.machine.node_of
             for number, block in reversed(list(enumerate(shard.blocks))):
                 self._homes.update((node_of[rank], number) for rank in block)
-        return self._homes.get(node, node % len(shard.blocks))
+        lowest = 1 if later else 0
+        return self._homes.get(node, lowest + node % (len(shard.blocks) - lowest))
 
     def _born(self, birth: Birth) -> None:
         """Processes begin; the same event in every shard."""

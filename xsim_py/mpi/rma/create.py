@@ -16,6 +16,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.management import gather_everywhere
 from xsim_py.process import current
+from xsim_py.units import format_size
 
 from .service import Rma, service_of, windows_of
 from .synchronise import barrier
@@ -78,6 +79,9 @@ class _Segment:
             self.memory = np.zeros(size_bytes, np.uint8).data.cast("B")
             return
         with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
+            room = os.fstatvfs(opened.fileno())
+            if size_bytes > room.f_bavail * room.f_frsize:  # who touched it would be killed
+                fail(c.ERR_NO_MEM, f"a shared window of {format_size(size_bytes)}: {file} has no room for it")
             opened.truncate(size_bytes)
             self.memory = memoryview(mmap.mmap(opened.fileno(), size_bytes))
 

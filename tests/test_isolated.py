@@ -1,0 +1,152 @@
+"""A run comes to the same in processes of their own, in all that can be seen of it: a sample, and in a campaign all."""
+
+import gc
+import os
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cases import ROOT
+from tests.fuzz.programs import programs as random_programs
+from tests.fuzz.simulated import MACHINES, simulated
+from tests.isolated import LINKS, STORAGE, WAYS, Program, differences, large, programs, seen
+from xsim_py import simulate
+from xsim_py.errors import ConfigError
+from xsim_py.isolation import Isolation
+
+CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
+SAMPLE = {
+    "rma_mutex.n3-shmem": "process",
+    "spawn.n3-links": "process:3",
+    "io_shared.n4-storage": "process",
+    "heat2d.traced-torus3d": "process:3",
+    "heat2d.failing-gige": "process",
+    "ring.restarted-storage": "process:3",
+    "allreduce_loop.ulfm-links": "process",
+    "heat2d.arrays": "process:3",
+}
+EVERY = [(program, way) for program in programs() for way in WAYS] + list(large())
+CASES = EVERY if CAMPAIGN else [(program, way) for program, way in EVERY if SAMPLE.get(program.name) == way]
+
+
+@pytest.mark.parametrize(("program", "way"), CASES, ids=str)
+def test_processes_of_their_own_make_no_difference(program: Program, way: str):
+    assert differences(program, way) == []
+
+
+def test_the_sample_is_there():
+    assert {program.name for program, _ in CASES} >= SAMPLE.keys()
+
+
+@settings(max_examples=settings().max_examples // 20)
+@given(random_programs(), st.sampled_from(sorted(MACHINES)), st.sampled_from(WAYS))
+def test_random_programs_come_to_the_same(program: Any, machine: str, way: str):
+    ranks, steps = program
+    assert simulated(ranks, steps, machine, isolation=way) == simulated(ranks, steps, machine)
+
+
+def adds(number: int) -> tuple[int, list[int]]:
+    from mpi4py import MPI
+
+    return MPI.COMM_WORLD.rank + number, MPI.COMM_WORLD.allgather(number)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_function_returns_comes_back(way: str):
+    result = simulate(adds, ranks=4, args=[10], isolation=way)
+    assert result.values == [(10 + rank, [10] * 4) for rank in range(4)]
+    assert (result.isolation, result.shards) == (way, {"process": 4, "process:3": 2}[way])
+    assert result.digest == simulate(adds, ranks=4, args=[10]).digest
+
+
+def odd() -> Any:
+    from mpi4py import MPI
+
+    return threading.Lock() if MPI.COMM_WORLD.rank == 1 else 0
+
+
+def test_a_value_that_cannot_leave_its_process_is_named():
+    with pytest.raises(ConfigError, match=r"what the function returned on rank 1 cannot leave its process: .*lock"):
+        simulate(odd, ranks=2, isolation="process")
+
+
+def test_native_processes_go_on_beside_ranks_of_other_processes():
+    def ticks(env: Any) -> Any:
+        for _ in range(3):
+            yield env.timeout(3_000_000)
+            seen.append(env.now)
+
+    seen: list[int] = []
+    simulate("import time; time.sleep(7e-6)", kind="code", ranks=2, background=[ticks], isolation="process")
+    assert seen[:2] == [3_000_000, 6_000_000]
+
+
+def test_it_works_in_a_thread_of_the_caller():
+    digests: list[str] = []
+    thread = threading.Thread(
+        target=lambda: digests.append(simulate(adds, ranks=2, args=[1], isolation="process").digest)
+    )
+    thread.start()
+    thread.join()
+    assert digests == [simulate(adds, ranks=2, args=[1]).digest]
+
+
+@pytest.mark.parametrize("overrides", [{}, LINKS, STORAGE], ids=["plain", "links", "storage"])
+def test_nobody_is_started_where_the_coordinator_is(overrides: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    """On nodes where nobody is yet, and there are no processes for later where something is common to all."""
+    homes: list[int] = []
+    prepare = Isolation.prepare
+    monkeypatch.setattr(Isolation, "prepare", lambda self, told: homes.extend(told) or prepare(self, told))
+    done = seen(Program("spawn", ROOT / "tests/programs/spawn.py", {"ranks": 2, "set": overrides}), isolation="process")
+    assert (done["ended"], done["exit_status"]) == ("finished", 0)
+    assert homes[:3] == [[3, 4, 5], [1, 2, 1]][bool(overrides)]
+    assert 0 not in homes
+
+
+SHARING = """
+import numpy, time
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+window = MPI.Win.Allocate_shared(8, 8, comm=comm)
+seen = numpy.frombuffer(window.Shared_query(0)[0], "i8")
+print(comm.rank, "finds", seen[0])
+comm.Barrier()
+if comm.rank == 0:
+    seen[0] = 7
+time.sleep(1e-3)
+comm.Barrier()
+print(comm.rank, "has", seen[0])
+window.Free()
+"""
+
+
+def test_a_job_that_is_started_again_finds_its_shared_memory_empty():
+    again = {"kind": "code", "ranks": 3, "machine": "shmem", "fail": ["rank=1@500us"], "restart": "on-abort"}
+    program = Program("sharing", SHARING, again)
+    assert differences(program, "process:2") == []
+    assert seen(program, isolation="process")["stdout"].count("finds 0") == 6
+
+
+def test_a_run_leaves_no_cycles_behind():
+    """Python's garbage collector would find them late."""
+
+    def objects() -> int:
+        simulate(adds, ranks=2, args=[1], isolation="process")
+        return len(gc.get_objects())
+
+    objects()
+    gc.collect()
+    gc.disable()
+    try:
+        before = objects()
+        assert objects() - before < 250
+    finally:
+        gc.enable()
+
+
+def test_too_many_processes_are_refused():
+    with pytest.raises(ConfigError, match=r"isolation: 5,000 processes are more than 1,024; .* as in process:5"):
+        simulate("pass", kind="code", ranks=5000, isolation="process")

@@ -1,0 +1,39 @@
+"""How many runs go at once where each of them may be many processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from xsim_py.asked import isolation
+from xsim_py.engine import MOST_PROCESSES, processes_of
+from xsim_py.errors import ConfigError
+from xsim_py.workers import cores
+
+__all__ = ["runs_at_once"]
+
+
+def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
+    """How many runs go at once, so that they are not more processes than one may have.
+
+    Parameters
+    ----------
+    jobs : int or None
+        How many the caller wants; by default as many as there are cores, or fewer.
+    runs : iterable of mapping
+        What `simulate` is told of each.
+
+    Raises
+    ------
+    ConfigError
+        If `jobs` are too many.
+    """
+    each = [processes_of(run["ranks"], isolation(run.get("isolation", "greenlets"))) for run in runs]
+    largest = max(each, default=1)
+    most = max(1, MOST_PROCESSES // largest)
+    if jobs is not None and jobs > most and largest > 1:
+        raise ConfigError(
+            f"jobs: {jobs:,} runs at once, of up to {largest:,} processes each (isolation), are more than the "
+            f"{MOST_PROCESSES:,} that can be looked after; give at most {most:,}"
+        )
+    return jobs or min(cores(), most)
