@@ -51,11 +51,15 @@ class Control:
 
     def __init__(self) -> None:
         self.stop_reason = ""
-        self.hub = getcurrent()
+        self.hub: Any = getcurrent()
         self.kernels: list[Kernel] = []
         self.looping = False
         self.wanted = ""
         self._held = False
+
+    def over(self) -> None:
+        """Forget the greenlet of this thread, which is not to be touched once the thread has ended."""
+        self.hub = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
