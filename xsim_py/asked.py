@@ -28,6 +28,7 @@ __all__ = [
     "read",
     "seconds",
     "seed",
+    "way_of",
 ]
 
 ALGORITHMS: Final = ("tuned", "ftco")
@@ -94,6 +95,11 @@ def isolation(value: Any) -> int:
     if word == "process" and colon:
         return positive(number)
     return {"greenlets": 0, "process": 1}[one_of("greenlets", "process", "process:8")(value)]
+
+
+def way_of(each: int) -> str:
+    """Return what `isolation` reads, from how many ranks a process of their own has."""
+    return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
 
 
 def one_of(*words: str) -> Callable[[Any], str]:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
-from xsim_py.engine import OUT_OF_MEMORY, Death, Processes, processes_of
+from xsim_py.engine import processes_of
+from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.errors import ConfigError
 from xsim_py.process import current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
@@ -33,7 +34,7 @@ from xsim_py.vitals import TICK_S, Vitals, Watch
 if TYPE_CHECKING:
     from xsim_py.process.program import Program
 
-__all__ = ["Isolation", "blocks_of", "pack", "processes_for", "shared_memory_folder", "unpack", "way_of"]
+__all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
 
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
@@ -59,21 +60,9 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
     return [range(0), *first, *[none] * (shards - 1 - len(first))]
 
 
-def way_of(each: int) -> str:
-    """How ranks are kept apart, as `simulate` takes it, from how many there are in a process of its own."""
-    return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
-
-
-def pack(parts: Iterable[Any]) -> None:
-    """Have what a function has returned on each rank as it leaves their process."""
+def _through(function: Callable[[Any], Any], parts: Iterable[Any]) -> None:
     for part in parts:
-        part.values = [_through_pickle(pickle.dumps, rank, value) for rank, value in enumerate(part.values, part.first)]
-
-
-def unpack(parts: Iterable[Any]) -> None:
-    """Have it again as it was before `pack`."""
-    for part in parts:
-        part.values = [_through_pickle(pickle.loads, rank, value) for rank, value in enumerate(part.values, part.first)]
+        part.values = [_through_pickle(function, rank, value) for rank, value in enumerate(part.values, part.first)]
 
 
 def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> Any:
@@ -257,6 +246,16 @@ class Isolation:
                 if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
+
+    @staticmethod
+    def pack(parts: Iterable[Any]) -> None:
+        """Have what a function has returned on each rank as it leaves their process."""
+        _through(pickle.dumps, parts)
+
+    @staticmethod
+    def unpack(parts: Iterable[Any]) -> None:
+        """Have it again as it was before `pack`."""
+        _through(pickle.loads, parts)
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
         """See `engine.processes.Host`."""

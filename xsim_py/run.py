@@ -13,16 +13,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.asked import Asked, read
+from xsim_py.asked import Asked, read, way_of
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import (
     UNBOUNDED_PS,
     Lookahead,
-    Processes,
     Transport,
     by_way_of_others,
     launched_by_mpiexec,
@@ -32,7 +31,6 @@ from xsim_py.engine import (
     processes_of,
 )
 from xsim_py.errors import ConfigError
-from xsim_py.isolation import Isolation, blocks_of, pack, processes_for, shared_memory_folder, unpack, way_of
 from xsim_py.machine import Machine
 from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
@@ -83,6 +81,7 @@ from xsim_py.whole import scratch_folder, tidy_when_terminated
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
+    from xsim_py.isolation import Isolation
     from xsim_py.report import Result
 
 __all__ = ["simulate"]
@@ -230,8 +229,8 @@ class _Run:
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
-        if isinstance(self.transport, Processes):
-            self.transport.in_order = self.have_common or self._meet_in_arrays()
+        if self.isolation:
+            cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
@@ -270,13 +269,17 @@ class _Run:
             raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
         if problem := problem_of_processes(self.ranks, each):
             raise ConfigError(f"isolation: {problem}")
+        from xsim_py.isolation import blocks_of, processes_for  # most runs have greenlets, and should start quickly
+
         processes = processes_for(self.ranks, each, later=not self.have_common)
         return processes, blocks_of(self.ranks, each, processes.size)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Have what processes of their own need."""
-        if isinstance(self.transport, Processes):
+        if self.isolation:
+            from xsim_py.isolation import Isolation, shared_memory_folder
+
             with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
                 self.host = Isolation(self, folder)
                 try:
@@ -426,7 +429,7 @@ class _Run:
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
             if self.host is not None:
-                pack(parts)
+                self.host.pack(parts)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -451,7 +454,7 @@ class _Run:
         if parts is None:
             return None  # another process decides
         if self.host is not None:
-            unpack(parts)
+            self.host.unpack(parts)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)
@@ -576,6 +579,7 @@ class _Run:
         """Put virtual things in the place of the real ones for the duration of the run."""
         for shared in (builtins, sys):  # by the ranks, and by the simulator
             patches.keep(vars(shared))
+        beside_mpi = "mpi4py" in sys.modules  # the real one
         install_face(patches, self.program.namespace)
         clock.install(patches)
         dates.install(patches)
@@ -591,6 +595,6 @@ class _Run:
         oscalls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
-        separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE))
+        separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
         if self.isolation != 1 and self.ranks > 1:
             sharing.install(patches, self.program.start)

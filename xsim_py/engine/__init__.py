@@ -2,9 +2,8 @@
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import MOST_PROCESSES, most_shards, problem_of_processes, processes_of
-from .processes import AT_ONCE_PS, OUT_OF_MEMORY, Death, Processes
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
-from .windows import Lookahead, Loopback, Shard, Transport, by_way_of_others
+from .windows import AT_ONCE_PS, Lookahead, Loopback, Shard, Transport, by_way_of_others
 
 __all__ = [
     "AT_ONCE_PS",
@@ -13,15 +12,12 @@ __all__ = [
     "MAX_ORIGINS",
     "MOST_PROCESSES",
     "OF_VIRTUAL_RANK",
-    "OUT_OF_MEMORY",
     "RANK_VARIABLES",
     "UNBOUNDED_PS",
-    "Death",
     "Halted",
     "Kernel",
     "Lookahead",
     "Loopback",
-    "Processes",
     "Shard",
     "Transport",
     "by_way_of_others",

@@ -30,15 +30,12 @@ from xsim_py.errors import ConfigError, InternalError
 
 from .kernel import INFINITY_PS
 from .link import Closed, Link
-from .windows import Lookahead, Shard
+from .windows import AT_ONCE_PS, Lookahead, Shard
 
-__all__ = ["AT_ONCE_PS", "OUT_OF_MEMORY", "Death", "Processes"]
+__all__ = ["OUT_OF_MEMORY", "Death", "Processes"]
 
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator gets no more memory."""
-
-AT_ONCE_PS: Final = -1
-"""The time of a batch that has to be received at the end of the window in which it was sent."""
 
 _TICK_S: Final = 0.25
 _PATIENCE_S: Final = 2.0

@@ -18,11 +18,14 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
-__all__ = ["Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+
+AT_ONCE_PS: Final = -1
+"""The time of a batch that has to be received at the end of the window in which it was sent."""
 
 _real_exit = os._exit  # a rank has another one
 

@@ -74,6 +74,7 @@ class PrivateModules(MetaPathFinder):
         shared: Collection[str] = (),
     ) -> None:
         self._known: dict[str, ModuleSpec] = {}
+        self.beside_mpi = False
         self._folders = {str(folder) for folder in folders}
         self._packages = frozenset(packages)
         self._private = frozenset(private)
@@ -149,7 +150,7 @@ class PrivateModules(MetaPathFinder):
         spec = getattr(_modules.get(top) if module is None else module, "__spec__", None)
         if not isinstance(spec, ModuleSpec) or top in sys.stdlib_module_names:
             return False
-        return self._is_own(spec) or (_MPI in _modules and _refers_to_mpi(top))
+        return self._is_own(spec) or (self.beside_mpi and _refers_to_mpi(top))
 
     def _is_part(self, spec: ModuleSpec) -> bool:
         """Whether an installed package is part of the program nevertheless."""
@@ -172,7 +173,13 @@ class PrivateModules(MetaPathFinder):
         return any(place.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
-def separate(patches: Patches, programs: Sequence[Program], process: ProcessSpec, packages: Collection[str]) -> None:
+def separate(
+    patches: Patches,
+    programs: Sequence[Program],
+    process: ProcessSpec,
+    packages: Collection[str],
+    beside_mpi: bool = False,
+) -> None:
     """Let each rank have its own modules for the duration of a run, and find none that was imported before it.
 
     Parameters
@@ -185,10 +192,13 @@ def separate(patches: Patches, programs: Sequence[Program], process: ProcessSpec
         The packages that are private and shared.
     packages : collection of str
         See `PrivateModules`.
+    beside_mpi : bool
+        Whether the host has imported a real mpi4py: what it has imported besides may have something of that.
     """
     making.install(patches)
     folders = {program.home for program in programs if program.home is not None}
     finder = PrivateModules(folders, packages, private=process.private, shared=process.share)
+    finder.beside_mpi = beside_mpi
     imported.use(finder)
     functions = [program for program in programs if program.function is not None]
     own = [program.hand_over(finder.is_private) for program in functions]

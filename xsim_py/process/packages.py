@@ -9,7 +9,6 @@ or requires one that does, and to those that have no metadata.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import sys
@@ -179,22 +178,23 @@ def _text(file: str) -> bytes:
 
 def _has_import(text: bytes) -> bool:
     """Whether a file that has the word has it in an import, or in a call such as ``import_module("mpi4py.MPI")``."""
+    import ast  # not above: few programs have such packages, and all start
+
+    def is_import(node: ast.AST) -> bool:
+        if isinstance(node, ast.Import):
+            return any(_is_mpi(alias.name) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            return node.level == 0 and _is_mpi(node.module or "")
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            return "import" in called and isinstance(node.args[0].value, str) and _is_mpi(node.args[0].value)
+        return False
+
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(_is_import(node) for node in ast.walk(tree))
-
-
-def _is_import(node: ast.AST) -> bool:
-    if isinstance(node, ast.Import):
-        return any(_is_mpi(alias.name) for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and _is_mpi(node.module or "")
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        return "import" in called and isinstance(node.args[0].value, str) and _is_mpi(node.args[0].value)
-    return False
+    return any(map(is_import, ast.walk(tree)))
 
 
 def _is_mpi(name: str) -> bool:
