@@ -6,6 +6,7 @@ of one program share on a computer: nothing that any of them does to its interpr
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import pickle
@@ -110,6 +111,7 @@ class Isolation:
     def __init__(self, run: Any, folder: str) -> None:
         self._run = run
         self.folder = folder
+        self._minds_signals = threading.current_thread() is threading.main_thread()  # as every thread is in its fork
         self._transport: Processes = run.transport
         size = self._transport.size
         self._page = mmap.mmap(-1, size * sizeof(Vitals))
@@ -149,6 +151,7 @@ class Isolation:
         run = self._run
         vitals.live_with_parent()
         current.thread = threading.get_ident()  # a fork, but not one of a program
+        gc.freeze()  # greenlets of threads that the fork has left behind are not to be looked at, nor pages copied
         socket = far_up(descriptor)
         os.close(descriptor)
         near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -156,7 +159,7 @@ class Isolation:
         os.close(near)
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.due_ns = self._watches[0].vitals.due_ns
-        if threading.current_thread() is threading.main_thread():
+        if self._minds_signals:
             signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)  # a fork has no timers
             if run.profile is not None:
                 run.profile.begin(number)
