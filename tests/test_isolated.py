@@ -16,6 +16,7 @@ from tests.isolated import LINKS, STORAGE, WAYS, Program, differences, large, pr
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.isolation import Isolation
+from xsim_py.vitals import TICK_S
 
 CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 SAMPLE = {
@@ -84,14 +85,24 @@ def test_native_processes_go_on_beside_ranks_of_other_processes():
     assert seen[:2] == [3_000_000, 6_000_000]
 
 
+def works(number: int) -> int:
+    from mpi4py import MPI
+
+    until = os.times().elapsed + 2.5 * TICK_S
+    while os.times().elapsed < until:
+        number = (number * 7) % 1009
+    return MPI.COMM_WORLD.allreduce(1)
+
+
 def test_it_works_in_a_thread_of_the_caller():
-    digests: list[str] = []
+    """For longer than it takes until a process looks after itself."""
+    ended: list[str] = []
     thread = threading.Thread(
-        target=lambda: digests.append(simulate(adds, ranks=2, args=[1], isolation="process").digest)
+        target=lambda: ended.append(simulate(works, ranks=2, args=[3], isolation="process").ended)
     )
     thread.start()
     thread.join()
-    assert digests == [simulate(adds, ranks=2, args=[1]).digest]
+    assert ended == ["finished"]
 
 
 @pytest.mark.parametrize("overrides", [{}, LINKS, STORAGE], ids=["plain", "links", "storage"])

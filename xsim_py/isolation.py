@@ -6,6 +6,7 @@ of one program share on a computer: nothing that any of them does to its interpr
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import pickle
@@ -166,6 +167,7 @@ class Isolation:
         run = self._run
         vitals.live_with_parent(self._coordinator)
         current.thread = threading.get_ident()  # a fork, but not one of a program
+        gc.freeze()  # greenlets of threads that the fork has left behind are not to be looked at, nor pages copied
         socket = far_up(descriptor)
         os.close(descriptor)
         near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
