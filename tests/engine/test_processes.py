@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.engine.toy import LOOKAHEAD_PS, Rule, ToyShard, blocks_of
-from xsim_py.engine import OUT_OF_MEMORY, Death, Loopback, Processes, processes
+from xsim_py.engine import Loopback, processes
+from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.errors import ConfigError, InternalError
 
 RANKS = 4
