@@ -142,13 +142,6 @@ def test_a_process_that_cannot_be_told_to_stop_is_ended_and_the_others_say_where
     )
 
 
-def test_what_cannot_come_out_of_a_process_is_said():
-    from xsim_py.errors import ConfigError
-
-    with pytest.raises(ConfigError, match=r"rank 0 has returned what does not come out of its process: .*pickle"):
-        simulate(lambda: lambda: 3, ranks=2, isolation="process")
-
-
 def test_a_run_in_a_thread_has_processes_that_no_signal_of_this_one_reaches():
     found: list[Result] = []
     thread = threading.Thread(target=lambda: found.append(run(lambda: sum(range(10_000_000)))))

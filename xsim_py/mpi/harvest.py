@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from dataclasses import dataclass, field, fields
 from operator import attrgetter, itemgetter
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xsim_py.errors import ConfigError
 from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import finish_lines
 from xsim_py.process.spill import Line, Run
@@ -220,8 +218,6 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
     if program.has_value:  # which those that were started later do not run
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
-        if shard.far:
-            _check_portable(shard.first, part.values)
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.launcher.worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
@@ -232,16 +228,6 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
             known = rank.mpi.recovery.known
             part.learned += [(failed, time_ps, rank.number, how) for failed, (time_ps, how) in known.items()]
     return part
-
-
-def _check_portable(first: int, values: Sequence[Any]) -> None:
-    """Refuse what functions have returned that cannot come to the process of the caller."""
-    for number, value in enumerate(values, first):
-        try:
-            pickle.dumps(value, -1)
-        except Exception as error:
-            said = f"rank {number} has returned what does not come out of its process: {error}"
-            raise ConfigError(f"program: {said}; return what can be pickled") from None
 
 
 def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, int, int]]:
