@@ -202,7 +202,6 @@ def simulate(
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
-            run.control.over()
             dismiss()
             drop_unclaimed()
 

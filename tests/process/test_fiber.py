@@ -1,5 +1,6 @@
 """A rank's thread of control."""
 
+import sys
 import weakref
 from contextvars import ContextVar
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import greenlet
 
 from xsim_py import simulate
+from xsim_py.process.shard import Control
 
 
 def test_a_thread_of_the_operating_system_that_waits_in_mpi_is_told_so() -> None:
@@ -70,3 +72,11 @@ def test_ranks_that_end_before_others_begin_share_a_greenlet_and_nothing_else() 
     assert len(set(map(id, workers))) == 1
     assert [what for _, what in seen] == ["nothing"] * 3
     assert all(worker() is None for worker in workers)
+
+
+def test_the_greenlet_of_the_simulator_is_never_freed() -> None:
+    """At the end of a thread `greenlet` may free it while others refer to it, and the next collection would crash."""
+    before = sys.getrefcount(greenlet.getcurrent())
+    Control()
+    after = sys.getrefcount(greenlet.getcurrent())
+    assert after == before + 1

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle", "show_turns"]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle", "kept_hub", "show_turns"]
 
 
 class Parked:
@@ -199,7 +199,18 @@ def _hub_now() -> greenlet:
     hub = getcurrent()
     if _hub is not hub:
         _idle.clear()  # greenlets belong to the thread that made them
-        _hub = hub
+        _hub = kept_hub()
+    return hub
+
+
+def kept_hub() -> greenlet:
+    """Return the greenlet of the simulator, which is the one that asks; it is never freed.
+
+    At the end of a thread, `greenlet` asks the collector who refers to that of the thread. While a run lasts the answer
+    is that nobody does (`gc.freeze`), and it would be freed under those who do.
+    """
+    hub = getcurrent()
+    keep_for_ever(hub)
     return hub
 
 

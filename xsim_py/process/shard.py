@@ -21,6 +21,7 @@ from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, K
 from xsim_py.errors import InternalError
 
 from . import context, current, sharing
+from .fiber import kept_hub
 from .output import Output
 from .rank import Rank
 
@@ -51,15 +52,11 @@ class Control:
 
     def __init__(self) -> None:
         self.stop_reason = ""
-        self.hub: Any = getcurrent()
+        self.hub = kept_hub()
         self.kernels: list[Kernel] = []
         self.looping = False
         self.wanted = ""
         self._held = False
-
-    def over(self) -> None:
-        """Forget the greenlet of this thread, which is not to be touched once the thread has ended."""
-        self.hub = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
