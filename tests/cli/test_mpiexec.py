@@ -140,6 +140,7 @@ def test_a_command_that_is_not_python_runs_as_often_as_it_has_ranks(capfd: pytes
         ("-n 2 -q false", 1),
         ("-q -n 1 true : -n 1 false", 1),
         ("-timeout 0.1 sleep 10", 4),
+        ("-l -timeout 0.1 sleep 10", 4),
     ],
 )
 def test_its_status_is_the_first_that_is_not_zero(words: str, status: int, capfd: pytest.CaptureFixture[str]):

@@ -250,7 +250,7 @@ def _found(command: str, start: str) -> str:
 
 
 def _stdin(jobs: list[_Job]) -> bytes:
-    """What an interpreter without a program reads: it gets standard input if the first rank runs it."""
+    """Read what an interpreter without a program is to run: standard input goes to the first rank only."""
     from xsim_py.process.command import how_called
 
     first = jobs[0]
@@ -303,7 +303,6 @@ def _run_really(jobs: list[_Job], args: Namespace) -> int:
 def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None, *, label: bool) -> int:
     """Run a command once, as a rank of that number; return its status."""
     import subprocess
-    from contextlib import nullcontext
 
     sys.stdout.flush()
     command, *words = job.app.command
@@ -316,13 +315,32 @@ def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None,
         stdin=None if number == 0 else subprocess.DEVNULL,
         stdout=subprocess.PIPE if label else None,
     )
-    with started, started.stdout or nullcontext() as lines:
+    with started:
         try:
-            for line in lines or ():
-                sys.stdout.buffer.write(b"[%d] " % number + line)
-            left_s = None if until_s is None else max(until_s - time.monotonic(), 0)
-            status = started.wait(left_s)
+            if started.stdout is not None:
+                _copy_lines(started.stdout.fileno(), number, until_s)
+            status = started.wait(_left_s(until_s))
         except subprocess.TimeoutExpired:
             started.kill()
             return _TIMED_OUT
     return status if status >= 0 else 128 - status
+
+
+def _left_s(until_s: float | None) -> float | None:
+    return None if until_s is None else max(until_s - time.monotonic(), 0)
+
+
+def _copy_lines(source: int, number: int, until_s: float | None) -> None:
+    """Copy what a rank prints, with its number in front of each line, until there is no more or the time is up."""
+    import select
+
+    rest = b""
+    while select.select([source], [], [], _left_s(until_s))[0]:
+        data = os.read(source, 1 << 16)
+        *lines, rest = (rest + data).split(b"\n")
+        if rest and not data:
+            lines, rest = [rest], b""
+        sys.stdout.buffer.write(b"".join(b"[%d] %b\n" % (number, line) for line in lines))
+        sys.stdout.buffer.flush()
+        if not data:
+            return

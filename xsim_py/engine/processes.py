@@ -462,9 +462,9 @@ class Processes:
 
     def _end_all(self) -> None:
         """End every process that is still there, whatever it does."""
-        for pid in self._pids.values():
+        for number in self._pids.keys() - self._ended.keys():  # the number of one that has ended may be another's now
             with suppress(ProcessLookupError):
-                _kill(pid, signal.SIGKILL)
+                _kill(self._pids[number], signal.SIGKILL)
         for number in list(self._links):
             self._links.pop(number).close()
         for number in list(self._pids):

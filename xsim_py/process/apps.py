@@ -1,4 +1,4 @@
-"""What the ranks of a job run where they do not all run the same: ``mpiexec -n 2 a.py : -n 3 b.py``."""
+"""Jobs of several programs, each for some of the ranks: ``mpiexec -n 2 a.py : -n 3 b.py``."""
 
 from __future__ import annotations
 
@@ -109,11 +109,23 @@ def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
 
 
 def _wrong(program: Any, ranks: Any) -> list[str]:
+    if not (isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program)):
+        return _wrong_program(program)
+    problems = [
+        f"ranks: {app.ranks!r} of an App is not a whole number above zero" for app in program if not _counts(app)
+    ]
+    problems += [problem for app in program for problem in _wrong_program(app.program)]
+    told = 0 if problems else sum(app.ranks for app in program)
+    return problems or ([f"ranks: the programs have {told}, not {ranks}"] if told != ranks else [])
+
+
+def _counts(app: App) -> bool:
+    return isinstance(app.ranks, int) and app.ranks > 0
+
+
+def _wrong_program(program: Any) -> list[str]:
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
         return [f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs"]
-    if isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program):
-        told = sum(app.ranks for app in program)
-        return [f"ranks: the programs have {told}, not {ranks}"] if told != ranks else []
-    if not callable(program) and not isinstance(program, str | os.PathLike):
+    if not callable(program) and not isinstance(program, str | os.PathLike | Program):
         return [f"program: {program!r} is neither a path nor a function, nor a list of App"]
     return []

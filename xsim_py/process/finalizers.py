@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import current
 from .complaint import report_ignored
-from .importing import is_shared_import, owns
+from .imported import is_for_all
+from .ownership import owns
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -167,7 +168,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
     def initialize(self: Any, /, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         fiber = current.here()
-        if fiber is not None and not is_shared_import(fiber.rank):
+        if fiber is not None and not is_for_all():
             fiber.rank.private(_MADE, dict)[self] = None
             _owners[self] = fiber.rank
 

@@ -36,7 +36,7 @@ from . import complaint, context, current, fifos, filelocks, files, finalizers, 
 from .complaint import report, say, without_simulator
 from .fiber import Fiber
 from .grave import GRAVE
-from .importing import is_shared_import
+from .imported import is_for_all
 from .output import finish_lines
 from .patches import Patches
 from .rank import FIRST_PID
@@ -282,7 +282,7 @@ def _is_about_children(caller: FrameType) -> bool:
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     fiber = current.here()
-    if fiber is None or is_shared_import(fiber.rank):  # then it is there for all of them, and after them
+    if fiber is None or is_for_all():  # then it is there for all of them, and after them
         return _real_register(function, *args, **kwargs)
     fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function

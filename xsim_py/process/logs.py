@@ -16,7 +16,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from . import clock, current, own
-from .importing import is_own_class, is_shared_import
+from .imported import is_for_all
+from .ownership import is_own_class
 from .perrank import of_each_rank
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class _PrivateSetting:
 
     def __set__(self, logger: Any, value: Any) -> None:
         fiber = current.here()
-        if fiber is None or is_shared_import(fiber.rank):
+        if fiber is None or is_for_all():
             logger.__dict__[self.name] = value
         if fiber is not None:
             _settings(fiber.rank)[self.name, logger] = value
@@ -217,7 +218,7 @@ class _Loggers(MutableMapping[str, Any]):
             before = set(self.shared)
             with current.outside():
                 logger = real(manager, name)
-            if not is_shared_import(fiber.rank):
+            if not is_for_all():
                 self.of_ranks |= self.shared.keys() - before | {name}
         own[name] = logger
         for parent in _parents(name):
@@ -261,7 +262,7 @@ def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
     @wraps(real)
     def add(self: Any, what: Any) -> None:
         fiber = current.here()
-        if fiber is not None and isinstance(self, logging.Logger) and is_shared_import(fiber.rank):
+        if fiber is not None and isinstance(self, logging.Logger) and is_for_all():
             self.__dict__[name].append(what)
         real(self, what)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.whose import is_simulator
 
 from . import current, own
-from .importing import owns
+from .ownership import owns
 
 if TYPE_CHECKING:
     from types import FrameType
