@@ -9,13 +9,18 @@ that one of these sets.
 from __future__ import annotations
 
 import _thread
+import os
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-__all__ = ["REAL_LOCKS", "SERVING", "are_served", "waits_really"]
+if TYPE_CHECKING:
+    from .rank import Rank
+
+__all__ = ["REAL_LOCKS", "SERVING", "are_served", "are_there", "descendants", "serve", "waits_really"]
 
 REAL_LOCKS: WeakSet[Any] = WeakSet()
 """The real locks that were made in ranks for this."""
@@ -59,3 +64,34 @@ def waits_really(depth: int) -> bool:
         return False
     lock = condition._lock  # type: ignore[attr-defined]
     return lock in REAL_LOCKS or (isinstance(lock, _REAL) and _real_threads() > 0)
+
+
+def serve(rank: Rank) -> bool:
+    """Tell whether a rank has real threads, which wait for child processes."""
+    return any(thread.is_alive() for thread in (rank.extra or {}).get(SERVING, ()))
+
+
+def are_there() -> bool:
+    """Tell whether this process has children, besides one that `multiprocessing` has for itself."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    if tracker is None or tracker._resource_tracker._pid is None:
+        return True
+    try:
+        return descendants() != [str(tracker._resource_tracker._pid)]
+    except OSError:
+        return True
+
+
+def descendants(process: str = "self") -> list[str]:
+    """Return the processes that one has started, and those that they have."""
+    found: list[str] = []
+    for task in os.listdir(f"/proc/{process}/task"):
+        with open(f"/proc/{process}/task/{task}/children") as file:
+            for child in file.read().split():
+                with suppress(FileNotFoundError):  # it has just ended
+                    found += [child, *descendants(child)]
+    return found

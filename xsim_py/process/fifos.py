@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import pipes, sockets, waits
+from . import children, pipes, sockets, waits
 
 if TYPE_CHECKING:
     from .fiber import Fiber
@@ -113,7 +113,7 @@ class FifoEnd:
     def known(self, fiber: Fiber) -> _Known | None:
         """What has been told of it; None where that is not all that happens to it."""
         known: _Known | None = fiber.rank.shard.fifos.get(self.place)
-        return None if known is None or pipes.has_children() else known
+        return None if known is None or children.are_there() else known
 
     def _there(self, known: _Known) -> int:
         """How many bytes it has been told of that nobody has taken."""
@@ -190,7 +190,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
     def is_there() -> bool:
         nonlocal number
-        known: _Known | None = None if pipes.has_children() else shard.fifos.get(place)
+        known: _Known | None = None if children.are_there() else shard.fifos.get(place)
         if known is not None and side == _WRITER and not known.open[_READER] and flags & os.O_ACCMODE == os.O_WRONLY:
             return False
         if number < 0:
@@ -211,9 +211,9 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
         number = _real_open(path, flags)
         pipes.note(number, fifo=FifoEnd(fiber, place, side))
         return number
-    if pipes.has_children() or place not in shard.fifos:
+    if children.are_there() or place not in shard.fifos:
         fiber.sync()
-    if pipes.has_children():
+    if children.are_there():
         waits.poll(fiber, is_there)
     waits.until(fiber, is_there, None, f"waits for the other end of the FIFO {os.fsdecode(path)} to be opened")
     os.set_blocking(number, True)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import sockets, waits
+from . import children, sockets, waits
 from .standard import special
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ __all__ = [
     "End",
     "ends",
     "forget",
-    "has_children",
     "is_of_child",
     "is_ready",
     "made",
@@ -181,42 +180,16 @@ def is_of_child(fiber: Fiber, number: int) -> bool:
     end = ends.get(number)
     if end is not None and end.is_of_child:
         return True
-    if (end is None or end.served) and waits.serves_children(fiber.rank):
+    if (end is None or end.served) and children.serve(fiber.rank):
         return True
-    if not has_children():
+    if not children.are_there():
         return False
     if end is None or stat.S_ISSOCK(os.fstat(number).st_mode):
         return True  # the other end of a socket has another inode
     try:
-        return any(_has_open(child, end.inode) for child in _children("self"))
+        return any(_has_open(child, end.inode) for child in children.descendants())
     except OSError:  # a system that does not tell
         return True
-
-
-def has_children() -> bool:
-    """Whether this process has any, besides one that `multiprocessing` has for itself."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
-    if tracker is None or tracker._resource_tracker._pid is None:
-        return True
-    try:
-        return _children("self") != [str(tracker._resource_tracker._pid)]
-    except OSError:
-        return True
-
-
-def _children(process: str) -> list[str]:
-    """The processes that one has started, and those that they have."""
-    found: list[str] = []
-    for task in os.listdir(f"/proc/{process}/task"):
-        with open(f"/proc/{process}/task/{task}/children") as file:
-            for child in file.read().split():
-                with suppress(FileNotFoundError):  # it has just ended
-                    found += [child, *_children(child)]
-    return found
 
 
 def _has_open(process: str, inode: int) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from . import current, pipes, waits
+from . import children, current, pipes, waits
 
 if TYPE_CHECKING:
     from .fiber import Fiber
@@ -39,7 +39,7 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     """Whether something may come from outside of the simulation."""
     if number in pipes.ends:
         return pipes.is_of_child(fiber, number)
-    return waits.serves_children(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
+    return children.serve(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
 def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:

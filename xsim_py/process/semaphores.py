@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import current, pipes, waits
+from . import children, current, waits
 
 if TYPE_CHECKING:
     from .fiber import Fiber
@@ -37,7 +37,7 @@ class SemLock(_Real):  # type: ignore[misc]
         take = partial(self._take, fiber, super().acquire)
         if not block:
             return take()
-        if pipes.has_children() or waits.serves_children(fiber.rank):
+        if children.are_there() or children.serve(fiber.rank):
             return waits.poll(fiber, take, timeout)
         what = "waits for a lock or semaphore of multiprocessing that another thread is to release"
         return bool(waits.until(fiber, take, timeout, what))

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .children import SERVING
 from .fiber import Fiber, Parked
 from .locks import give_way, is_shared, look
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Pause", "poll", "serves_children", "until", "wake"]
+__all__ = ["Pause", "poll", "until", "wake"]
 
 _LEAST_PS = 1000  # clocks count in nanoseconds
 _SLICE_S = 0.001  # so long a rank really waits before its other threads go on
@@ -176,8 +175,3 @@ def _woken(pause: Any) -> None:
     if rank.exit_status is None:
         pause.clock_ps = max(pause.clock_ps, rank.shard.kernel.now_ps)
         pause.resume()
-
-
-def serves_children(rank: Rank) -> bool:
-    """Whether a rank has real threads, which wait for child processes."""
-    return any(thread.is_alive() for thread in (rank.extra or {}).get(SERVING, ()))
