@@ -172,6 +172,21 @@ for duplex in (True, False):
     assert done.lines == waited
 
 
+def test_a_file_that_gets_the_number_of_a_closed_pipe_is_a_file(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        HEAD
+        + """
+import multiprocessing
+for end in (*multiprocessing.Pipe(), *multiprocessing.Pipe(False)):
+    end.close()
+with os.fdopen(os.open(__file__, os.O_RDONLY)) as file:
+    print(file.seek(5))
+""",
+    )
+    assert done.lines == ["5"]
+
+
 def test_threads_wait_for_signals(tmp_path: Path):
     done = launch(
         tmp_path,

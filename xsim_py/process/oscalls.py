@@ -91,6 +91,8 @@ def _close(fd: int) -> None:
     fiber = current.here() if fd in special else None
     if fiber is None:
         _before["close"](fd)
+        if fd in pipes.ends:  # of an object that is freed outside of ranks
+            pipes.forget(fd)
         return
     if fd in standard.STANDARD:
         os.fstat(fd)  # it may be closed already
@@ -388,7 +390,7 @@ def forget() -> None:
 def _serve_connections(patches: Patches) -> None:
     """Have pipes of `multiprocessing`, which has its functions from its import on, use ours if that was before."""
     module: Any = sys.modules.get("multiprocessing.connection")
-    for name, function in (("_recv", "read"), ("_send", "write")):
+    for name, function in (("_recv", "read"), ("_send", "write"), ("_close", "close")):
         method = getattr(getattr(module, "Connection", None), name, None)
         if method is not None and method.__defaults__ == (_before[function],):
             patches.set(method, "__defaults__", (getattr(os, function),))
