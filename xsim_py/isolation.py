@@ -77,12 +77,12 @@ def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> An
 
 
 def shared_memory_folder() -> str:
-    """Where files are in memory, if there is such a place."""
+    """Return a folder whose files are in memory, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
 class _Absent:
-    """Why a rank does not go on whose process has ended while the run was being stopped, and where it stood."""
+    """The reason for which a rank does not go on: its process has ended while the run was being stopped."""
 
     def __init__(self, said: str, place: str) -> None:
         self._said = said
@@ -106,7 +106,7 @@ class _End(NamedTuple):
     status: int
 
     def of(self, rank: int) -> str:
-        """What has happened to a rank of this process."""
+        """Say what has happened to a rank of this process."""
         said = self.said if self.rank in (rank, None) else f"{self.said} in rank {self.rank}"
         return f"{said} ({self.place})" if self.place else said
 

@@ -29,7 +29,7 @@ class AppLine:
 
 @dataclass
 class Line:
-    """What a command line asks for.
+    """A command line, read.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ _clock_s = time.monotonic
 
 
 class Death(NamedTuple):
-    """How a process has ended before it should.
+    """The end of a process that came before it should.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Death(NamedTuple):
 
 
 class Host(Protocol):
-    """What the floor above does for the processes, which know nothing of ranks."""
+    """The floor above does this for the processes, which know nothing of ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
         """Called in a new process, that of shard `number`, first of all.
@@ -188,7 +188,7 @@ class Processes:
     # ------------------------------------------------------------------------------- in the process of a shard
 
     def _be(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
-        """What a new process does."""
+        """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
             for link in (Link(ours), *self._links.values()):
@@ -503,7 +503,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 def _packed(shard: Shard) -> tuple[list[_Span], list[bytes]]:
-    """What a shard has for others."""
+    """Take what a shard has for others."""
     outbox = shard.take_outbox()
     return [(to, *shard.span_ps(batch)) for to, batch in outbox.items()], [pickle.dumps(b, -1) for b in outbox.values()]
 

@@ -1,4 +1,4 @@
-"""What a rank has to itself of Python and of its process: each part is put in its place while a run lasts."""
+"""All that gives a rank its own part of Python and of its process is put in place here, while a run lasts."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["changed_variables", "install"]
 
 changed_variables: set[str] = set()
-"""What ranks have changed."""
+"""The names of the variables that ranks have changed."""
 
 _strings: dict[bytes, bytes] = {}
 """C code may keep the address of a string that it has been given, so these stay."""
@@ -66,10 +66,10 @@ class _Environment:
 
 
 _now: _Environment | None = None
-"""What is in place; None until the first change of a run."""
+"""This one is in place; None until the first change of a run."""
 
 _left: list[_Environment] = []
-"""Those that were in place when a run ended: C goes on using the array."""
+"""These are kept for ever, because C goes on using their arrays after the run."""
 
 
 def _set(environment: _Environment) -> None:
@@ -84,7 +84,7 @@ _SETTING = own.Setting(lambda: _now, _set)
 
 
 def _of_all() -> _Environment:
-    """The one that no rank has changed. C's array is copied, for the C library may give back its memory."""
+    """Return what no rank has changed. C's array is copied, for the C library may give back its memory."""
     count = 0
     real: Any = ctypes.cast(_place.value or 0, ctypes.POINTER(ctypes.c_void_p))
     while real and real[count]:
@@ -93,7 +93,7 @@ def _of_all() -> _Environment:
 
 
 def _of_rank() -> _Environment:
-    """That of the running rank, which is about to change it."""
+    """Return the environment of the running rank, which is about to change it."""
     fiber: Any = current.fiber
     rank = fiber.rank
     if rank.own is None or "environment" not in rank.own:

@@ -149,7 +149,7 @@ class _Open:
 
     @property
     def tag(self) -> int:
-        """What its descriptors are marked with."""
+        """The mark of its descriptors."""
         return 1 + self.number % _TAGS
 
     def has(self, number: int) -> bool:
@@ -158,7 +158,7 @@ class _Open:
         return number in self.numbers if tag is None else tag == self.tag
 
     def closed(self) -> set[int]:
-        """Those of its descriptors that are none any more."""
+        """Return those of its descriptors that have been closed."""
         if self.raw is not None:
             return set(self.numbers) if self.raw.closed else set()
         return {number for number in self.numbers if _file_of(number) != self.file or not self.has(number)}
@@ -204,7 +204,7 @@ def _number_of(target: Any) -> int:
 
 
 def _opened(rank: Rank, target: Any) -> _Open:
-    """What a rank wants to lock."""
+    """Return the open file that a rank wants to lock."""
     raw, number = _storage_file(target), _number_of(target)
     mine: _Mine = rank.private(_MINE, _Mine)
     file: Any = raw.place() if raw is not None else _file_of(number)
@@ -457,7 +457,7 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
 
 
 def _described(told: bytes, hindrance: Ask | None) -> bytes:
-    """What F_GETLK says of what is in the way."""
+    """Return what F_GETLK says of the lock that is in the way."""
     if hindrance is None:
         return struct.pack("h", fcntl.F_UNLCK) + told[struct.calcsize("h") :]
     length = hindrance.end - hindrance.start if hindrance.end < _EVERYTHING else 0

@@ -1,4 +1,4 @@
-"""What runs at the end of objects runs in the rank whose objects they are.
+"""Finalizers run in the rank whose objects they finalize.
 
 Python frees what refers to itself when its collector comes by, and that looks through the objects of all ranks, in
 whichever is running. A ``__del__`` of another rank's class is put off then, until that rank calls `gc.collect` itself,
@@ -200,7 +200,7 @@ def _is_running(rank: Rank) -> bool:
 
 
 def _forget() -> None:
-    """Of what is left of ranks nothing runs."""
+    """See that no finalizer of a rank runs after the run."""
     for each in _owners:
         weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
     _owners.clear()

@@ -30,7 +30,7 @@ _ours: list[Any] = []
 
 
 _kinds: dict[Fiber, list[bool]] = {}
-"""Of the modules that each fiber is importing, the outermost first, whether they are shared."""
+"""For each fiber there is an entry a module that it is importing, the outermost first: whether all ranks share it."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def importing(fiber: Fiber, *, for_all: bool) -> Iterator[None]:
 
 
 def is_for_all() -> bool:
-    """Whether what runs is a shared module that is being imported: what that does, it does for all ranks."""
+    """Tell whether a shared module that is being imported runs now: what that does, it does for all ranks."""
     fiber = current.fiber
     kinds = _kinds.get(fiber) if _kinds and fiber is not None else None
     return bool(kinds) and kinds[-1]  # type: ignore[index]
@@ -134,12 +134,12 @@ _table = _Modules()
 
 
 def modules(reader: FrameType) -> Any:
-    """What ``sys.modules`` is for who reads it."""
+    """Return what ``sys.modules`` is for the function that reads it."""
     return _real if current.fiber is None or _is_machinery(reader) else _table
 
 
 def meta_path(reader: FrameType) -> list[Any]:
-    """What ``sys.meta_path`` is for who reads it."""
+    """Return what ``sys.meta_path`` is for the function that reads it."""
     fiber = current.here()
     shared: list[Any] = _sys["meta_path"]
     if fiber is None:

@@ -1,4 +1,4 @@
-"""What a launcher puts into the environment of each process, by which programs and plugins see that they run under MPI.
+"""The variables of a launcher in the environment of each process, by which programs see that they run under MPI.
 
 One environment is enough for ranks that change nothing in theirs: this one looks at who asks. A rank that does change
 something gets an environment of its own (`own`), with what it has seen in this one.

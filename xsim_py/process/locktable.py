@@ -24,7 +24,7 @@ _TOLD = 4
 
 @dataclass(frozen=True)
 class Ask:
-    """What a rank asks for, and then what it holds.
+    """A lock that a rank asks for, and then holds.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ Answer = Callable[[Ask, str, "Ask | None"], None]
 
 
 class LockTable:
-    """Who holds what.
+    """All locks, with the ranks that hold them and those that wait.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class _PrivateSetting:
         return self.usual if get is None else get(self.usual, logger, type(logger))
 
     def _first(self, logger: Any) -> Any:
-        """What a rank finds that has not set it."""
+        """Return the value for a rank that has not set it."""
         if isinstance(logger, logging.RootLogger) and self.name in _OF_LOGGERS:
             return None if self.name == "parent" else _NEW_ROOT.get(self.name, [])
         shared = self._shared(logger)
@@ -104,7 +104,7 @@ class _PrivateSetting:
 
 
 def _forget_enabled(*_: Any) -> None:
-    """What the running rank remembers of levels no longer holds."""
+    """Forget what the running rank remembers of levels: it no longer holds."""
     fiber = current.here()
     if fiber is not None and fiber.rank.extra is not None:
         fiber.rank.extra.pop(_ENABLED, None)

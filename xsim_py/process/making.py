@@ -41,7 +41,7 @@ class _Making:
         self.failed = False
 
     def described(self, _: Rank) -> str:
-        """What the roll-call says of who waits for it."""
+        """Say in the roll-call what one waits for who waits for this."""
         return f"rank {self.fiber.rank.number} to import {self.key[1]}"
 
     def end(self, *, failed: bool) -> None:
@@ -142,7 +142,7 @@ def install(patches: Patches) -> None:
 
 
 def _forget() -> None:
-    """What was still in the making at the end of the run is no module."""
+    """Remove the modules that were still in the making at the end of the run."""
     for making in list(_now.values()):
         if _modules.get(making.key[1]) is making.module:
             del _modules[making.key[1]]

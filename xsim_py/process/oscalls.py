@@ -33,7 +33,7 @@ __all__ = ["attach", "forget", "install"]
 _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 _before: dict[str, Any] = {}
-"""What each function was before the run."""
+"""The functions as they were before the run, by their names."""
 
 
 # ----------------------------------------------------------------------------------------------- reading and writing
@@ -310,7 +310,7 @@ def _opened(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """What `open` makes of a descriptor."""
+    """Make a file of a descriptor, as `open` does."""
     check_text(mode, encoding, errors, newline)
     os.fstat(number)
     raw = _File(number, mode, name, closefd)
@@ -331,7 +331,7 @@ def _opened(
 
 
 def _flush_at_end(fiber: Fiber, stack: Any) -> None:
-    """What the end of a Python process does."""
+    """Have a file flushed at the end of its rank, as Python does it at the end of a process."""
     reference = weakref.ref(stack)
 
     def flush() -> None:
@@ -348,7 +348,7 @@ _real_detach = socket.socket.detach
 
 
 class _Plain(partial[Any]):
-    """What does not become a method where it is an attribute of a class, as functions in C do not."""
+    """A function that does not become a method where it is an attribute of a class, as functions in C do not."""
 
     def __new__(cls, function: Callable[..., Any], name: str) -> _Plain:
         """Give a function the name of another one."""

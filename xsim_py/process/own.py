@@ -46,7 +46,7 @@ _FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
-"""What ranks that have changed nothing see, for each name that some rank has changed."""
+"""Under each name that some rank has changed stands the value for ranks that have not changed it."""
 
 
 _MISSING: Any = object()
@@ -54,7 +54,7 @@ _MISSING: Any = object()
 
 
 class Setting(NamedTuple):
-    """How to read something of the process, and how to set it.
+    """A way to read something of the process, and to set it.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
 
 
 _settings: dict[str, Setting] = {}
-"""Those that are read when another rank takes its turn."""
+"""These settings are read when another rank takes its turn, by their names."""
 
 
 def put(entries: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def declare(name: str, setting: Setting) -> None:
 
 
 def shared(name: str) -> Any:
-    """What ranks see that have not changed it, of what some rank has changed."""
+    """Return what is there for ranks that have not changed it, of something that some rank has changed."""
     return _shared[name]
 
 
@@ -157,7 +157,7 @@ def touch(rank: Rank, name: str, setting: Setting) -> None:
 
 
 def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
-    """The same where `rank` has changed already what was `before`."""
+    """Do as `touch`, where `rank` has already changed what was `before`."""
     _settings[name] = setting
     change(rank, name, before, setting.get())
 

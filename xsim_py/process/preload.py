@@ -1,4 +1,4 @@
-"""What all ranks will import alike is imported once, before there are processes for them.
+"""The coordinator imports once what all ranks would import alike, before there are processes for them.
 
 To import numpy takes longer than to fork a process, and more memory than all else that a rank has. So what a program
 imports first of all, and what its own modules do, is looked up in their sources, without running anything of them. Only

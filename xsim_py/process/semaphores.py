@@ -24,7 +24,7 @@ _RECURSIVE = 0
 
 
 class SemLock(_Real):  # type: ignore[misc]
-    """What `multiprocessing.synchronize` makes all its locks of."""
+    """The semaphore of which `multiprocessing.synchronize` makes all its locks."""
 
     _owner: Fiber | None = None
 

@@ -1,4 +1,4 @@
-"""What ranks share without knowing it: globals and classes of packages that are imported once for all of them.
+"""Find what ranks share without knowing it: globals and classes of packages that are imported once for all.
 
 To watch every read and every write would slow all programs down. What is cheap finds most of what matters:
 
@@ -37,7 +37,7 @@ SAMPLED = 4
 """After the starts of how many ranks it is compared what they share."""
 
 active: _Sharing | None = None
-"""What watches the run, where several ranks live in this interpreter."""
+"""This watches the run, where several ranks live in this interpreter."""
 
 _MOST_RANKS = 8
 _MOST_ENTRIES = 64

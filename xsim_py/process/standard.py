@@ -35,7 +35,7 @@ special: set[int] = set(STANDARD)
 """The descriptors that any rank has for something else than the operating system knows: a stream, or a pipe."""
 
 streams: list[RankStream] = []
-"""What ranks print on, and what they write to descriptors 1 and 2."""
+"""The streams on which ranks print, and that take what they write to descriptors 1 and 2."""
 
 _flush_compiled: Any = None
 _real_close, _real_dup2 = os.close, os.dup2
@@ -164,7 +164,7 @@ def _drop(copy: int) -> None:
 
 
 def _forked() -> None:
-    """What a child prints goes where the rank that has forked it has its descriptors."""
+    """Have a forked child print where the rank that has forked it has its descriptors."""
     rank = context.installed
     if rank is not None and streams:
         for stream, number in zip(streams, (1, 2), strict=True):

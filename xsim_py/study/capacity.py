@@ -1,4 +1,4 @@
-"""How many runs go at once where each of them may be many processes."""
+"""The number of runs that go at once is limited where each of them may be many processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["runs_at_once"]
 
 
 def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
-    """How many runs go at once, so that they are not more processes than one may have.
+    """Return how many runs go at once, so that they are not more processes than one may have.
 
     Parameters
     ----------

@@ -48,11 +48,11 @@ def launched(rank: int, size: int, local: int, local_size: int, *, universe: int
 
 
 NAMES = frozenset(launched(0, 1, 0, 1, universe=1, number=0))
-"""What they are called."""
+"""The names of these variables."""
 
 
 class Variables:
-    """What each rank finds in its environment, from one start of the job on.
+    """The variables that each rank finds in its environment, from one start of the job on.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Variables:
         return launched(rank, size, local, local_size, universe=self._machine.universe, number=number)
 
     def _places(self, world: range) -> tuple[list[int], Counter[int]]:
-        """Of each rank of a world, how many lower ones share its node; and of each node, how many it has."""
+        """Count for each rank of a world the lower ones on its node, and for each node the ranks that it has."""
         if world not in self._local:
             counts: Counter[int] = Counter()
             here = []
