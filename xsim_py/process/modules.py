@@ -16,12 +16,12 @@ import importlib.util
 import marshal
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, NamespaceLoader, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.whose import ALL_IMPORTED, PACKAGE, is_installed
@@ -45,6 +45,7 @@ _MPI = "mpi4py"
 _SIMULATOR = "xsim_py"
 _modules = sys.modules
 _sys = vars(sys)
+_get_profile, _set_profile = sys.getprofile, sys.setprofile  # a rank has others
 _FEW = 64  # ranks in a process; the copies of a thousand no longer fit into its cache
 
 
@@ -83,6 +84,7 @@ class PrivateModules(MetaPathFinder):
         self._specs: dict[tuple[str, ...], ModuleSpec] = {}
         self._codes: dict[str, tuple[object, CodeType]] = {}
         self._extensions: dict[str, ModuleType] = {}
+        self._made: dict[Any, CodeType] = {}  # by loaders that are installed
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
@@ -107,7 +109,11 @@ class PrivateModules(MetaPathFinder):
             return _ExtensionLoader(spec.name, spec.loader.path, self._extensions)
         if spec.loader is None or isinstance(spec.loader, NamespaceLoader):
             return _NamespaceLoader()
-        return _Follower(spec.loader, private=True) if hasattr(spec.loader, "exec_module") else spec.loader
+        return (
+            _Follower(spec.loader, private=True, made=self._made)
+            if hasattr(spec.loader, "exec_module")
+            else spec.loader
+        )
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
         """Whether a module is; `of_rank` says that a finder of the rank's own has found it."""
@@ -319,9 +325,12 @@ class _Follower:
     The module finds the other one in its ``__loader__`` and ``__spec__``: some look there for their own.
     """
 
-    def __init__(self, loader: Any, *, private: bool) -> None:
+    def __init__(self, loader: Any, *, private: bool, made: dict[Any, CodeType] | None = None) -> None:
         self._loader = loader
         self._private = private
+        self._made = (
+            made if is_installed(getattr(_modules.get(type(loader).__module__), "__file__", "") or "") else None
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -337,9 +346,57 @@ class _Follower:
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = self._loader
         with _registered(module) if self._private else noted(module, rank=None):
-            self._loader.exec_module(module)
+            if self._made is None:
+                self._loader.exec_module(module)
+            else:
+                self._execute(module, self._made)
         if not self._private:
             sharing.imported(module)
+
+    def _execute(self, module: ModuleType, made: dict[Any, CodeType]) -> None:
+        """Execute what the loader made of a file for the first rank: pytest takes longer to rewrite it than to run it.
+
+        Not so with a loader of the program's own, which may make something else of it for each rank.
+        """
+        key = module.__name__, _version(str(getattr(module, "__file__", "")))
+        code = made.get(key)
+        if code is not None:
+            exec(code_for(current.rank(), code), vars(module))
+            return
+        code = _seen(module, self._loader.exec_module)
+        if code is not None:
+            made[key] = code
+
+
+def _version(file: str) -> Any:
+    """What changes when a file does."""
+    with current.outside():
+        try:
+            found = os.stat(file)
+        except (OSError, ValueError):
+            return None
+    return file, found.st_mtime_ns, found.st_size
+
+
+def _seen(module: ModuleType, execute: Callable[[ModuleType], None]) -> CodeType | None:
+    """Execute a module, and return its code, which a loader shows to nobody; None where a profiler is at work."""
+    if _get_profile() is not None:
+        execute(module)
+        return None
+    found: list[CodeType] = []
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "<module>" and frame.f_globals is module.__dict__:
+            _set_profile(None)
+            found.append(frame.f_code)
+
+    _set_profile(look)
+    try:
+        execute(module)
+    finally:
+        if not found:
+            _set_profile(None)
+    return found[0] if found else None
 
 
 class _PrivateLoader(SourceFileLoader):
