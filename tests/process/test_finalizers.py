@@ -26,6 +26,31 @@ def test_a_finalizer_that_calls_mpi_runs_in_its_own_rank_whoever_collects(tmp_pa
     assert (done.err, done.result.ended) == ("", "finished")
 
 
+def test_what_the_collector_finds_by_itself_waits_until_its_rank_asks_for_it(tmp_path: Path):
+    text = """
+        import gc, weakref
+        class Cycle:
+            def __init__(self): self.me = self
+            def __del__(self): print(rank, "end", comm.allreduce(1))
+        class Plain: pass
+        Cycle()
+        each = Plain()
+        each.me = each
+        weakref.finalize(each, print, rank, "finalized")
+        del each
+        if rank == 0:
+            many = [[] for _ in range(100000)]
+        comm.Barrier()
+        print(rank, "goes on")
+        gc.collect()
+        """
+    lines = launch(tmp_path, text, ranks=2).lines
+    for rank in range(2):
+        first, *others = [line for line in lines if line.startswith(str(rank))]
+        assert first == f"{rank} goes on"
+        assert sorted(others) == [f"{rank} end 2", f"{rank} finalized"]
+
+
 def test_what_one_rank_collects_waits_until_the_other_asks_or_ends(tmp_path: Path):
     text = """
         import gc, weakref

@@ -52,6 +52,9 @@ FOLDER = {
     "quiet-1.0.dist-info/METADATA": "Name: quiet\nRequires-Dist: other; extra == 'all'\n",
     "told.py": "",
     "told-1.0.dist-info/METADATA": "Name: told\n",
+    "late.py": "import silent",
+    "silent.py": "import inner",
+    "silent-1.0.dist-info/METADATA": "Name: silent\n",
     "user.py": "import asks_for",
     "asks_for.py": "import inner",
     "Asks_For-2.dist-info/METADATA": "Name: asks-for\nRequires-Dist: INNER>=1\n",
@@ -60,7 +63,8 @@ FOLDER = {
 
 
 @pytest.mark.parametrize(
-    ("name", "is_mpi"), [("outer", True), ("tested", False), ("ring", True), ("science", False), ("user", True)]
+    ("name", "is_mpi"),
+    [("outer", True), ("tested", False), ("ring", True), ("science", False), ("late", True), ("user", True)],
 )
 def test_so_is_one_that_imports_such_a_package(tmp_path, monkeypatch, name: str, is_mpi: bool):
     """What its tests import does not count, and packages whose metadata leads to nothing of MPI are not read."""

@@ -137,6 +137,14 @@ def test_a_rank_that_is_alone_shares_nothing(tmp_path: Path):
     assert run(tmp_path, "pkg.bump(); pkg.count = rank", ranks=2, isolation="process").result.warnings == []
 
 
+def test_a_package_that_each_rank_has_for_itself_is_none_of_them(tmp_path: Path):
+    folder = tmp_path / "site-packages" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("import mpi4py\ncount = 0\n")
+    (folder / "late.py").write_text("import mine\nmine.count += 1\n")
+    assert run(tmp_path, "import mine\ncomm.Barrier()\nimport mine.late\ncomm.Barrier()").result.warnings == []
+
+
 def test_a_name_is_told_once_for_all_processes(tmp_path: Path):
     assert names(run(tmp_path, "pkg.count = rank", isolation="process:2")) == ["common_to_all.count"]
 

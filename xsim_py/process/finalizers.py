@@ -1,9 +1,10 @@
 """Finalizers run in the rank whose objects they finalize.
 
-Python frees what refers to itself when its collector comes by, and that looks through the objects of all ranks, in
-whichever is running. A ``__del__`` of another rank's class is put off then, until that rank calls `gc.collect` itself,
-or ends; so when it runs does not depend on what others do. The same holds for `weakref.finalize`. At the end of a rank
-its finalizers run for what its modules still hold, as at the end of a process. Of a rank that has died nothing runs.
+Python frees what refers to itself when its collector comes by. That looks through the objects of all ranks, in
+whichever is running, at a moment that depends on what all of them and the simulator have made. So a ``__del__`` that
+it comes upon is put off until its rank calls `gc.collect` itself, or ends. The same holds for `weakref.finalize`. At
+the end of a rank its finalizers run for what its modules still hold, as at the end of a process. Of a rank that has
+died nothing runs.
 
 The classes are seen while they are made, and only in programs that have a ``__del__`` at all.
 """
@@ -40,8 +41,8 @@ _CONTAINERS = (dict, frozenset, list, set, tuple)
 
 _real_build, _real_collect = builtins.__build_class__, gc.collect
 _codes: dict[int, tuple[CodeType, bool]] = {}
-_collecting: list[Rank] = []
-"""Not empty while the program has asked for a collection."""
+_collecting: list[str] = []
+"""Not empty while the collector is at work."""
 
 
 def look_at(code: CodeType) -> None:
@@ -63,6 +64,7 @@ def _build_class(function: Any, name: str, /, *bases: Any, **told: Any) -> Any:
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
     if fiber is not None and isinstance(finalizer, FunctionType) and owns(fiber.rank, finalizer.__globals__):
+        _listen()
         fiber.rank.private(_CLASSES, set).add(cls)
         cls.__del__ = _put_off(fiber.rank, finalizer)
     return cls
@@ -89,6 +91,12 @@ def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
     return None
 
 
+def _listen() -> None:
+    """Hear of the collector from now on; most programs have nothing that it matters to."""
+    if _notice not in gc.callbacks:
+        gc.callbacks.append(_notice)
+
+
 def _catch_up(rank: Rank) -> None:
     waiting = (rank.extra or {}).get(_WAITING, [])
     while waiting:
@@ -99,16 +107,16 @@ def _catch_up(rank: Rank) -> None:
             report_ignored(error, finalizer)
 
 
+def _notice(phase: str, _: dict[str, int]) -> None:
+    """Python calls this when its collector begins and when it is done."""
+    _collecting[:] = [phase] if phase == "start" else []
+
+
 def _collect(*args: Any, **kwargs: Any) -> int:
+    found = _real_collect(*args, **kwargs)
     fiber = current.here()
-    if fiber is None:
-        return _real_collect(*args, **kwargs)
-    _collecting.append(fiber.rank)
-    try:
-        found = _real_collect(*args, **kwargs)
-    finally:
-        _collecting.pop()
-    _catch_up(fiber.rank)
+    if fiber is not None:
+        _catch_up(fiber.rank)
     return found
 
 
@@ -169,6 +177,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
         real(self, *args, **kwargs)
         fiber = current.here()
         if fiber is not None and not is_for_all():
+            _listen()
             fiber.rank.private(_MADE, dict)[self] = None
             _owners[self] = fiber.rank
 
@@ -185,7 +194,7 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
         rank = _owners.get(self)
         if rank is None:
             return real(self, died)
-        if died is not None and not _is_running(rank):
+        if died is not None:
             return _run_in(rank, self)
         _owners.pop(self)
         (rank.extra or {}).get(_MADE, {}).pop(self, None)
@@ -194,17 +203,15 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_running(rank: Rank) -> bool:
-    fiber = current.here()
-    return fiber is not None and fiber.rank is rank
-
-
 def _forget() -> None:
     """See that no finalizer of a rank runs after the run."""
     for each in _owners:
         weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
     _owners.clear()
     _codes.clear()
+    if _notice in gc.callbacks:
+        gc.callbacks.remove(_notice)
+    _collecting.clear()
 
 
 def install(patches: Patches) -> None:

@@ -4,7 +4,7 @@
 each rank. Found by reading a package's files once, when a rank imports it first: a search for the word, and a parse of
 the few files that have it. That takes 40 us a file, which is little beside the import itself: 40 ms for the thousand
 files of scipy. What a package imports is followed where it may matter only: to packages whose metadata speaks of MPI,
-or requires one that does, and to those that have no metadata.
+or requires one that does, and to those that say nothing of what they require, or have no metadata.
 """
 
 from __future__ import annotations
@@ -202,6 +202,8 @@ def _is_mpi(name: str) -> bool:
 
 
 def _leads_to_mpi(name: str) -> bool:
+    if name in _OURS:
+        return False
     try:
         spec = PathFinder.find_spec(name)
     except (ImportError, ValueError):
@@ -210,7 +212,8 @@ def _leads_to_mpi(name: str) -> bool:
         return False
     folder = os.path.dirname(_places(spec)[0])
     metadata = _metadata(folder).get(_normalised(name))
-    return (metadata is None or _speaks_of_mpi(folder, metadata)) and imports_mpi(spec)
+    may_matter = metadata is None or _speaks_of_mpi(folder, metadata) or not _REQUIRES.search(_text(metadata))
+    return may_matter and imports_mpi(spec)
 
 
 def _metadata(folder: str) -> dict[str, str]:

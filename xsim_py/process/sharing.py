@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.units import spans
 from xsim_py.whose import is_installed, of_program, shown
 
-from . import current
+from . import context, current
 from .writers import line_in_package, line_in_program
 
 if TYPE_CHECKING:
@@ -314,11 +314,12 @@ class _Sharing:
     def _look_at(self, roots: set[str]) -> None:
         """Compare what there is of these packages from now on."""
         modules = sys.modules
+        own = getattr(context.installed, "modules", None) or ()
         new = {root for root in roots - self._roots - _OURS - _KEPT_APART if root in modules}
         if new:
             self._roots |= new
             for name, module in list(modules.items()):
-                if name.partition(".")[0] in new:
+                if name.partition(".")[0] in new and name not in own:
                     self.add(module)
 
     def add(self, module: ModuleType) -> None:
