@@ -2,19 +2,25 @@
 
 The class `datetime.datetime` is compiled and cannot be changed, so another takes its place in the module while a run
 lasts (as the test tool freezegun does it). It has no instances of its own: whatever makes a date makes a real one.
+
+Compiled modules, as those of pandas, derive classes of their own from the compiled one, and crash with any other base.
+So while one is being imported it finds the real classes, and what it imports itself finds the stand-ins again.
 """
 
 from __future__ import annotations
 
+import _imp
 import copyreg
 import datetime
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
 from .patches import Patches
 
-__all__ = ["install"]
+__all__ = ["install", "virtual"]
 
 _RealDate: TypeAlias = datetime.date
 _RealDateTime: TypeAlias = datetime.datetime
@@ -74,9 +80,46 @@ for _stand_in in _STAND_INS:
         setattr(_stand_in, _name, getattr(_stand_in._real, _name))
 
 
+_compiled: list[object] = []
+"""Has something in it while a compiled module begins that is not importing a Python one."""
+
+
+@contextmanager
+def virtual() -> Iterator[None]:
+    """Put the stand-ins where Python code looks for them, also while a compiled module imports it."""
+    outer = _compiled.copy()
+    if outer:
+        _compiled.clear()
+        _put(real=False)
+    try:
+        yield
+    finally:
+        if outer:
+            _compiled[:] = outer
+            _put(real=True)
+
+
+def _put(*, real: bool) -> None:
+    for stand_in in _STAND_INS:
+        setattr(datetime, stand_in.__name__, stand_in._real if real else stand_in)
+
+
+def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
+    _compiled.append(begin)
+    _put(real=True)
+    try:
+        return begin(*args)
+    finally:
+        _compiled.pop()
+        if not _compiled:
+            _put(real=False)
+
+
 def install(patches: Patches) -> None:
     """Replace the classes for the duration of a run."""
     for stand_in in _STAND_INS:
         patches.set(datetime, stand_in.__name__, stand_in)
         copyreg.pickle(stand_in._real, _reduced)
         patches.at_end(partial(copyreg.dispatch_table.pop, stand_in._real))
+    for name in ("create_dynamic", "exec_dynamic"):
+        patches.set(_imp, name, partial(_with_real, getattr(_imp, name)))

@@ -16,7 +16,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import current, imported, locks
+from . import current, dates, imported, locks
 
 if TYPE_CHECKING:
     from .fiber import Fiber
@@ -68,7 +68,7 @@ def noted(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
     _now[making.key] = making
     failed = True
     try:
-        with imported.importing(fiber, for_all=rank is None):
+        with dates.virtual(), imported.importing(fiber, for_all=rank is None):
             yield
         failed = False
     finally:
