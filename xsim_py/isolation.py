@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import mmap
 import os
-import pickle
 import signal
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
 from pathlib import Path
+from pickle import dumps, loads  # as they are before a program puts others there
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
@@ -252,12 +252,12 @@ class Isolation:
     @staticmethod
     def pack(parts: Iterable[Any]) -> None:
         """Have what a function has returned on each rank as it leaves their process."""
-        _through(pickle.dumps, parts)
+        _through(dumps, parts)
 
     @staticmethod
     def unpack(parts: Iterable[Any]) -> None:
         """Have it again as it was before `pack`."""
-        _through(pickle.loads, parts)
+        _through(loads, parts)
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
         """See `engine.processes.Host`."""

@@ -595,5 +595,5 @@ class _Run:
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
-        if self.isolation != 1 and self.ranks > 1:
+        if self.isolation != 1:
             sharing.install(patches, self.program.start)

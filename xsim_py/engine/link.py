@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import _socket
-import pickle
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final
 
 __all__ = ["Closed", "Link"]
@@ -38,7 +38,7 @@ class Link:
     def send(self, what: Any, buffers: Sequence[Any] = (), waiting: Callable[[], None] | None = None) -> None:
         """Send a frame; `waiting` is called now and then while the other end takes nothing."""
         sizes = [len(buffer) for buffer in buffers]
-        head = pickle.dumps((what, sizes), -1)
+        head = dumps((what, sizes), -1)
         left = [_LENGTHS.pack(len(head), sum(sizes)) + head, *buffers]
         try:
             while left:
@@ -73,7 +73,7 @@ class Link:
             frame = longer
         self._into(frame, got, end, waiting)
         at = _LENGTHS.size + head
-        what, sizes = pickle.loads(frame[_LENGTHS.size : at])
+        what, sizes = loads(frame[_LENGTHS.size : at])
         buffers = []
         for size in sizes:
             buffer = frame[at : at + size]

@@ -15,7 +15,6 @@ from __future__ import annotations
 import _socket
 import errno
 import os
-import pickle
 import resource
 import signal
 import time
@@ -24,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
@@ -199,7 +199,7 @@ class Processes:
             self.local = range(number, number + 1)
             self._up = Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
             parts = self._work(self.local)
-            self._up.send(("part", None, None, False), [pickle.dumps(parts[0], -1)])
+            self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
         except Closed:
             pass  # the coordinator has gone, or the program has closed what it has found
@@ -226,7 +226,7 @@ class Processes:
             if what == "end":
                 return
             for batch in mail:
-                shard.receive(pickle.loads(batch))
+                shard.receive(loads(batch))
             if what == "settle":
                 shard.settle()
             if what == "run":
@@ -294,7 +294,7 @@ class Processes:
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
             for batch in self._take_mail(number):
-                shard.receive(pickle.loads(batch))
+                shard.receive(loads(batch))
             if what == "run":
                 shard.run_window(ends[number])
             elif what == "settle":
@@ -353,7 +353,7 @@ class Processes:
     def _farewell(self, number: int, what: str, said: Any, batches: list[Any]) -> None:
         """Take the last that a process has to say."""
         if what == "part":
-            self._parts[number] = pickle.loads(batches[0])
+            self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
         elif what == "died":
             words, now_ps, sent = said
@@ -418,7 +418,7 @@ class Processes:
             shard = self._host.stand_in(number, time_ps, death._replace(over=over))
             self._here[number] = shard
             for _, batch in self._taken[number]:
-                shard.receive(pickle.loads(batch))
+                shard.receive(loads(batch))
             self._collect(number)
         return bool(dead)
 
@@ -505,7 +505,7 @@ _Span: TypeAlias = tuple[int, int, int]
 def _packed(shard: Shard) -> tuple[list[_Span], list[bytes]]:
     """Take what a shard has for others."""
     outbox = shard.take_outbox()
-    return [(to, *shard.span_ps(batch)) for to, batch in outbox.items()], [pickle.dumps(b, -1) for b in outbox.values()]
+    return [(to, *shard.span_ps(batch)) for to, batch in outbox.items()], [dumps(b, -1) for b in outbox.values()]
 
 
 def _exit_code(pid: int) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import time
 import traceback
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, NoReturn
 
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, unwritten
@@ -124,7 +124,7 @@ class Mpi:
 
     def _exchange(self, shard: Shard) -> None:
         """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
-        parcels = {to: pickle.dumps(batch, -1) for to, batch in shard.take_outbox().items()}
+        parcels = {to: dumps(batch, -1) for to, batch in shard.take_outbox().items()}
         going, coming = array("q", bytes(8 * self.size)), array("q", bytes(8 * self.size))
         for to, parcel in parcels.items():
             going[to] = len(parcel)
@@ -134,7 +134,7 @@ class Mpi:
         requests += [self._comm.Isend(parcel, dest) for dest, parcel in parcels.items()]
         self._mpi.Request.Waitall(requests)
         for buffer in received.values():
-            shard.receive(pickle.loads(buffer))
+            shard.receive(loads(buffer))
 
     @staticmethod
     def _wait_for_peers(collective: Callable[[Any, Any], None], mine: array[int], all_of_them: array[int]) -> None:

@@ -15,9 +15,9 @@ One shard has an infinite lookahead and therefore a single window: the serial ru
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
@@ -190,7 +190,7 @@ class Loopback:
     def _exchange(self, shards: list[Shard]) -> None:
         for shard in shards:
             for target, batch in shard.take_outbox().items():
-                shards[target].receive(pickle.loads(pickle.dumps(batch, -1)))
+                shards[target].receive(loads(dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
         """See `Transport.gather`."""

@@ -345,6 +345,8 @@ class _Follower:
             spec.loader = self._loader
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = self._loader
+        if self._private and spec is not None and spec.has_location:
+            sharing.read_file(str(spec.origin))
         with _registered(module) if self._private else noted(module, rank=None):
             if self._made is None:
                 self._loader.exec_module(module)

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from importlib.machinery import ExtensionFileLoader
 from itertools import chain
 from opcode import opmap
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +101,12 @@ def read(code: CodeType) -> None:
     """Take notice of code that a rank is about to execute."""
     if active is not None:
         active.read(code)
+
+
+def read_file(path: str) -> None:
+    """Take notice of a file that a loader of the program's own is about to execute, as pytest's does."""
+    if active is not None:
+        active.read_file(path)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -274,7 +283,8 @@ def _is_made_once(name: str, new: Any) -> bool:
     """Whether a change is one that packages make for themselves: what is imported or defined late, and caches."""
     last = name.rpartition(".")[2]
     inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
-    return last.startswith(inner) or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
+    is_inner = last.startswith(inner) or "__" in last[1:]  # as in `_Class__name`
+    return is_inner or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
 
 
 # ------------------------------------------------------------------------------------- the watch
@@ -288,6 +298,7 @@ class _Sharing:
         self._start = start
         self._to_sample = SAMPLED
         self._codes: dict[int, CodeType] = {}
+        self._files: set[str] = set()
         self._roots: set[str] = set()
         self._tables: dict[str, list[_Table]] = {}
         self._modules: list[ModuleType] = []
@@ -310,6 +321,13 @@ class _Sharing:
             for module in self._modules:
                 self._watch(module)
         self._look_at({name.partition(".")[0] for part in parts for name in part.co_names})
+
+    def read_file(self, path: str) -> None:
+        """See `read_file`."""
+        if path not in self._files:
+            self._files.add(path)
+            with suppress(OSError, SyntaxError, ValueError):
+                self.read(compile(Path(path).read_bytes(), path, "exec"))
 
     def _look_at(self, roots: set[str]) -> None:
         """Compare what there is of these packages from now on."""
@@ -345,8 +363,17 @@ class _Sharing:
             return
         place = self._place(sys._getframe(2))
         if place:
+            self._put_back(module, name, before)
             known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))
             known.add(fiber.rank.number, _comparable(value))
+
+    def _put_back(self, module: ModuleType, name: str, before: Any) -> None:
+        """Let the host, and the report of the run, find at the end what was there before, as after a process."""
+        if f"{module.__name__}.{name}" in self._writes:
+            return
+        table = vars(module)
+        undo = partial(table.pop, name, None) if before is _GONE else partial(table.__setitem__, name, before)
+        self._patches.at_end(undo)
 
     def _place(self, frame: FrameType | None) -> str:
         """Where the program sets something, or nothing if an import does it, which there is one of for all ranks."""
