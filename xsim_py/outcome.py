@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -331,9 +332,16 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
 def _shared(parts: Sequence[Part]) -> list[str]:
     """What ranks have changed for each other, each name once, whichever of the processes it was in."""
     told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
-    lines = [f"shared by ranks: {name}, {said}" for name, said in sorted(told.items())]
-    rest = len(lines) - _MOST_LISTED
-    return [*lines[:_MOST_LISTED], f"shared by ranks: {rest:,} more names of packages"] if rest > 0 else lines
+    turns = Counter[str]()
+    in_turn: dict[str, int] = {}
+    for name in sorted(told):
+        package = name.partition(".")[0]
+        in_turn[name] = turns[package]
+        turns[package] += 1
+    listed = sorted(told, key=lambda name: (in_turn[name], name))[:_MOST_LISTED]  # something of each package
+    lines = [f"shared by ranks: {name}, {told[name]}" for name in sorted(listed)]
+    rest = len(told) - len(listed)
+    return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
 def _never_came(missed: Iterable[str], ended: str) -> list[str]:

@@ -155,6 +155,12 @@ def test_only_some_of_many_names_are_told(tmp_path: Path):
     assert told[-1] == "shared by ranks: 12 more names of packages"
 
 
+def test_a_package_with_many_names_hides_none_of_the_others(tmp_path: Path):
+    text = "import json\njson.of = rank\nfor n in range(20):\n    setattr(pkg, f'name{n}', rank)"
+    told = run(tmp_path, text).result.warnings
+    assert (len(told), told[7].split(",")[0]) == (9, "shared by ranks: json.of")
+
+
 def test_modules_are_as_they_were_after_the_run(tmp_path: Path):
     kind = type(np)
     run(tmp_path, "import numpy\nnumpy.__doc__ = numpy.__doc__")
