@@ -138,6 +138,11 @@ class Processes:
         """The shard of this process; 0 in the coordinator."""
         return self.local[0]
 
+    @property
+    def living(self) -> list[int]:
+        """The shards whose processes are there, as far as it is known."""
+        return sorted(self._links)
+
     @contextmanager
     def together(self) -> Iterator[None]:
         """See `Transport.together`: no process is left behind."""
