@@ -25,7 +25,7 @@ from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.errors import ConfigError
 from xsim_py.mpi.rma.service import service_of
-from xsim_py.process import current, fiber, life, outside
+from xsim_py.process import context, current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
 from xsim_py.process.preload import preload
@@ -200,6 +200,10 @@ class Isolation:
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
         end = _End(who, clock_ps, "exit() of the C library", place, 1)
         self._transport.die(end, shard, shard.kernel.now_ps)
+
+    def stand_back(self) -> None:
+        """See `engine.processes.Host`."""
+        context.leave()
 
     def news(self, shard: Any) -> Any:
         """See `engine.processes.Host`.
