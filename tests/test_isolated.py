@@ -161,3 +161,23 @@ def test_a_run_leaves_no_cycles_behind():
 def test_too_many_processes_are_refused():
     with pytest.raises(ConfigError, match=r"isolation: 5,000 processes are more than 1,024; .* as in process:5"):
         simulate("pass", kind="code", ranks=5000, isolation="process")
+
+
+def test_a_rank_that_makes_imports_impossible_harms_itself_only():
+    def breaks(word: str) -> str:
+        import builtins
+        import sys
+
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 0:
+            builtins.__import__ = None  # type: ignore[assignment]
+            if word == "modules":
+                sys.modules.clear()
+        MPI.COMM_WORLD.Barrier()
+        MPI.COMM_WORLD.sendrecv([1], 1 - MPI.COMM_WORLD.rank)
+        return f"{word} {builtins.__import__ is None}"
+
+    for word in ("import", "modules"):
+        result = simulate(breaks, ranks=2, args=[word], isolation="process")
+        assert (result.ended, result.values) == ("finished", [f"{word} True", f"{word} False"]), result.report

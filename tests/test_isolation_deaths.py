@@ -109,6 +109,90 @@ def test_others_survive_it_and_a_rank_in_the_same_process_does_not():
     assert causes == ["its process was killed by SIGSEGV in rank 1", "its process was killed by SIGSEGV"]
 
 
+LINKS = {"network.contention": "links"}
+STORAGE = {"storage.latency": "3us"}
+
+
+def go_on(folder: str) -> tuple[bool, bytes, list[str]]:
+    """Rank 1 dies within an epoch, with a file open; the others go on with its window and the file, and start more."""
+    import sys
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    window = MPI.Win.Allocate(8, comm=comm)
+    file = open(f"{folder}/common", "ab", buffering=0)  # noqa: SIM115 - closed by hand
+    comm.Barrier()
+    if comm.rank == 1:
+        segmentation_fault()
+    failed = False
+    try:
+        for _ in range(100):
+            window.Lock(1)
+            window.Put(b"12345678", 1)
+            window.Unlock(1)
+    except MPI.Exception:
+        failed = True
+    file.write(b"x")
+    file.close()
+    comm = comm.Shrink()
+    more = "from mpi4py import MPI; import os; MPI.Comm.Get_parent().gather(os.readlink('/proc/self'), 0)"
+    inter = comm.Spawn(sys.executable, ["-c", more], 3)
+    homes = inter.gather(None, MPI.PROC_NULL if comm.rank else MPI.ROOT)
+    with open(f"{folder}/common", "rb") as again:
+        return failed, again.read(), homes
+
+
+@pytest.mark.parametrize("overrides", [{}, LINKS, STORAGE], ids=["plain", "links", "storage"])
+def test_others_go_on_with_windows_files_and_places_of_the_dead(tmp_path: Path, overrides: dict[str, str]):
+    options: dict[str, Any] = {"ranks": 3, "args": [str(tmp_path)], "isolation": "process", "ft": True}
+    result = simulate(go_on, set=overrides, **options)
+    assert result.ended == "finished"
+    assert [value and value[:2] for value in result.values[:3]] == [(True, b"xx"), None, (True, b"xx")]
+    assert len(result.values[0][2]) == 3
+    assert str(os.getpid()) not in result.values[0][2]
+
+
+def test_ranks_begin_once_where_a_process_dies_while_they_are_started():
+    def starts() -> None:
+        import sys
+        import time
+
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 0:
+            for _ in range(2):
+                MPI.COMM_SELF.Spawn(sys.executable, ["-c", "import mpi4py.MPI"], 2)
+        else:
+            time.sleep(1e-3)
+            segmentation_fault()
+
+    result = simulate(starts, ranks=2, isolation="process", ft=True)
+    assert (result.ended, len(result.tables["ranks"].columns["rank"])) == ("finished", 6)
+
+
+def test_a_job_that_is_started_again_finds_its_files(tmp_path: Path):
+    def twice(folder: str) -> str:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+        with open(f"{folder}/{MPI.COMM_WORLD.rank}", "a") as file:
+            file.write("x")
+        MPI.COMM_WORLD.Barrier()
+        if MPI.COMM_WORLD.rank == 1:
+            with open(f"{folder}/{MPI.COMM_WORLD.rank}") as file:
+                if file.read() == "x":
+                    segmentation_fault()
+        MPI.COMM_WORLD.Barrier()
+        with open(f"{folder}/1") as file:
+            return file.read()
+
+    options: dict[str, Any] = {"args": [str(tmp_path)], "restart": "on-abort", "isolation": "process"}
+    result = simulate(twice, ranks=2, set=STORAGE, **options)
+    assert (result.restarts, result.values) == (1, ["xx", "xx"])
+
+
 @pytest.mark.parametrize(
     "act", [lambda: os._exit(3), lambda: os.abort(), lambda: 1 / 0], ids=["exit", "abort", "error"]
 )

@@ -24,7 +24,8 @@ from xsim_py import vitals
 from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.errors import ConfigError
-from xsim_py.process import current, fiber, life, outside
+from xsim_py.mpi.rma.service import service_of
+from xsim_py.process import context, current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
 from xsim_py.process.packages import is_shared
 from xsim_py.process.preload import preload
@@ -200,6 +201,10 @@ class Isolation:
         end = _End(who, clock_ps, "exit() of the C library", place, 1)
         self._transport.die(end, shard, shard.kernel.now_ps)
 
+    def stand_back(self) -> None:
+        """See `engine.processes.Host`."""
+        context.leave()
+
     def news(self, shard: Any) -> Any:
         """See `engine.processes.Host`.
 
@@ -221,11 +226,16 @@ class Isolation:
         if stop_reason and not self._run.control.stop_reason:
             self._run.control.stop(stop_reason)
 
-    def prepare(self, homes: Sequence[int]) -> None:
-        """Start the processes of these shards, where there are none yet: ranks will begin in them."""
+    def prepare(self, homes: Sequence[int]) -> list[int]:
+        """Start the processes of these shards, where there are none yet: ranks will begin in them.
+
+        Returns the shards, with another one in the place of each whose process has died.
+        """
         for number in sorted({*homes}):
             if number >= self.first_later:
                 self._transport.host(number)
+        living = self._transport.living
+        return [home if home in living or not living else living[home % len(living)] for home in homes]
 
     def look_after(self, number: int, pid: int) -> None:
         """See `engine.processes.Host`: tell it that the run is to stop, and end it if it is stuck."""
@@ -275,6 +285,9 @@ class Isolation:
         self._inform(shard, first)
         _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
+        if run.files is not None:
+            run.files.forsake(shard)
+        service_of(shard.fabric)  # others may have windows together with these ranks
         for rank in shard.ranks:
             shard.fabric.bury(rank)  # nobody answers here any more
         end = death.words or self._post_mortem(shard, death)

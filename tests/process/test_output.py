@@ -195,6 +195,12 @@ def test_a_stalled_rank_s_unfinished_line_is_shown(tmp_path: Path):
     assert done.out == "waiting ... "
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_unfinished_lines_of_stalled_ranks_come_last(tmp_path: Path, shards: int):
+    done = launch(tmp_path, "print(rank, end=' '); rank == 2 or comm.recv(source=2)", ranks=3, shards=shards)
+    assert done.out == "2 0 1 "
+
+
 def test_logging_is_configured_by_each_rank(tmp_path: Path):
     done = launch(
         tmp_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -95,18 +96,19 @@ def run(args: Namespace) -> int:
     stdout, stderr = cast("list[TextIO]", patient) or sinks
     reporter = _Reporter(args, stderr)
     try:
-        result = simulate(
-            **simulation_arguments(args),
-            ranks=args.ranks,
-            machine=args.machine,
-            label=args.label,
-            trace=args.trace is not None or args.timeline is not None,
-            profile=args.profile,
-            stdout=stdout,
-            stderr=stderr,
-            progress=line.callback,
-            started=reporter.started,
-        )
+        with _input(args):
+            result = simulate(
+                **simulation_arguments(args),
+                ranks=args.ranks,
+                machine=args.machine,
+                label=args.label,
+                trace=args.trace is not None or args.timeline is not None,
+                profile=args.profile,
+                stdout=stdout,
+                stderr=stderr,
+                progress=line.callback,
+                started=reporter.started,
+            )
     finally:
         line.clear()
     stdout.flush()
@@ -115,6 +117,15 @@ def run(args: Namespace) -> int:
         if sink.error is not None:
             raise sink.error
     return exit_status(result.ended, result.exit_status)
+
+
+def _input(args: Namespace) -> AbstractContextManager[None]:
+    """What ranks read: in processes of their own, a debugger in one may take a line, and rank 0 the next."""
+    if args.isolation == "greenlets":
+        return nullcontext()
+    from .stdin import line_by_line
+
+    return line_by_line()
 
 
 def load_simulator() -> Any:

@@ -46,6 +46,7 @@ _FAR_PS: Final = 1 << 60
 _real_exit, _fork, _kill, _waitpid = os._exit, os.fork, os.kill, os.waitpid
 _sleep, _socketpair = time.sleep, _socket.socketpair
 _clock_s = time.monotonic
+_dumps = partial(dumps, protocol=-1)
 
 
 class Death(NamedTuple):
@@ -77,6 +78,10 @@ class Host(Protocol):
 
         It may put the descriptor of its socket elsewhere, and returns where.
         """
+        ...
+
+    def stand_back(self) -> None:
+        """Have the interpreter look as if no rank ran, until one goes on."""
         ...
 
     def news(self, shard: Any) -> Any:
@@ -137,6 +142,11 @@ class Processes:
     def number(self) -> int:
         """The shard of this process; 0 in the coordinator."""
         return self.local[0]
+
+    @property
+    def living(self) -> list[int]:
+        """The shards whose processes are there, as far as it is known."""
+        return sorted(self._links)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -220,13 +230,13 @@ class Processes:
         assert up is not None
         stop = False
         while True:
-            sent, parcels = _packed(shard)
+            sent, parcels = self._packed(shard)
             up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
             (what, horizon_ps, end_ps), mail = up.hear()
             if what == "end":
                 return
             for batch in mail:
-                shard.receive(loads(batch))
+                shard.receive(self._through(loads, batch))
             if what == "settle":
                 shard.settle()
             if what == "run":
@@ -294,7 +304,7 @@ class Processes:
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
             for batch in self._take_mail(number):
-                shard.receive(loads(batch))
+                shard.receive(self._through(loads, batch))
             if what == "run":
                 shard.run_window(ends[number])
             elif what == "settle":
@@ -316,7 +326,7 @@ class Processes:
     def _collect(self, number: int) -> None:
         """Take what a shard of this process has for others."""
         shard = self._here[number]
-        self._post(*_packed(shard))
+        self._post(*self._packed(shard))
         self._taken[number].clear()
 
     def _post(self, sent: Sequence[_Span], batches: Sequence[Any]) -> None:
@@ -418,7 +428,7 @@ class Processes:
             shard = self._host.stand_in(number, time_ps, death._replace(over=over))
             self._here[number] = shard
             for _, batch in self._taken[number]:
-                shard.receive(loads(batch))
+                shard.receive(self._through(loads, batch))
             self._collect(number)
         return bool(dead)
 
@@ -456,9 +466,23 @@ class Processes:
         """
         assert self._up is not None
         with suppress(Closed):
-            sent, parcels = _packed(shard)
+            sent, parcels = self._packed(shard)
             self._up.send(("died", (words, now_ps, sent), None, False), parcels)
         _real_exit(1)
+
+    def _packed(self, shard: Shard) -> tuple[list[_Span], list[bytes]]:
+        """Take what a shard has for others."""
+        outbox = shard.take_outbox()
+        spans = [(to, *shard.span_ps(batch)) for to, batch in outbox.items()]
+        return spans, [self._through(_dumps, batch) for batch in outbox.values()]
+
+    def _through(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        """Pickle something or have it back; pickle imports, which the last rank may have made impossible for itself."""
+        try:
+            return function(batch)
+        except Exception:
+            self._host.stand_back()
+            return function(batch)
 
     def _end_all(self) -> None:
         """End every process that is still there, whatever it does."""
@@ -500,12 +524,6 @@ class _Room:
 
 _Span: TypeAlias = tuple[int, int, int]
 """To which shard a batch goes, and the times of the first and the last that it brings."""
-
-
-def _packed(shard: Shard) -> tuple[list[_Span], list[bytes]]:
-    """Take what a shard has for others."""
-    outbox = shard.take_outbox()
-    return [(to, *shard.span_ps(batch)) for to, batch in outbox.items()], [dumps(b, -1) for b in outbox.values()]
 
 
 def _exit_code(pid: int) -> int | None:

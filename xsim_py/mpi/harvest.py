@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import finish_lines
 from xsim_py.process.spill import Line, Run
@@ -177,7 +178,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if shard.abort is None:
         for rank in ranks:
             if rank.extra is not None:
-                finish_lines(rank, rank.fiber.clock_ps)
+                finish_lines(rank, UNBOUNDED_PS - 1)  # at the end of all: later lines than its clock may be written
     part = Part(
         first=shard.first,
         lines=[] if shard.number == 0 else shard.output.take(far=shard.far),

@@ -21,7 +21,7 @@ from .grave import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["OwnModules", "covered", "forget", "install", "installed", "modules_of", "release"]
+__all__ = ["OwnModules", "covered", "forget", "install", "installed", "leave", "modules_of", "release"]
 
 installed: Rank | None = None
 """The rank whose modules are in ``sys.modules`` now."""
@@ -164,6 +164,22 @@ def release(rank: Rank, *, dead: bool) -> None:
         keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.own = None
     rank.bare = False
+
+
+def leave() -> None:
+    """Make the interpreter look as it does where no rank runs, until the next `install`."""
+    global installed
+    rank, installed = installed, None
+    if rank is None:
+        return
+    if rank.modules is not None:
+        _take_away(rank)
+    elif rank.main is not None:
+        rank.main = _modules.get("__main__")
+    if rank.own is not None:
+        own.take_back(rank)
+    assert _outside is not None
+    _modules["__main__"] = _outside
 
 
 def forget() -> None:

@@ -72,6 +72,12 @@ class _Replica:
         self._waiting.clear()
         shard.handlers[_HANDLER] = self._handle
 
+    def forsake(self) -> None:
+        """Follow no server, but count what the ranks of this shard have still asked for."""
+        assert self._shard is not None
+        self._servers.clear()
+        self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
+
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
         """Tell all shards what a rank asks for; the key under which the answer will come."""
         rank.key += 1
@@ -195,8 +201,11 @@ class VirtualFiles:
 
     def continue_as(self, number: int) -> None:
         """Be what shard `number` knows from now on, in a process that is a copy of that of shard 0."""
-        for replica in list(self._replicas.values()):
-            self._replicas = {number: replica}
+        self._replicas = {number: self._replicas[0]} if self._replicas else {}
+
+    def forsake(self, shard: Shard) -> None:
+        """Serve a shard no more, in which nobody lives and which has not followed what came before."""
+        self._replicas[shard.number].forsake()
 
     def replica(self, rank: Rank) -> _Replica:
         """The servers as the shard of a rank knows them."""

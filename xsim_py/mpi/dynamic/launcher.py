@@ -17,7 +17,7 @@ from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.failures import doom
 from xsim_py.process import current
-from xsim_py.process.life import body
+from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
 
 from .commands import Command, Refused, program_for, settle
@@ -171,7 +171,7 @@ class Launcher:
     forget : callable
         Called with the number of a process that has ended.
     prepare : callable
-        Called with the shards in which processes will begin.
+        Called with the shards in which processes are to begin; returns those in which they will.
     first_later : int
         The first of the shards that are there for such processes only, and it is beyond the last where there are none;
         0 where shard 0 is one of those in which ranks live.
@@ -189,7 +189,7 @@ class Launcher:
         self.worlds: dict[int, World] = {}
         self.services: dict[str, Callable[[Asked], None]] = {"spawn": self._spawn}
         self.forget: Callable[[int], None] = lambda number: None
-        self.prepare: Callable[[Sequence[int]], None] = lambda homes: None
+        self.prepare: Callable[[list[int]], list[int]] = lambda homes: homes
         self.first_later = 0
         self._planned = self.shard.initial
         self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
@@ -228,7 +228,9 @@ class Launcher:
 
     def _told(self, told: tuple[int, Any]) -> None:
         """The answer has come to who has asked."""
-        waiting = self._waiting.pop(told[0])
+        waiting = self._waiting.pop(told[0], None)
+        if waiting is None:
+            return  # its process has died, and this shard is there instead
         waiting.answer = told[1]
         rank = waiting.fiber.rank
         rank.private("asks", set).discard(told[0])
@@ -258,7 +260,7 @@ class Launcher:
             self._worlds += 1
             world = World(self._worlds, first, len(nodes), born_ps, asked.rank, said)
             homes = [self._home(node, number) for number, node in enumerate(nodes, first)]
-            self.prepare(homes)
+            homes = self.prepare(homes)
             commands = [place for place, there in enumerate(taken) for _ in there]
             birth = Birth(world, order, nodes, homes, commands)
             self.shard.post_everywhere(born_ps, asked.key, "born", birth)
@@ -289,6 +291,8 @@ class Launcher:
         shard, fabric, world, order = self.shard, self.fabric, birth.world, birth.order
         if shard.number != 0:
             shard.kernel.events -= 1
+        if world.first < shard.population:
+            return  # a shard that is there instead of another knows of this from the first one, too
         shard.abort_delay_ps = self.startup.notice_ps
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
@@ -312,6 +316,9 @@ class Launcher:
         for rank in born:
             if shard.control.stop_reason:
                 return
+            if shard.takes_over:
+                kill((rank, "what should have been its process has ended before", 1))
+                continue
             which = birth.commands[rank.number - world.first]
             if which not in programs:
                 programs[which] = program_for(Command(*order.commands[which]), self.start)

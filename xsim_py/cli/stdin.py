@@ -1,0 +1,89 @@
+"""Standard input that several processes read in turn: none of them takes more than it has been asked for."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["line_by_line"]
+
+_read, _lseek = os.read, os.lseek  # a rank has others of these
+
+
+class _Lines(io.RawIOBase):
+    """A descriptor of which each reading ends with a line, so that no buffer above it holds what comes after."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._is_file = _is_seekable(descriptor)
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether somebody types."""
+        return os.isatty(self._descriptor)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read up to the end of a line, or as much as there is room for."""
+        data = self._of_file(len(buffer)) if self._is_file else self._of_pipe(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _of_file(self, most: int) -> bytes:
+        data = _read(self._descriptor, most)
+        size = data.find(b"\n") + 1 or len(data)
+        _lseek(self._descriptor, size - len(data), os.SEEK_CUR)
+        return data[:size]
+
+    def _of_pipe(self, most: int) -> bytes:
+        data = bytearray()
+        while len(data) < most and not data.endswith(b"\n") and (piece := _read(self._descriptor, 1)):
+            data += piece
+        return bytes(data)
+
+    def readall(self) -> bytes:
+        """Read all, in large pieces."""
+        pieces = []
+        while piece := _read(self._descriptor, 1 << 16):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+def _is_seekable(descriptor: int) -> bool:
+    try:
+        _lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def line_by_line() -> Iterator[None]:
+    """Read standard input so for a while, if it is one that does not end its lines itself, as a terminal does."""
+    before = sys.stdin
+    try:
+        descriptor = before.fileno()
+    except (AttributeError, OSError, ValueError):  # there is none, or somebody has put another thing there
+        yield
+        return
+    if os.isatty(descriptor):
+        yield
+        return
+    raw = _Lines(descriptor)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(raw), encoding=before.encoding, errors=before.errors)
+    try:
+        yield
+    finally:
+        sys.stdin = before
