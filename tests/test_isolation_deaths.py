@@ -217,7 +217,7 @@ def test_a_process_that_cannot_be_told_to_stop_is_ended_and_the_others_say_where
     act: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(vitals, "GRACE_S", vitals.TICK_S)
-    result = run(act, wall_limit=0.3)
+    result = run(act, wall_limit=1.2)
     assert (result.ended, result.exit_status, result.warnings) == ("wall limit", 4, [])
     assert "0 of 3 ranks have ended" in result.report
     assert "comm.Barrier()\n      ranks 0, 2 at" in result.report

@@ -80,7 +80,7 @@ def test_tracebacks_that_differ_keep_their_order_and_one_alone_is_as_it_was(tmp_
 def test_they_are_written_however_the_run_ends(tmp_path: Path):
     """Rank 2 does not let the launcher's signal come."""
     text = "if rank == 2:\n    while True: pass\nassert 0"
-    done = launch(tmp_path, text, ranks=3, wall_limit=0.1)
+    done = launch(tmp_path, text, ranks=3, wall_limit=0.4)
     assert (done.result.ended, tracebacks(done)) == ("wall limit", ["0-1"])
 
 
