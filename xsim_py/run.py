@@ -567,9 +567,9 @@ class _Run:
     def _meet_in_arrays(self) -> bool:
         """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`.
 
-        With ranks in processes of their own only if it is asked for: a call is told to each of them.
+        Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
-        if self.isolation and self.collectives != ARRAYS:
+        if self.isolation:
             return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.whose import ALL_IMPORTED, PACKAGE, is_installed
 
-from . import context, current, imported, making, sharing
+from . import context, current, imported, making, settings, sharing
 from .finalizers import look_at
 from .making import noted
 from .packages import has_extensions, imports_mpi
@@ -354,6 +354,7 @@ class _Follower:
                 self._execute(module, self._made)
         if not self._private:
             sharing.imported(module)
+            settings.imported(module)
 
     def _execute(self, module: ModuleType, made: dict[Any, CodeType]) -> None:
         """Execute what the loader made of a file for the first rank: pytest takes longer to rewrite it than to run it.

@@ -23,8 +23,9 @@ from .own import Setting, touch
 if TYPE_CHECKING:
     from .patches import Patches
 
-__all__ = ["install"]
+__all__ = ["imported", "install"]
 
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _real_umask, _real_locale = os.umask, locale.setlocale
 _real_limit, _real_tzset = sys.setrecursionlimit, time.tzset
 _real_gc = (gc.enable, gc.disable, gc.set_threshold)
@@ -114,16 +115,28 @@ class _OwnCount:
         return number
 
 
-def _install_multiprocessing(patches: Patches) -> None:
-    import multiprocessing.context as contexts
-    import multiprocessing.process as processes
+_CONTEXTS, _PROCESSES = "multiprocessing.context", "multiprocessing.process"
+_patches: list[Patches] = []
 
+
+def imported(module: ModuleType) -> None:
+    """Take notice of a shared module that has been imported: few programs need that of `multiprocessing`."""
+    if module.__name__ == _CONTEXTS:
+        for patches in _patches:
+            _install_multiprocessing(patches)
+
+
+def _install_multiprocessing(patches: Patches) -> None:
+    contexts, processes = (_modules[name] for name in (_CONTEXTS, _PROCESSES))
     patches.add(contexts.DefaultContext, "_actual_context", _OwnContext())
-    patches.set(processes, "_process_counter", _OwnCount(processes._process_counter))  # type: ignore[attr-defined]
+    patches.set(processes, "_process_counter", _OwnCount(processes._process_counter))
 
 
 def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
     for (module, function), (name, setting) in _SETTINGS.items():
         patches.set(module, function, _changing(getattr(module, function), name, setting))
-    _install_multiprocessing(patches)
+    _patches.append(patches)
+    patches.at_end(_patches.clear)
+    if _CONTEXTS in _modules:
+        _install_multiprocessing(patches)

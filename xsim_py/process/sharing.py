@@ -13,6 +13,7 @@ To watch every read and every write would slow all programs down. What is cheap 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -345,6 +346,8 @@ class _Sharing:
         name = getattr(module, "__name__", None)
         if not isinstance(module, ModuleType) or not isinstance(name, str) or name in self._tables:
             return
+        if any(getattr(each, "__module__", None) == name for each in gc.callbacks):
+            return  # the collector calls it, in whichever rank it comes by
         file = getattr(module, "__file__", None)
         if (name in sys.builtin_module_names and file is None) or (isinstance(file, str) and is_installed(file)):
             self._tables[name] = list(_tables(module))
