@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from xsim_py.process.modules import PrivateModules
+
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=5000)
@@ -74,3 +76,22 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in ("xsim_py.workers", "xsim_py.study.recovery", "xsim_py.ftco.ensemble"):
         monkeypatch.setattr(f"{module}.do_in_workers", do_here)
+
+
+# A function that is simulated has its module executed anew in each rank. To rewrite a test file and to make its
+# properties again takes longer than most runs here, so tests share their modules unless they are about that.
+_of_program = PrivateModules.is_private
+_shares_tests = True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Share the modules of tests, or not."""
+    global _shares_tests
+    _shares_tests = item.get_closest_marker("private_modules") is None
+
+
+def _is_private(self: PrivateModules, name: str, module: Any = None) -> bool:
+    return not (_shares_tests and name.partition(".")[0] == "tests") and _of_program(self, name, module)
+
+
+PrivateModules.is_private = _is_private  # type: ignore[method-assign]

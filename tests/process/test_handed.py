@@ -18,6 +18,8 @@ try:  # as a program's module does, whose rank differs
 except Exception:
     NUMBER = -1
 
+pytestmark = pytest.mark.private_modules
+
 counter = [0]
 
 

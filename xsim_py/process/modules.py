@@ -45,6 +45,9 @@ _MPI = "mpi4py"
 _SIMULATOR = "xsim_py"
 _modules = sys.modules
 _sys = vars(sys)
+_made: dict[Any, CodeType] = {}
+"""What loaders that are installed have made of files, in this run or an earlier one."""
+_MOST_MADE = 1000
 _get_profile, _set_profile = sys.getprofile, sys.setprofile  # a rank has others
 _FEW = 64  # ranks in a process; the copies of a thousand no longer fit into its cache
 
@@ -84,7 +87,6 @@ class PrivateModules(MetaPathFinder):
         self._specs: dict[tuple[str, ...], ModuleSpec] = {}
         self._codes: dict[str, tuple[object, CodeType]] = {}
         self._extensions: dict[str, ModuleType] = {}
-        self._made: dict[Any, CodeType] = {}  # by loaders that are installed
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
@@ -109,11 +111,7 @@ class PrivateModules(MetaPathFinder):
             return _ExtensionLoader(spec.name, spec.loader.path, self._extensions)
         if spec.loader is None or isinstance(spec.loader, NamespaceLoader):
             return _NamespaceLoader()
-        return (
-            _Follower(spec.loader, private=True, made=self._made)
-            if hasattr(spec.loader, "exec_module")
-            else spec.loader
-        )
+        return _Follower(spec.loader, private=True, made=_made) if hasattr(spec.loader, "exec_module") else spec.loader
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
         """Whether a module is; `of_rank` says that a finder of the rank's own has found it."""
@@ -368,6 +366,8 @@ class _Follower:
             return
         code = _seen(module, self._loader.exec_module)
         if code is not None:
+            if len(made) >= _MOST_MADE:
+                made.clear()
             made[key] = code
 
 
