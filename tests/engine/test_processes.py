@@ -50,7 +50,7 @@ class Host:
     def news(self, shard: Any) -> Any:
         return None
 
-    take_news = look_after = news
+    take_news = look_after = lambda self, number, told: None
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Substitute:
         self.deaths.append((number, time_ps, death))

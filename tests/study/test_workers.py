@@ -82,7 +82,8 @@ def test_a_worker_with_threads_left_behind_does_no_other_run():
 
 
 def test_a_worker_that_keeps_much_memory_does_no_other_run():
-    keep = f"import sys; sys.kept = b'x' * {500 << 20}; {TELL}"
+    kept = f"kept = b'x' * {500 << 20}; ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))"  # nobody frees it
+    keep = f"import ctypes; {kept}; {TELL}"
     outcomes = dict(do_in_workers([task(keep), task(TELL)], 1))
     assert outcomes[0]["captured"]["pid"] != outcomes[1]["captured"]["pid"]
 
@@ -162,7 +163,7 @@ if MPIEXEC.exists():
     def test_ranks_of_a_real_mpi_do_the_runs_of_a_study(tmp_path: Path):
         (tmp_path / "program.py").write_text(
             "import os, sys\nfrom mpi4py import MPI\n"
-            "print('sum', MPI.COMM_WORLD.allreduce(int(sys.argv[1])))\nprint('by', os.environ['PMI_RANK'])"
+            "print('sum', MPI.COMM_WORLD.allreduce(int(sys.argv[1])))\nprint('by', os.readlink('/proc/self'))"
         )
         study = {
             "name": "shared",
@@ -178,4 +179,4 @@ if MPIEXEC.exists():
         assert (done.returncode, done.stderr) == (0, "")
         told = run_study(study, out=tmp_path / "mpi", jobs=1).runs
         assert told["total"] == [6, 12, 18, 24]
-        assert set(told["by"]) <= {1, 2}  # rank 0 only hands them out
+        assert len(set(told["by"])) <= 2  # processes: rank 0 only hands them out
