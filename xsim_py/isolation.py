@@ -136,7 +136,7 @@ class Isolation:
         self._halted: set[int] = set()  # those that a signal has stopped
         self._hears_signals = threading.current_thread() is threading.main_thread()
         self.counts: dict[int, tuple[int, int, int]] = {}
-        """Of each process: how far it is (ps), its events, and how many of its ranks have ended."""
+        """Each process has told how far it is (ps), its events, and how many of its ranks have ended."""
         self.first_later = 1 + len([block for block in run.blocks if block])
         """The first of the shards for ranks that are started later."""
         self._killed: dict[str, list[int]] = {}  # how processes have ended from outside, and their ranks
@@ -335,7 +335,7 @@ class Isolation:
 
     @property
     def warnings(self) -> list[str]:
-        """What the result has to say of processes that were killed from outside, or ended after their ranks."""
+        """The result warns with these of processes that were killed from outside, or ended after their ranks."""
         killed = [
             f"a process {said} ({_named(ranks)}): this run cannot be repeated" for said, ranks in self._killed.items()
         ]

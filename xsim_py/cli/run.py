@@ -120,7 +120,7 @@ def run(args: Namespace) -> int:
 
 
 def _input(args: Namespace) -> AbstractContextManager[None]:
-    """What ranks read: in processes of their own, a debugger in one may take a line, and rank 0 the next."""
+    """Return the stream that ranks read; of those in processes, one may take a line for a debugger, rank 0 the next."""
     if args.isolation == "greenlets":
         return nullcontext()
     from .stdin import line_by_line

@@ -32,7 +32,7 @@ class _Lines(io.RawIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether somebody types."""
+        """Return whether a person types what is read."""
         return os.isatty(self._descriptor)
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]

@@ -29,7 +29,7 @@ def processes_of(ranks: int, each: int) -> int:
 
 
 def problem_of_processes(ranks: int, each: int) -> str:
-    """What is wrong with `each` of so many ranks in a process of its own, and what to write instead; or nothing."""
+    """Say why so many ranks cannot have `each` of them in one process, and what to write instead; or say nothing."""
     wanted = processes_of(ranks, each)
     if wanted <= MOST_PROCESSES:
         return ""

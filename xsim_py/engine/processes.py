@@ -85,7 +85,7 @@ class Host(Protocol):
         ...
 
     def news(self, shard: Any) -> Any:
-        """What the coordinator has to know of a shard that has just run: anything that can be pickled, or None."""
+        """Return news of a shard that has just run, for the coordinator: anything that can be pickled, or None."""
         ...
 
     def take_news(self, number: int, news: Any) -> None:
@@ -119,7 +119,7 @@ class Processes:
         self.size = size
         self.local = range(1)
         self.in_order = False
-        """Whether what a window brings has to be known to all before any of them goes on (see `Shard.window_done`)."""
+        """True makes all shards wait until what a window brings is known to each of them (see `Shard.window_done`)."""
         self._hosted = hosted
         self._links: dict[int, Link] = {}
         self._pids: dict[int, int] = {}

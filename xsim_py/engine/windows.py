@@ -89,7 +89,7 @@ class Shard(Protocol):
         ...
 
     def take_outbox(self) -> dict[int, Any]:
-        """What has to go to other shards, one picklable batch for each that gets anything; and forget it."""
+        """Give away what is for other shards: one picklable batch for each of them that gets anything."""
         ...
 
     def receive(self, batch: Any) -> None:

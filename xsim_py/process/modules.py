@@ -111,7 +111,7 @@ class PrivateModules(MetaPathFinder):
             return _ExtensionLoader(spec.name, spec.loader.path, self._extensions)
         if spec.loader is None or isinstance(spec.loader, NamespaceLoader):
             return _NamespaceLoader()
-        return _Follower(spec.loader, private=True, made=_made) if hasattr(spec.loader, "exec_module") else spec.loader
+        return _Follower(spec.loader, private=True) if hasattr(spec.loader, "exec_module") else spec.loader
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
         """Whether a module is; `of_rank` says that a finder of the rank's own has found it."""
@@ -323,12 +323,11 @@ class _Follower:
     The module finds the other one in its ``__loader__`` and ``__spec__``: some look there for their own.
     """
 
-    def __init__(self, loader: Any, *, private: bool, made: dict[Any, CodeType] | None = None) -> None:
+    def __init__(self, loader: Any, *, private: bool) -> None:
         self._loader = loader
         self._private = private
-        self._made = (
-            made if is_installed(getattr(_modules.get(type(loader).__module__), "__file__", "") or "") else None
-        )
+        home = getattr(_modules.get(type(loader).__module__), "__file__", None)
+        self._makes_the_same = private and home is not None and is_installed(home)  # for each rank
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -346,29 +345,29 @@ class _Follower:
         if self._private and spec is not None and spec.has_location:
             sharing.read_file(str(spec.origin))
         with _registered(module) if self._private else noted(module, rank=None):
-            if self._made is None:
-                self._loader.exec_module(module)
+            if self._makes_the_same:
+                self._execute(module)
             else:
-                self._execute(module, self._made)
+                self._loader.exec_module(module)
         if not self._private:
             sharing.imported(module)
             settings.imported(module)
 
-    def _execute(self, module: ModuleType, made: dict[Any, CodeType]) -> None:
+    def _execute(self, module: ModuleType) -> None:
         """Execute what the loader made of a file for the first rank: pytest takes longer to rewrite it than to run it.
 
         Not so with a loader of the program's own, which may make something else of it for each rank.
         """
         key = module.__name__, _version(str(getattr(module, "__file__", "")))
-        code = made.get(key)
+        code = _made.get(key)
         if code is not None:
             exec(code_for(current.rank(), code), vars(module))
             return
         code = _seen(module, self._loader.exec_module)
         if code is not None:
-            if len(made) >= _MOST_MADE:
-                made.clear()
-            made[key] = code
+            if len(_made) >= _MOST_MADE:
+                _made.clear()
+            _made[key] = code
 
 
 def _version(file: str) -> Any:
