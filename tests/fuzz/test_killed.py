@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.killed import Blow, run
-from xsim_py import run as run_module
+from xsim_py import isolation
 
 CASES = max(15, min(settings().max_examples, 3000) // 6)  # 16, and 500 in a campaign
 KINDS = ["reduce", "reduce", "ring", "bcast", "gather", "any", "sleep", "barrier"]
@@ -21,7 +21,7 @@ BLOWS = st.builds(Blow, st.integers(0, 60), st.integers(0, 3), SIGNALS, st.boole
 
 @pytest.mark.slow
 def test_who_survives_goes_on_with_right_values_and_nothing_is_left(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "shared_memory_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(isolation, "shared_memory_folder", lambda: str(tmp_path))
 
     @settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
     @given(st.integers(1, 4), st.sampled_from([1, 1, 1, 2]), STEPS, st.lists(BLOWS, max_size=3), st.booleans())
