@@ -52,15 +52,15 @@ class Causality:
     def check_messages(self) -> None:
         """No message is faster than the network, nor taken before it is there."""
         for message in self.trace.messages:
-            _, wire_ps, _, latency_ps, _, _ = self.network.link(message.source, message.dest).times(message.size_bytes)
+            cost = self.network.link(message.source, message.dest).cost(message.size_bytes)
             ways = 3 if message.kind == "rendezvous" else 1
             if message.arrival_ps is not None:
-                least_ps = message.sent_ps + ways * latency_ps + wire_ps
+                least_ps = message.sent_ps + ways * cost.latency_ps + cost.wire_ps
                 assert message.arrival_ps >= least_ps, message
                 if ways == 1 and not self.shared:
                     assert message.arrival_ps == least_ps, message
             if message.taken_ps is not None:
-                there_ps = message.sent_ps + latency_ps if ways == 3 else message.arrival_ps
+                there_ps = message.sent_ps + cost.latency_ps if ways == 3 else message.arrival_ps
                 assert message.taken_ps >= there_ps, message
 
     def check_the_dead(self) -> None:
@@ -79,11 +79,11 @@ class Causality:
         wanted = []  # from when, for how long, and whether it is the data of a rendezvous
         for message in self.trace.messages:
             if message.source == rank:
-                _, _, busy_ps, latency_ps, _, _ = self.network.link(rank, message.dest).times(message.size_bytes)
+                cost = self.network.link(rank, message.dest).cost(message.size_bytes)
                 rendezvous = message.kind == "rendezvous"
-                wanted.append((message.sent_ps, 0 if rendezvous else busy_ps, False))
-                if rendezvous and message.taken_ps is not None and message.taken_ps + latency_ps <= died_ps:
-                    wanted.append((message.taken_ps + latency_ps, busy_ps, True))
+                wanted.append((message.sent_ps, 0 if rendezvous else cost.busy_ps, False))
+                if rendezvous and message.taken_ps is not None and message.taken_ps + cost.latency_ps <= died_ps:
+                    wanted.append((message.taken_ps + cost.latency_ps, cost.busy_ps, True))
         free_ps = 0
         for wanted_ps, busy_ps, of_rendezvous in sorted(wanted):
             assert of_rendezvous or wanted_ps <= max(died_ps, free_ps), (rank, died_ps, wanted_ps)
@@ -127,7 +127,7 @@ class Causality:
         died_ps = self.run.died_ps[failed]
         next_rank = (failed + 1) % ranks
         last_ps = died_ps // self.detector.period_ps * self.detector.period_ps
-        noticed_ps = last_ps + self.network.link(failed, next_rank).times(0)[3] + self.detector.timeout_ps
+        noticed_ps = last_ps + self.network.link(failed, next_rank).latency_ps + self.detector.timeout_ps
         if rank == next_rank:
             assert when_ps == noticed_ps
             return
@@ -152,6 +152,6 @@ class Causality:
                 for message in self.notices["revocation", mark.rank]
             )
             near = self.revoke == "local" and any(
-                at_ps + self.network.link(rank, mark.rank).times(0)[3] <= mark.time_ps for at_ps, rank in calls
+                at_ps + self.network.link(rank, mark.rank).latency_ps <= mark.time_ps for at_ps, rank in calls
             )
             assert own or told or near, mark

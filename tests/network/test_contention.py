@@ -27,8 +27,8 @@ def torus() -> tuple[Network, Machine]:
 
 
 def closed_form(network: Network, time_ps: int, src: int, dst: int, size_bytes: int) -> int:
-    _, wire_ps, _, latency_ps, _, _ = network.link(src, dst).times(size_bytes)
-    return time_ps + wire_ps + latency_ps
+    cost = network.link(src, dst).cost(size_bytes)
+    return time_ps + cost.wire_ps + cost.latency_ps
 
 
 def arrivals(network: Network, machine: Machine, messages: list[tuple[int, int, int, int]]) -> list[int]:
@@ -55,7 +55,7 @@ def arrivals_hop_by_hop(network: Network, machine: Machine, messages: list[tuple
     heads = []
     for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
         route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
-        heads.append((time_ps, number, route, network.link(src, dst).times(size_bytes)[1]))
+        heads.append((time_ps, number, route, network.link(src, dst).cost(size_bytes).wire_ps))
     heapify(heads)
     while heads:
         time_ps, number, (link, *others), wire_ps = heappop(heads)
@@ -126,7 +126,7 @@ def test_sharing_never_makes_a_message_faster_nor_a_link_carry_two_at_once(
         # Its last byte leaves the last link one hop and one latency before it arrives.
         leaves = arrival - 3_000_000 - 100_000
         last_link = machine.topology.route(src, dst)[-1]
-        enters = leaves - network.link(src, dst).times(size_bytes)[1]
+        enters = leaves - network.link(src, dst).cost(size_bytes).wire_ps
         through.setdefault(last_link, []).append((enters, leaves))
     for passed in through.values():
         passed.sort()

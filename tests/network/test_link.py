@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from fractions import Fraction
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from xsim_py.config import NetworkSpec, load_machine
 from xsim_py.machine import Machine
-from xsim_py.network import Link, Network
+from xsim_py.network import Cost, Link, Network
 
 SIZES = [0, 1, 2, 7, 8, 1000, 1024, 65_535, 65_536, 131_071, 131_072, 131_073, 10**6, 2**20 - 1, 2**20, 4 * 2**20]
 US = 10**6
@@ -35,9 +36,9 @@ def network(source: str | dict[str, object], *, ranks: int, **changes: object) -
 def test_the_times_of_a_preset_are_those_of_its_paper(name: str, size_bytes: int) -> None:
     overhead, latency, ps_per_byte, threshold = FIGURES[name]
     wire = math.floor(size_bytes * ps_per_byte + HALF)
-    expected = (overhead, wire, wire, latency, overhead, size_bytes <= threshold)
+    expected = Cost(overhead, wire, wire, latency, overhead, size_bytes <= threshold)
     for dst in (1, 5, 63):
-        assert network(name, ranks=64).link(0, dst).times(size_bytes) == expected
+        assert network(name, ranks=64).link(0, dst).cost(size_bytes) == expected
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 131_072, 131_073, 2**22])
@@ -50,16 +51,17 @@ def test_every_distance_on_an_8x8x8_torus_has_its_latency(size_bytes: int) -> No
         seen.add(hops)
         assert torus.link(0, dst).hops == hops
         wire = math.floor(size_bytes * Fraction(10000, 11) + HALF)
-        expected = (0, wire, wire, 7 * US + hops * 100_000, 0, size_bytes <= 131_072)
-        assert torus.link(0, dst).times(size_bytes) == expected
+        expected = Cost(0, wire, wire, 7 * US + hops * 100_000, 0, size_bytes <= 131_072)
+        assert torus.link(0, dst).cost(size_bytes) == expected
     assert seen == set(range(1, 13))
 
 
 def test_loggops_gives_the_figures_of_its_simulator() -> None:
     """Finish times that LogGOPSim's manual prints for a binomial tree's reduction of 1024 B on 8 hosts, in ns."""
-    send, wire, _, latency, recv, eager = network("loggops", ranks=8).link(0, 1).times(1024)
-    assert eager
-    message_ns = (send + wire + latency + recv) // 1000
+    cost = network("loggops", ranks=8).link(0, 1).cost(1024)
+    assert cost.eager
+    send, recv = cost.send_ps, cost.receive_ps
+    message_ns = (send + cost.wire_ps + cost.latency_ps + recv) // 1000
     assert message_ns == 11_638
     finish = [0] * 8
     for rank in (7, 6, 5, 3, 4, 2, 1, 0):  # those that wait for others come after them
@@ -74,8 +76,8 @@ def test_loggops_gives_the_figures_of_its_simulator() -> None:
 @pytest.mark.parametrize(("size_bytes", "eager"), [(0, True), (65_535, True), (65_536, False)])
 def test_loggops_has_its_own_threshold_and_first_byte(size_bytes: int, eager: bool) -> None:
     wire = 6000 * max(size_bytes - 1, 0)
-    expected = (1_500_000, wire, max(wire, 1_000_000), 2_500_000, 1_500_000, eager)
-    assert network("loggops", ranks=2).link(0, 1).times(size_bytes) == expected
+    expected = Cost(1_500_000, wire, max(wire, 1_000_000), 2_500_000, 1_500_000, eager)
+    assert network("loggops", ranks=2).link(0, 1).cost(size_bytes) == expected
 
 
 FRACTION = st.fractions(0, 10**4, max_denominator=1000)
@@ -116,17 +118,17 @@ def test_any_figures_give_the_closed_form(
     link = Link(costs, layer="network", hops=hops, latency_ps=latency + hops * per_hop)
     wire = math.floor(max(size_bytes - (not first), 0) * per_byte + HALF)
     send_ps, recv_ps = (math.floor(size_bytes * each + HALF) for each in (send, per_byte))
-    expected = (overhead + send_ps, wire, max(gap, wire), latency + hops * per_hop, recv_ps, True)
-    assert link.times(size_bytes) == expected
-    assert all(type(part) is int for part in link.times(size_bytes)[:5])
+    expected = Cost(overhead + send_ps, wire, max(gap, wire), latency + hops * per_hop, recv_ps, True)
+    assert link.cost(size_bytes) == expected
+    assert all(type(part) is int for part in astuple(link.cost(size_bytes))[:5])
 
 
 def test_a_link_remembers_and_does_not_fill_the_memory() -> None:
     link = network("gige", ranks=2).link(0, 1)
     assert link.cache == {}
-    first = link.times(17)
-    assert link.cache[17] is link.times(17) is first
+    first = link.cost(17)
+    assert link.cache[17] is link.cost(17) is first
     for size_bytes in range(20_000):
-        link.times(size_bytes)
+        link.cost(size_bytes)
     assert len(link.cache) <= 4096
-    assert link.times(17) == first
+    assert link.cost(17) == first

@@ -190,7 +190,7 @@ class Detector:
     def _silent_ps(self, death: Death) -> int:
         """When the observer of a dead process has heard nothing of it for the timeout."""
         last_ps = death.time_ps // self.period_ps * self.period_ps
-        latency_ps: int = self.fabric.link(death.rank, self._after(death.rank)).times(0)[3]
+        latency_ps: int = self.fabric.link(death.rank, self._after(death.rank)).latency_ps
         return last_ps + latency_ps + self.timeout_ps
 
     def _suspect(self, death: Death) -> None:

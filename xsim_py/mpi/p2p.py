@@ -32,6 +32,7 @@ from .state import Grave, Mailbox, thread_changed
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.network import Cost
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
@@ -76,7 +77,7 @@ class Fabric(HotFabric):
     shard : Shard
         Whose ranks it serves.
     network : Network
-        Answers what a message costs: ``link(source, dest).times(size_bytes)``.
+        Answers what a message costs: ``link(source, dest).cost(size_bytes)``.
     links : SharedLinks or None
         Where messages that meet on a link wait for each other.
     settings : Settings
@@ -190,13 +191,13 @@ class Fabric(HotFabric):
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """The data of a rendezvous, after the receiver has answered."""
         link = self.link(rank.number, send.to)
-        _, wire_ps, busy_ps, latency_ps, _, _ = link.times(len(send.data))
+        cost = link.cost(len(send.data))
         start_ps = max(start_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + busy_ps
+        rank.nic_free_ps = start_ps + cost.busy_ps
         data = Message(0, 0, 0, send.data, len(send.data), RENDEZVOUS, 0, 0, send.to, rank.number, send.ticket, 0, None)
-        self.launch(rank, data, start_ps, wire_ps, latency_ps)
+        self.launch(rank, data, start_ps, cost.wire_ps, cost.latency_ps)
         rank.key += 1
-        send.time_ps = start_ps + wire_ps
+        send.time_ps = start_ps + cost.wire_ps
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
     def tell(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
@@ -204,27 +205,27 @@ class Fabric(HotFabric):
 
         It takes the processor some time, and a rank that dies meanwhile has not sent it.
         """
-        times = self.link(rank.number, to).times(size_bytes)
-        at_ps += times[0]
-        message = Message(0, rank.number, tag, b"", size_bytes, NOTICE, 0, times[4], to, rank.number, 0, 0, what)
+        cost = self.link(rank.number, to).cost(size_bytes)
+        at_ps += cost.send_ps
+        message = Message(0, rank.number, tag, b"", size_bytes, NOTICE, 0, cost.receive_ps, to, rank.number, 0, 0, what)
         rank.mpi.background += 1
         if at_ps > self.kernel.now_ps:
             rank.key += 1
-            self.kernel.post(at_ps, rank.key, self._told, (rank, message, at_ps, times))
+            self.kernel.post(at_ps, rank.key, self._told, (rank, message, at_ps, cost))
         else:
-            self._told((rank, message, at_ps, times))
+            self._told((rank, message, at_ps, cost))
         return at_ps
 
-    def _told(self, entry: tuple[Rank, Message, int, Any]) -> None:
+    def _told(self, entry: tuple[Rank, Message, int, Cost]) -> None:
         """The processor is done with a notice: the interface has it now."""
-        rank, message, at_ps, (_, wire_ps, busy_ps, latency_ps, _, _) = entry
+        rank, message, at_ps, cost = entry
         if type(rank.mpi) is Grave:
             return
         rank.mpi.background -= 1
         start_ps = max(at_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + busy_ps
+        rank.nic_free_ps = start_ps + cost.busy_ps
         self.count(rank.number, (message.to,), message.size_bytes)
-        self.launch(rank, message, start_ps, wire_ps, latency_ps)
+        self.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
 
     def count(self, origin: int, dests: Iterable[int], size_bytes: int) -> None:
         """Note notices that a rank sends, for the statistics."""
@@ -236,7 +237,7 @@ class Fabric(HotFabric):
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send an answer without data (CTS, ACK) back to the sender of `message`."""
-        latency_ps = self.link(rank.number, message.origin).times(0)[3]
+        latency_ps = self.link(rank.number, message.origin).latency_ps
         rank.key += 1
         self.shard.post_to(message.origin, when_ps + latency_ps, rank.key, handler, (message.origin, message.ticket))
 
@@ -371,12 +372,11 @@ def start_send(
     if fabric.troubled:
         fabric.detector.admit(comm, to, collective=type(about) not in _PLAIN)
     size = len(data)
-    times = fabric.uniform.get(size)
-    if times is None or to == origin:
+    cost = fabric.uniform.get(size)
+    if cost is None or to == origin:
         link = fabric.link(origin, to)
-        times = link.cache.get(size) or link.times(size)
-    send_ps, wire_ps, busy_ps, latency_ps, receive_ps, eager = times
-    fiber.clock_ps = start = fiber.clock_ps + send_ps
+        cost = link.cache.get(size) or link.cost(size)
+    fiber.clock_ps = start = fiber.clock_ps + cost.send_ps
     box = comm.box
     if box.sends or box.background:
         fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
@@ -393,10 +393,10 @@ def start_send(
     if type(about) is int:
         frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
         note, at = frame.f_code, frame.f_lasti
-    if not eager or mode == SYNC_MODE:
+    if not cost.eager or mode == SYNC_MODE:
         send = Send(comm, dest, tag, data, name, fiber.clock_ps)
-        return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note)
-    rank.nic_free_ps = start + busy_ps
+        return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note, cost)
+    rank.nic_free_ps = start + cost.busy_ps
     # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
     message, box.used = box.used, None
     if message is None:
@@ -407,8 +407,8 @@ def start_send(
     message.tag = tag
     message.data = data
     message.size_bytes = size
-    message.arrival_ps = arrival = start + wire_ps + latency_ps
-    message.overhead_ps = receive_ps
+    message.arrival_ps = arrival = start + cost.wire_ps + cost.latency_ps
+    message.overhead_ps = cost.receive_ps
     message.to = to
     message.origin = origin
     message.check = crc
@@ -422,7 +422,7 @@ def start_send(
             return None
         fabric.kernel.post(arrival, key, fabric.deliver, message)
     else:
-        fabric.launch(rank, message, start, wire_ps, latency_ps)
+        fabric.launch(rank, message, start, cost.wire_ps, cost.latency_ps)
     # At least once for each time of arrival: the log is never much longer than what is under way.
     if len(log) >= _LOG_FULL:
         fabric.tally.add_up()
@@ -430,7 +430,7 @@ def start_send(
 
 
 def _start_with_answer(
-    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any
+    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any, cost: Cost
 ) -> Send | None:
     """Let the envelope of a send leave that waits for an answer: by rendezvous, or synchronous. As `start_send`."""
     send.note = None if type(note) is tuple else note
@@ -438,16 +438,16 @@ def _start_with_answer(
     comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
     fabric = comm.fabric
     size = len(data)
-    _, wire_ps, busy_ps, latency_ps, receive_ps, eager = fabric.link(rank.number, to).times(size)
     comm.box.register(send)
-    if eager:
-        rank.nic_free_ps = start_ps + busy_ps
+    wire_ps = cost.wire_ps
+    if cost.eager:
+        rank.nic_free_ps = start_ps + cost.busy_ps
         kind = SYNCHRONOUS
     else:
         kind, data, wire_ps = RENDEZVOUS, b"", 0
     ticket = send.ticket
-    message = Message(cid, comm.me, send.tag, data, size, kind, 0, receive_ps, to, rank.number, ticket, crc, note)
-    fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
+    message = Message(cid, comm.me, send.tag, data, size, kind, 0, cost.receive_ps, to, rank.number, ticket, crc, note)
+    fabric.launch(rank, message, start_ps, wire_ps, cost.latency_ps)
     if fabric.troubled:
         fabric.detector.watch(send)
     return None if send.buffered else send

@@ -159,10 +159,10 @@ class Revocation:
         fabric = self.fabric
         if fabric.equally_far and fabric.links is None and fabric.trace is None and len(offsets) > 1:
             link = fabric.link(rank.number, members[(me + offsets[0]) % size])
-            overhead_ps, wire_ps, busy_ps, latency_ps, taking_ps, _ = link.times(_SIZE_BYTES)
-            if not overhead_ps and not taking_ps and busy_ps and at_ps <= self.shard.kernel.now_ps:
-                fan = _Fan(rank.number, news, self._offsets.setdefault(offsets, offsets), busy_ps)
-                self._fan_out(rank, fan, wire_ps + latency_ps)
+            cost = link.cost(_SIZE_BYTES)
+            if not cost.send_ps and not cost.receive_ps and cost.busy_ps and at_ps <= self.shard.kernel.now_ps:
+                fan = _Fan(rank.number, news, self._offsets.setdefault(offsets, offsets), cost.busy_ps)
+                self._fan_out(rank, fan, cost.wire_ps + cost.latency_ps)
                 return at_ps
         return self._tell_each(rank, news, offsets, at_ps)
 
@@ -250,7 +250,7 @@ class Revocation:
         for place, number in enumerate(members):
             if place != me:
                 rank.key += 1
-                when_ps = at_ps + self.fabric.link(rank.number, number).times(0)[3]
+                when_ps = at_ps + self.fabric.link(rank.number, number).latency_ps
                 self.shard.post_to(number, when_ps, rank.key, "revoked", (number, (cid, members, place)))
 
     def _known(self, entry: tuple[int, News]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xsim_py.network.contention import LinkContention
-from xsim_py.network.link import Link, Times
+from xsim_py.network.link import Cost, Link
 from xsim_py.network.network import Distances, Network, Places
 
-__all__ = ["Distances", "Link", "LinkContention", "Network", "Places", "Times"]
+__all__ = ["Cost", "Distances", "Link", "LinkContention", "Network", "Places"]

@@ -81,8 +81,8 @@ class LinkContention:
         message
             Whose it is, for `arrive`.
         """
-        _, wire_ps, _, latency_ps, _, _ = self._link.times(size_bytes)
-        passage = (place, ahead, wire_ps, latency_ps + wire_ps, message)
+        cost = self._link.cost(size_bytes)
+        passage = (place, ahead, cost.wire_ps, cost.latency_ps + cost.wire_ps, message)
         there = self._at.get(time_ps)
         if there is not None:
             there.append(passage)

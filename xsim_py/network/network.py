@@ -8,7 +8,7 @@ from typing import Protocol
 
 from xsim_py.config import MachineSpec
 from xsim_py.network.contention import LinkContention
-from xsim_py.network.link import Link, Times
+from xsim_py.network.link import Cost, Link
 
 __all__ = ["Distances", "Network", "Places"]
 
@@ -55,7 +55,7 @@ class Network:
     equally_far
         Whether any two ranks are.
     uniform
-        The times of sizes asked before, where any two ranks are equally far apart, as `Link.cache`; else empty.
+        The costs of sizes asked before, where any two ranks are equally far apart, as `Link.cache`; else empty.
     """
 
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
@@ -66,7 +66,7 @@ class Network:
         self._least_hops = places.topology.least_hops
         self._across: dict[int, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention == "links"
-        self.uniform: dict[int, Times] = {}
+        self.uniform: dict[int, Cost] = {}
         self.equally_far = False
         if spec.same_node is not None:
             self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)

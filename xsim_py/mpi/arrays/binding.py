@@ -13,7 +13,7 @@ from xsim_py.mpi.collectives import allreduce
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
 from xsim_py.mpi.tally import summed
-from xsim_py.network.link import Times as LinkTimes
+from xsim_py.network import Cost
 
 from .asking import AskingTimes
 from .building import Plan, built
@@ -414,13 +414,13 @@ def _costs(
     if fabric.equally_far and (source != dest).all():
         return _costs_by_size(fabric, ranks, size_bytes, 1, may_ask)
     found: dict[tuple[Any, int], int] = {}
-    kinds: list[LinkTimes] = []
+    kinds: list[Cost] = []
     which = []
     for one, other, size in zip(source.tolist(), dest.tolist(), size_bytes.tolist(), strict=True):
         link = fabric.link(ranks[one], ranks[other])
         kind = found.setdefault((link, size), len(kinds))
         if kind == len(kinds):
-            kinds.append(link.times(size))
+            kinds.append(link.cost(size))
         which.append(kind)
 
     def answer_ps() -> Numbers:
@@ -433,7 +433,7 @@ def _costs_by_size(fabric: Fabric, ranks: Any, size_bytes: Numbers, times: int, 
     """The same where only the size counts; there are so many messages of each."""
     link = fabric.link(ranks[0], ranks[1])
     sizes, which = np.unique(size_bytes, return_inverse=True)
-    kinds = [link.times(size) for size in sizes.tolist()]
+    kinds = [link.cost(size) for size in sizes.tolist()]
     return table(kinds, np.repeat(which, times), (lambda: link.latency_ps) if may_ask else None)
 
 
@@ -442,7 +442,7 @@ def answers(fabric: Fabric, ranks: Any, pairs: Iterable[tuple[int, int]]) -> Num
     return np.array([fabric.link(ranks[dest], ranks[source]).latency_ps for source, dest in pairs], np.int64)
 
 
-def table(kinds: Sequence[LinkTimes], which: Numbers, answer_ps: Callable[[], Any] | None) -> Costs | None:
+def table(kinds: Sequence[Cost], which: Numbers, answer_ps: Callable[[], Any] | None) -> Costs | None:
     """The costs of messages of several kinds.
 
     `answer_ps` gives how long answers to them are on their way, if they may ask. None where one of them takes no time,
@@ -453,15 +453,16 @@ def table(kinds: Sequence[LinkTimes], which: Numbers, answer_ps: Callable[[], An
         table = np.array(rows, np.int64).T
         return [int(column[0]) if (column == column[0]).all() else column[which] for column in table]
 
-    if not all(wire_ps + latency_ps > 0 for _, wire_ps, _, latency_ps, _, _ in kinds):
+    if not all(kind.wire_ps + kind.latency_ps > 0 for kind in kinds):
         return None
-    if 3 * len(which) * max((sum(kind[:5]) for kind in kinds), default=0) > _LONGEST_PS:
+    longest_ps = max((k.send_ps + k.wire_ps + k.busy_ps + k.latency_ps + k.receive_ps for k in kinds), default=0)
+    if 3 * len(which) * longest_ps > _LONGEST_PS:
         return None
-    costs = Costs(*columns([(kind[0], kind[2], kind[1] + kind[3], kind[4]) for kind in kinds]))
-    if all(eager for *_, eager in kinds):
+    costs = Costs(*columns([(k.send_ps, k.busy_ps, k.wire_ps + k.latency_ps, k.receive_ps) for k in kinds]))
+    if all(kind.eager for kind in kinds):
         return costs
-    if answer_ps is None or not all(latency_ps > 0 for _, _, _, latency_ps, _, _ in kinds):
+    if answer_ps is None or not all(kind.latency_ps > 0 for kind in kinds):
         return None
-    asks, latency_ps = columns([(not kind[5], kind[3]) for kind in kinds])
+    asks, latency_ps = columns([(not kind.eager, kind.latency_ps) for kind in kinds])
     asks = bool(asks) if np.ndim(asks) == 0 else asks.astype(bool)
     return costs._replace(asking=Asking(asks, latency_ps, answer_ps()))

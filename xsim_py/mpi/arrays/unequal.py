@@ -134,7 +134,7 @@ class Distances:
     def eager(self, size_bytes: int, me: int) -> bool:
         """Whether a message of that size to the rank before this one goes eagerly."""
         if size_bytes > self._eager_bytes:
-            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).times(size_bytes)[5]:
+            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
                 return False
             self._eager_bytes = size_bytes
         return True
@@ -175,8 +175,8 @@ class Distances:
                 self._answers[kind] = links[0].latency_ps if alone else answers(self._fabric, self._ranks, pairs())
             return self._answers[kind]
 
-        times = [links[code // width].times(code % width) for code in there.tolist()]
-        return table(times, kinds, answer_ps if may_ask else None)
+        costs = [links[code // width].cost(code % width) for code in there.tolist()]
+        return table(costs, kinds, answer_ps if may_ask else None)
 
     def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Any], Any]:
         """How far the messages go, one of a few links each."""

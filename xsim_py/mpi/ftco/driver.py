@@ -434,7 +434,7 @@ class Session:
         fabric = rank.mpi.fabric
         died_ps = fabric.detector.dead[number].time_ps
         # Nobody may know of a death before anything can have come from there.
-        soonest_ps = died_ps + fabric.link(number, rank.number).times(0)[3]
+        soonest_ps = died_ps + fabric.link(number, rank.number).latency_ps
         rank.key += 1
         rank.shard.kernel.post(max(contact.until, soonest_ps), rank.key, self._expired, (other, contact.until))
 
@@ -479,7 +479,7 @@ class Session:
             else:
                 packet = done.packet
                 link = rank.mpi.fabric.link(self._rank_of(packet.source), rank.number)
-                state.busy_ps = at_ps + link.times(packet_bytes(packet))[4]
+                state.busy_ps = at_ps + link.cost(packet_bytes(packet)).receive_ps
         if node.dead is not known:
             self._pass_on(node.dead - known)
         if not self._over and node.settled:

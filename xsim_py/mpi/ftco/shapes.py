@@ -43,8 +43,9 @@ class Shapes:
 
     def costs(self, size_bytes: int) -> Costs:
         """What a message costs between two ranks that are far apart; its way through the interface is overhead."""
-        send_ps, _, busy_ps, latency_ps, receive_ps, _ = self._link.times(size_bytes)
-        return Costs(latency_ps, max(send_ps, receive_ps, busy_ps, latency_ps // _LEAST_PART, 1))
+        cost = self._link.cost(size_bytes)
+        least_ps = max(cost.latency_ps // _LEAST_PART, 1)
+        return Costs(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
 
     def tree(self, size: int, operation: str, size_bytes: int = 0) -> Tree:
         """The tree of a communicator of `size` ranks for messages of about `size_bytes`.
@@ -68,7 +69,7 @@ class Shapes:
 
     def _timing(self, shape: Tree, size_bytes: int) -> Timing:
         latency_ps, overhead_ps = self.costs(HEADER_BYTES + size_bytes)
-        wire_ps = self._link.times(HEADER_BYTES + size_bytes)[1]
+        wire_ps = self._link.cost(HEADER_BYTES + size_bytes).wire_ps
         return Timing(shape, latency=latency_ps + wire_ps, overhead=overhead_ps, timeout=self.spec.timeout_ps)
 
 

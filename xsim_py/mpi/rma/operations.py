@@ -45,11 +45,11 @@ def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
     if fabric.troubled:
         fabric.detector.admit(window.comm, to)
     link = fabric.link(rank.number, to)
-    times = link.cache.get(size_bytes) or link.times(size_bytes)
-    fiber.clock_ps += times[0]
+    cost = link.cache.get(size_bytes) or link.cost(size_bytes)
+    fiber.clock_ps += cost.send_ps
     fiber.sync()  # the interface goes to who wants it first, an answer of this rank's memory perhaps
     left_ps = window.service.inject(rank, to, packet, size_bytes)
-    return 0 if times[5] else left_ps
+    return 0 if cost.eager else left_ps
 
 
 def _target(window: Window, target: int, datatype: Type, displacement: int, count: int, call: str) -> Place:

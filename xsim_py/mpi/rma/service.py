@@ -64,22 +64,22 @@ class Rma:
     def inject(self, rank: Rank, to: int, packet: Packet, size_bytes: int) -> int:
         """Give a packet to the interface of a rank now; returns when its last byte has left."""
         fabric = self.fabric
-        _, wire_ps, busy_ps, latency_ps, _, _ = fabric.link(rank.number, to).times(size_bytes)
+        cost = fabric.link(rank.number, to).cost(size_bytes)
         start_ps: int = max(fabric.kernel.now_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + busy_ps
+        rank.nic_free_ps = start_ps + cost.busy_ps
         log = fabric.tally.log
         log += (rank.number, to, size_bytes)
         if len(log) >= _LOG_FULL:
             fabric.tally.add_up()
         message = Message(0, rank.number, _RMA, b"", size_bytes, NOTICE, 0, 0, to, rank.number, 0, 0, packet)
-        fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
-        return int(start_ps + wire_ps)
+        fabric.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
+        return int(start_ps + cost.wire_ps)
 
     def answer(self, window: Window, source: int, what: int, ticket: int = 0, code: int = 0, detail: str = "") -> None:
         """Answer without data: it takes the latency."""
         rank = window.comm.box.rank
         to = window.comm.ranks[source]
-        when_ps = self.fabric.kernel.now_ps + self.fabric.link(rank.number, to).times(0)[3]
+        when_ps = self.fabric.kernel.now_ps + self.fabric.link(rank.number, to).latency_ps
         rank.key += 1
         entry = (to, window.comm.cid, what, window.comm.me, ticket, (code, detail))
         self.fabric.shard.post_to(to, when_ps, rank.key, "rma", entry)
