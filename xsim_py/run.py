@@ -44,7 +44,7 @@ from xsim_py.mpi.preference import from_description
 from xsim_py.mpi.tracing import TracingFabric
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
-from xsim_py.network import Network
+from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.process import (
     clock,
@@ -224,7 +224,7 @@ class _Run:
         self.seed = asked.seed
         self.compute = asked.compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
-        self.network = Network(spec, places=self.machine)
+        self.network = make_network(spec, places=self.machine)
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
@@ -247,7 +247,7 @@ class _Run:
         self.outputs: list[Output] = []
         self.fault_tolerant = False
         self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
-        self.shapes = ftco_shapes(spec, self.network, self.machine)
+        self.shapes = ftco_shapes(spec, self.network)
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
@@ -312,7 +312,7 @@ class _Run:
         wanted = self.spec.mpi.fault_tolerance if ft is None else ft
         self.fault_tolerant = (self.failures is not None and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
-            self.detector = detector_settings(self.spec, self.network, self.machine)
+            self.detector = detector_settings(self.spec, self.network)
 
     def lookahead(self) -> Lookahead:
         """How soon each shard can reach each other one; without a limit where there is one shard only.

@@ -14,7 +14,7 @@ from tests.mpi.recovery_scenarios import MACHINES
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures import detector_settings
-from xsim_py.network import Network
+from xsim_py.network import make_network
 
 
 class Causality:
@@ -26,9 +26,9 @@ class Causality:
         machine = Machine(spec, ranks=scenario.ranks)
         self.run = run
         self.trace = run.result.trace
-        self.network = Network(spec, places=machine)
+        self.network = make_network(spec, places=machine)
         self.shared = spec.network is not None and spec.network.contention == "links"
-        self.detector = detector_settings(spec, self.network, machine)
+        self.detector = detector_settings(spec, self.network)
         self.revoke = scenario.overrides["mpi.ulfm.revoke"]
         self.notices: dict[tuple[str, int], list[Any]] = defaultdict(list)
         self.unheard: set[tuple[int, int, int]] = set()

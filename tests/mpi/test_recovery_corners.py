@@ -10,7 +10,7 @@ from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
 from xsim_py.engine import Kernel
 from xsim_py.machine import Machine
 from xsim_py.mpi.detector import Detector
-from xsim_py.network import Network
+from xsim_py.network.layered import LayeredNetwork
 from xsim_py.units import PS_PER_S
 
 # ---------------------------------------------------------------------------------------------- many deaths at once
@@ -197,7 +197,7 @@ def test_a_job_that_only_sleeps_is_not_disturbed_by_the_deaths_of_others():
 
 def objects_of_a_run() -> int:
     gc.collect()
-    return sum(isinstance(thing, Kernel | Network | Machine | Detector) for thing in gc.get_objects())
+    return sum(isinstance(thing, Kernel | LayeredNetwork | Machine | Detector) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize("ft", [True, False])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
-from xsim_py.network import Network
+from xsim_py.network import Network, make_network
 
 TORUS = {
     "topology": {"type": "torus", "dims": [4, 4, 2]},
@@ -23,7 +23,7 @@ MESSAGE = st.tuples(st.integers(0, 20_000_000), RANK, RANK, st.sampled_from([0, 
 def torus() -> tuple[Network, Machine]:
     spec = load_machine(TORUS)
     machine = Machine(spec, ranks=32)
-    return Network(spec, places=machine), machine
+    return make_network(spec, places=machine), machine
 
 
 def closed_form(network: Network, time_ps: int, src: int, dst: int, size_bytes: int) -> int:
@@ -70,9 +70,9 @@ def arrivals_hop_by_hop(network: Network, machine: Machine, messages: list[tuple
 
 def test_links_are_free_unless_the_description_says_otherwise() -> None:
     spec = load_machine(TORUS, overrides={"network.contention": "none"})
-    assert Network(spec, places=Machine(spec, ranks=1)).contention() is None
+    assert make_network(spec, places=Machine(spec, ranks=1)).contention() is None
     spec = load_machine("shmem")
-    assert Network(spec, places=Machine(spec, ranks=1)).contention() is None
+    assert make_network(spec, places=Machine(spec, ranks=1)).contention() is None
 
 
 @given(MESSAGE.filter(lambda message: message[1] != message[2]))
@@ -93,7 +93,7 @@ def test_a_message_that_waits_leaves_the_links_ahead_of_it_free() -> None:
     """The second waits for the first at its second link; the third has the third link meanwhile."""
     spec = load_machine(TORUS, overrides={"topology.dims": "[8]"})
     machine = Machine(spec, ranks=8)
-    network = Network(spec, places=machine)
+    network = make_network(spec, places=machine)
     messages = [(0, 0, 1, 10**6), (5_000_000, 7, 2, 1000), (10_000_000, 1, 2, 1000)]
     long, waiting, short = arrivals(network, machine, messages)
     assert (long, short) == (closed_form(network, *messages[0]), closed_form(network, *messages[2]))
@@ -109,7 +109,7 @@ def test_all_hops_of_one_time_at_once_are_the_hops_one_by_one(
     messages = [(time_ps // 4_000_000 * 1_000_000, *rest) for time_ps, *rest in messages]  # many at the same time
     spec = load_machine(TORUS, overrides={"network.per_hop": per_hop})
     machine = Machine(spec, ranks=32)
-    network = Network(spec, places=machine)
+    network = make_network(spec, places=machine)
     assert arrivals(network, machine, messages) == arrivals_hop_by_hop(network, machine, messages)
 
 
@@ -136,7 +136,7 @@ def test_sharing_never_makes_a_message_faster_nor_a_link_carry_two_at_once(
 def test_links_of_a_switch_are_shared_too() -> None:
     spec = load_machine({"network": {"latency": 0, "per_hop": "1us", "bandwidth": "8Gbps", "contention": "links"}})
     machine = Machine(spec, ranks=3)
-    network = Network(spec, places=machine)
+    network = make_network(spec, places=machine)
     assert arrivals(network, machine, [(0, 0, 2, 5000), (0, 1, 2, 5000)]) == [7_000_000, 12_000_000]  # down one cable
     # Of a message that waits at its last hop, only that is left to go when others learn of it.
     assert network.min_latency_ps(machine.shard_blocks(3)) == 1_000_000

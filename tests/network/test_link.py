@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xsim_py.config import NetworkSpec, load_machine
 from xsim_py.machine import Machine
-from xsim_py.network import Cost, Link, Network
+from xsim_py.network import Cost, Link, Network, make_network
 
 SIZES = [0, 1, 2, 7, 8, 1000, 1024, 65_535, 65_536, 131_071, 131_072, 131_073, 10**6, 2**20 - 1, 2**20, 4 * 2**20]
 US = 10**6
@@ -28,7 +28,7 @@ FIGURES = {
 
 def network(source: str | dict[str, object], *, ranks: int, **changes: object) -> Network:
     spec = load_machine(source, overrides={key.replace("__", "."): value for key, value in changes.items()})
-    return Network(spec, places=Machine(spec, ranks=ranks))
+    return make_network(spec, places=Machine(spec, ranks=ranks))
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))

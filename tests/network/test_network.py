@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
-from xsim_py.network import Network
+from xsim_py.network import Network, make_network
+from xsim_py.network.layered import LayeredNetwork
 
 PLAIN: dict[str, dict[str, Any]] = {
     "torus": {"topology": {"type": "torus", "dims": [4, 3]}, "network": {"latency": "3us", "per_hop": "1us"}},
@@ -32,7 +33,7 @@ def built(name: str, *, ranks: int, cores: int | None = None, placement: str = "
     changes = {"machine.cores_per_node": cores, "machine.placement": placement}
     spec = load_machine(PLAIN[name], overrides=changes)
     machine = Machine(spec, ranks=ranks)
-    return Network(spec, places=machine), machine
+    return make_network(spec, places=machine), machine
 
 
 @given(st.sampled_from(["block", "round_robin"]), st.integers(1, 3), st.data())
@@ -43,7 +44,7 @@ def test_the_quick_way_to_a_link_of_a_torus_finds_what_the_slow_one_does(
     rank = st.integers(0, 12 * cores - 1)
     for _ in range(2):
         for a, b in data.draw(st.lists(st.tuples(rank, rank), max_size=20)):
-            assert network.link(a, b) is Network.link(network, a, b)
+            assert network.link(a, b) is LayeredNetwork.link(network, a, b)
         network.follow([*machine.node_of[::-1]])
 
 
@@ -103,4 +104,4 @@ def test_whole_nodes_in_a_shard_let_it_look_far_ahead() -> None:
 def test_the_presets_look_ahead_as_far_as_their_latency(name: str, latency_ps: int) -> None:
     spec = load_machine(name)
     machine = Machine(spec, ranks=64)
-    assert Network(spec, places=machine).min_latency_ps(machine.shard_blocks(7)) == latency_ps
+    assert make_network(spec, places=machine).min_latency_ps(machine.shard_blocks(7)) == latency_ps

@@ -48,7 +48,7 @@ def show_failures(args: Namespace) -> int:
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures import detector_settings
     from xsim_py.mpi4py.watch import known_calls
-    from xsim_py.network import Network
+    from xsim_py.network import make_network
 
     check_outputs(not_dash(args, "json"), inputs=lambda: simulation_inputs(args, [args.machine]))
     spec = load_machine(args.machine, overrides=dict(args.overrides))
@@ -62,7 +62,7 @@ def show_failures(args: Namespace) -> int:
         seed=args.seed,
         known_calls=known_calls(),
     )
-    detector_settings(spec, Network(spec, places=machine), machine)
+    detector_settings(spec, make_network(spec, places=machine))
     schedule = model.schedule()
     timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
     provenance = {

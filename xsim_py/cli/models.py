@@ -72,13 +72,13 @@ def _check(args: Namespace) -> int:
     from xsim_py.failure import check_failures
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures import detector_settings
-    from xsim_py.network import Network
+    from xsim_py.network import make_network
 
     try:
         spec = load_machine(args.file, overrides=dict(args.set or ()))
         machine = Machine(spec, ranks=args.ranks)
         check_failures(spec)
-        detector_settings(spec, Network(spec, places=machine), machine)
+        detector_settings(spec, make_network(spec, places=machine))
     except ConfigError as error:
         print(error, file=sys.stderr)  # bare lines, which editors understand
         return 2

@@ -94,13 +94,17 @@ class TwistSpec:
     )
 
 
+TOPOLOGY_KEYS = {"single": (), "switch": (), "torus": ("dims", "twist"), "graph": ("file", "edges", "hosts")}
+"""The keys of section ``topology`` that each type has for itself. Their classes are entered in `machine.topologies`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec:
     """Section ``topology``: how the nodes are connected."""
 
     type: str = option(
         "type",
-        Choice(("single", "switch", "torus", "graph")),
+        Choice(tuple(TOPOLOGY_KEYS)),
         "One node, a switch (two hops between any two nodes), an n-D torus, or any graph of your own.",
         default="switch",
     )
@@ -201,6 +205,12 @@ class NetworkSpec(LayerSpec):
     """Section ``network``: what a message costs between two nodes."""
 
     per_hop_ps: int = option("per_hop", kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
+    model: str = option(
+        "model",
+        Choice(("loggp",)),
+        "How the cost of a message follows from its size; loggp: overheads, gap, bandwidth and latency are constants.",
+        default="loggp",
+    )
     contention: str = option(
         "contention",
         Choice(("none", "links")),

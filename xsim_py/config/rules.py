@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from xsim_py.config.description import MachineSpec, TwistSpec
+from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
 from xsim_py.inputs import is_file
 
 __all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
@@ -32,8 +32,7 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
     """Keys of one topology that were given to another would be ignored, and a user would not know."""
     kind = spec.topology.type
-    owners = {"dims": "torus", "twist": "torus", "file": "graph", "edges": "graph", "hosts": "graph"}
-    for key, owner in owners.items():
+    for owner, key in [(owner, key) for owner, keys in TOPOLOGY_KEYS.items() for key in keys]:
         path = f"topology.{key}"
         if path in spec.places and kind != owner:
             yield path, f"only a {owner} has {key}, and topology.type is {kind}", ("topology.type",)

@@ -18,9 +18,9 @@ from pathlib import Path
 from xsim_py.config import MachineSpec
 from xsim_py.config.entries import Problem, raise_all
 from xsim_py.machine.graphfile import read_graph, repeated
-from xsim_py.machine.topology import Route
+from xsim_py.machine.topology import Route, Topology
 
-__all__ = ["GraphTopology", "graph_topology"]
+__all__ = ["GraphTopology"]
 
 _AT_ONCE = 4096
 
@@ -33,7 +33,7 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     return key, name
 
 
-class GraphTopology:
+class GraphTopology(Topology):
     """A graph whose vertices are nodes and, after them, switches.
 
     Parameters
@@ -45,6 +45,8 @@ class GraphTopology:
     isolated
         Names of vertices that may have no edge at all.
     """
+
+    processor_name = "{node}"
 
     def __init__(self, edges: Iterable[tuple[str, str]], *, hosts: str = "*", isolated: Iterable[str] = ()) -> None:
         pairs = list(edges)
@@ -60,6 +62,29 @@ class GraphTopology:
         self.least_hops = self._closest_pair()
         self._distances: dict[int, array[int]] = {}
         self._search = lru_cache(maxsize=64)(self._search_from)
+
+    @classmethod
+    def of(cls, spec: MachineSpec, nodes: int) -> Topology:
+        """Make the graph that a description asks for.
+
+        Raises
+        ------
+        ConfigError
+            When its file cannot be read, an edge is there twice, no vertex is a node, or two nodes are not connected.
+        """
+        topology = spec.topology
+        key = "topology.file" if topology.file is not None else "topology.edges"
+        if topology.file is not None:
+            edges, vertices = _read(spec, topology.file)
+        else:
+            edges, vertices = _given(spec), []
+        graph = cls(edges, hosts=topology.hosts, isolated=vertices)
+        if not graph.nodes:
+            raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
+        lost = graph.unreachable()
+        if lost is not None:
+            raise spec.error(key, f"the graph is not connected: no way leads from {lost[0]} to {lost[1]}")
+        return graph
 
     def _closest_pair(self) -> int:
         """The hops between the two nearest nodes: where two searches that start at all nodes at once first meet."""
@@ -154,29 +179,6 @@ class GraphTopology:
     def __str__(self) -> str:
         links = sum(map(len, self._linked)) // 2
         return f"graph of {self.nodes} nodes, {len(self.names) - self.nodes} switches and {links} links"
-
-
-def graph_topology(spec: MachineSpec) -> GraphTopology:
-    """The graph that a description asks for.
-
-    Raises
-    ------
-    ConfigError
-        When its file cannot be read, an edge is there twice, no vertex is a node, or two nodes are not connected.
-    """
-    topology = spec.topology
-    key = "topology.file" if topology.file is not None else "topology.edges"
-    if topology.file is not None:
-        edges, vertices = _read(spec, topology.file)
-    else:
-        edges, vertices = _given(spec), []
-    graph = GraphTopology(edges, hosts=topology.hosts, isolated=vertices)
-    if not graph.nodes:
-        raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
-    lost = graph.unreachable()
-    if lost is not None:
-        raise spec.error(key, f"the graph is not connected: no way leads from {lost[0]} to {lost[1]}")
-    return graph
 
 
 def _given(spec: MachineSpec) -> list[tuple[str, str]]:

@@ -6,11 +6,10 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from xsim_py.config import MachineSpec
-from xsim_py.config.rules import MOST_RANKS, MOST_TORUS_NODES
+from xsim_py.config.rules import MOST_RANKS
 from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
-from xsim_py.machine.topology import Single, Switch, Topology
-from xsim_py.machine.torus import Torus, Twist, fitting_dims, half_twists
+from xsim_py.machine.topologies import topology_class
 
 __all__ = ["Machine"]
 
@@ -52,9 +51,9 @@ class Machine:
         if wanted is not None and wanted < ranks:
             raise spec.error("spawn.universe", f"{wanted} places are too few for {ranks} ranks")
         places = wanted or ranks
-        single = spec.topology.type == "single"
-        self.cores_per_node = spec.machine.cores_per_node or (places if single else 1)
-        self.topology = _topology(spec, nodes=-(-places // self.cores_per_node))
+        kind = topology_class(spec.topology.type)
+        self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
+        self.topology = kind.of(spec, -(-places // self.cores_per_node))
         cores = self.topology.nodes * self.cores_per_node
         if cores < places:
             raise spec.error(
@@ -63,8 +62,8 @@ class Machine:
                 f"too few for {places} ranks",
             )
         self.universe = wanted or cores
-        no_size = spec.machine.cores_per_node is None if single else spec.machine.nodes is None
-        self.open = wanted is None and no_size and isinstance(self.topology, Single | Switch)
+        sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
+        self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
         self.node_of: Sequence[int] = self._place()
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
@@ -74,8 +73,7 @@ class Machine:
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:
             self.node_of.extend(nodes)
-            if isinstance(self.topology, Switch):
-                self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
+            self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
             for follow in self.followers:
                 follow(self.node_of)
 
@@ -102,8 +100,8 @@ class Machine:
 
     def name_of(self, node: int) -> str:
         """What that node is called."""
-        default = "{node}" if self.spec.topology.type == "graph" else "node{node}"
-        return (self.spec.machine.processor_name or default).replace("{node}", self.topology.name(node))
+        template = self.spec.machine.processor_name or self.topology.processor_name
+        return template.replace("{node}", self.topology.name(node))
 
     def shard_blocks(self, shards: int) -> list[range]:
         """The ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
@@ -111,23 +109,3 @@ class Machine:
 
     def __str__(self) -> str:
         return f"{self.topology}; ranks a node: {self.cores_per_node}, placed {self.spec.machine.placement}"
-
-
-def _topology(spec: MachineSpec, *, nodes: int) -> Topology:
-    """The topology that a description asks for; where it leaves the size open, with room for ``nodes``."""
-    topology = spec.topology
-    if topology.type == "single":
-        return Single()
-    if topology.type == "switch":
-        return Switch(spec.machine.nodes or nodes)
-    if topology.type == "torus":
-        if topology.dims is None and nodes > MOST_TORUS_NODES:
-            said = f"a torus of {nodes:,} nodes is wanted; {MOST_TORUS_NODES:,} are the most"
-            raise spec.error("machine.cores_per_node", said)
-        dims = topology.dims or fitting_dims(nodes, half=topology.twist == "half")
-        if isinstance(topology.twist, str):
-            return Torus(dims, twists=half_twists(dims) if topology.twist == "half" else ())
-        return Torus(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in topology.twist])
-    from xsim_py.machine.graph import graph_topology  # it may need networkx, which takes a while to import
-
-    return graph_topology(spec)

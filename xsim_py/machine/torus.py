@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from xsim_py.machine.topology import Route
+from xsim_py.config import MachineSpec
+from xsim_py.config.rules import MOST_TORUS_NODES
+from xsim_py.machine.topology import Route, Topology
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +67,7 @@ def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
     raise AssertionError("itertools.count ends")
 
 
-class Torus:
+class Torus(Topology):
     """An n-dimensional torus; x is the dimension in which consecutive nodes are neighbours.
 
     Parameters
@@ -75,6 +77,8 @@ class Torus:
     twists
         The twisted wrap-arounds. No dimension may be both wrapped by one and shifted by another.
     """
+
+    codes: array[int]
 
     def __init__(self, dims: Sequence[int], *, twists: Iterable[Twist] = ()) -> None:
         self.dims = tuple(dims)
@@ -87,6 +91,20 @@ class Torus:
         self._strides = [math.prod(self.dims[:dimension]) for dimension in range(len(self.dims))]
         self._wrapped = sorted({twist.wrap for twist in self.twists})
         self.codes = self._make_codes()
+        # A twist may make two numbers of one link.
+        self.many_links = 0 if self.twists else 2 * len(self.dims) * self.nodes
+
+    @classmethod
+    def of(cls, spec: MachineSpec, nodes: int) -> Topology:
+        """Make the torus that a description asks for, or the smallest one that fits; see `Topology.of`."""
+        dims, twist = spec.topology.dims, spec.topology.twist
+        if dims is None and nodes > MOST_TORUS_NODES:
+            said = f"a torus of {nodes:,} nodes is wanted; {MOST_TORUS_NODES:,} are the most"
+            raise spec.error("machine.cores_per_node", said)
+        dims = dims or fitting_dims(nodes, half=twist == "half")
+        if isinstance(twist, str):
+            return cls(dims, twists=half_twists(dims) if twist == "half" else ())
+        return cls(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in twist])
 
     def _make_codes(self) -> array[int]:
         """A number for each node, such that two pairs of nodes have equal differences of them iff they lie alike.
@@ -163,11 +181,13 @@ class Torus:
                 at = to
         return route
 
-    def links(self, a: int, b: int, /) -> list[int]:
-        """The same as numbers below `many_links`, the last link first; not where that is 0.
+    def links(self, a: int, b: int, /) -> list[int] | Route:
+        """Return the links of `route`, the last one first; as numbers, if links have numbers.
 
         Hot path: a slice of a ring for each dimension. `route` is the slow twin.
         """
+        if not self.many_links:
+            return super().links(a, b)
         codes = self.codes
         key = codes[b] - codes[a]
         runs = self._runs.get(key)
@@ -198,11 +218,6 @@ class Torus:
         self._rings[dimension, step, start] = ring
         return ring
 
-    @property
-    def many_links(self) -> int:
-        """More than the number of any of its `links`; 0 where two numbers may be one link, by a twist."""
-        return 0 if self.twists else 2 * len(self.dims) * self.nodes
-
     def neighbour(self, node: int, dimension: int, step: int) -> int:
         """The node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
         place = list(self.coordinates(node))
@@ -214,10 +229,6 @@ class Torus:
         for at, length in zip(reversed(place), reversed(self.dims), strict=True):
             number = number * length + at
         return number
-
-    def name(self, node: int, /) -> str:
-        """Its number."""
-        return str(node)
 
     def diameter(self) -> int:
         """The hops between the two nodes that are farthest apart; every node sees the same distances."""

@@ -35,7 +35,7 @@ class Universe:
         self._used = Counter(machine.node_of[: machine.ranks])
         self._next = max(self._used) + 1  # all nodes from here on are empty
         self._cores = machine.cores_per_node
-        if machine.open and machine.spec.topology.type == "single":
+        if machine.open and machine.topology.grows == "cores":
             self._cores = 1 << 62
         self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
         heapify(self._partial)

@@ -16,6 +16,8 @@ from .revocation import Revocation
 from .ulfm import Repair
 
 if TYPE_CHECKING:
+    from xsim_py.network import Network
+
     from .p2p import Fabric
 
 __all__ = ["DetectorSettings", "detector_settings", "doom", "ftco_shapes", "install_recovery"]
@@ -33,7 +35,7 @@ class DetectorSettings(NamedTuple):
     period_ps: int
 
 
-def detector_settings(spec: Any, network: Any, machine: Any) -> DetectorSettings:
+def detector_settings(spec: Any, network: Network) -> DetectorSettings:
     """What the description says of the detector, with its defaults, checked against the network.
 
     The default timeout is ten times the longest latency of the machine, or Open MPI's one second for ``heartbeat``,
@@ -45,7 +47,7 @@ def detector_settings(spec: Any, network: Any, machine: Any) -> DetectorSettings
         The timeout is so short that a message may still be on its way, or the next sign of life.
     """
     wanted = spec.mpi.detector
-    latency_ps = network.max_latency_ps(machine.topology.diameter())
+    latency_ps = network.longest().latency_ps
     if wanted.type == "heartbeat":
         period_ps = _HEARTBEAT_PERIOD_PS if wanted.period_ps is None else wanted.period_ps
         timeout_ps = _HEARTBEAT_TIMEOUT_PS if wanted.timeout_ps is None else wanted.timeout_ps
@@ -60,7 +62,7 @@ def detector_settings(spec: Any, network: Any, machine: Any) -> DetectorSettings
     return DetectorSettings(wanted.type, timeout_ps, period_ps)
 
 
-def ftco_shapes(spec: Any, network: Any, machine: Any) -> Shapes:
+def ftco_shapes(spec: Any, network: Network) -> Shapes:
     """What the description says of FTCO, on this network.
 
     Raises
@@ -68,7 +70,7 @@ def ftco_shapes(spec: Any, network: Any, machine: Any) -> Shapes:
     ConfigError
         The timeout is so short that an answer may still be on its way.
     """
-    link = network.longest(machine.topology.diameter())
+    link = network.longest()
     timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps
     if timeout_ps is not None and timeout_ps < least_ps:
         shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)

@@ -32,11 +32,9 @@ class SharedLinks:
 
     def __init__(self, machine: Any, account: Any) -> None:
         self._machine = machine
-        many_links = getattr(machine.topology, "many_links", 0)
-        self._route = machine.topology.route
-        self._links = lru_cache(_ROUTES_KEPT)(machine.topology.links if many_links else self._slowly)
+        self._links = lru_cache(_ROUTES_KEPT)(machine.topology.links)
         self._account = account
-        account.number(many_links)
+        account.number(machine.topology.many_links)
 
     def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:
         """Follow all messages in the queue of what happens in every shard, and deliver to the ranks of this one."""
@@ -85,7 +83,3 @@ class SharedLinks:
         if message is not None:
             message.arrival_ps = time_ps
             self._shard.kernel.post(time_ps, key, self._deliver, message)
-
-    def _slowly(self, a: int, b: int) -> list[tuple[int, int]]:
-        """The links between two nodes, the last one first."""
-        return self._route(a, b)[::-1]  # type: ignore[no-any-return]

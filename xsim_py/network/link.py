@@ -73,7 +73,7 @@ class Link:
     hops
         Links of the network on the way.
     latency_ps
-        L above.
+        The smallest L of any message, which is that of control messages.
     cache
         The costs of sizes asked before. The hot path reads ``link.cache.get(n) or link.cost(n)``.
     """
@@ -92,15 +92,19 @@ class Link:
     def cost(self, size_bytes: int) -> Cost:
         """Return the cost of a message of that size."""
         found = self.cache.get(size_bytes)
-        if found is not None:
-            return found
-        if len(self.cache) >= _MOST_SIZES:
-            self.cache.clear()
+        if found is None:
+            if len(self.cache) >= _MOST_SIZES:
+                self.cache.clear()
+            found = self.cache[size_bytes] = self.computed(size_bytes)
+        return found
+
+    def computed(self, size_bytes: int) -> Cost:
+        """Compute the cost of a message of that size; another model has another rule."""
         costs = self._costs
         send, recv = costs.send_overhead_ps_per_byte, costs.recv_overhead_ps_per_byte
         numerator, denominator = self._per_byte
         wire_ps = round_half_up(max(size_bytes - self._bytes_before, 0) * numerator, denominator)
-        found = self.cache[size_bytes] = Cost(
+        return Cost(
             costs.send_overhead_ps + round_half_up(size_bytes * send.numerator, send.denominator),
             wire_ps,
             max(costs.gap_ps, wire_ps),
@@ -108,7 +112,6 @@ class Link:
             costs.recv_overhead_ps + round_half_up(size_bytes * recv.numerator, recv.denominator),
             costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes,
         )
-        return found
 
     def __repr__(self) -> str:
         return f"Link({self.layer}, hops={self.hops}, latency_ps={self.latency_ps})"

@@ -1,20 +1,34 @@
-"""The network of a machine: which link two ranks share, and how soon anything can get from one to another."""
+"""The network models: what a run asks each of them, and by which name a description asks for one."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Protocol
 
 from xsim_py.config import MachineSpec
 from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 
-__all__ = ["Distances", "Network", "Places"]
+__all__ = ["MODELS", "Distances", "Network", "Places", "make_network"]
+
+MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
+"""Where the class of each ``network.model`` is. A new one is entered here and in `config.description`."""
 
 
 class Distances(Protocol):
-    """What the network has to know about a topology."""
+    """What a network has to know about a topology (`xsim_py.machine.Topology` is one)."""
+
+    @property
+    def equally_far(self) -> bool:
+        """Whether any two different nodes are equally far apart."""
+        ...
+
+    @property
+    def codes(self) -> array[int] | None:
+        """A number for each node, such that the difference of two of them says how far these nodes are apart."""
+        ...
 
     @property
     def least_hops(self) -> int:
@@ -22,12 +36,16 @@ class Distances(Protocol):
         ...
 
     def hops(self, a: int, b: int, /) -> int:
-        """The hops from node ``a`` to node ``b``."""
+        """Return the hops from node ``a`` to node ``b``."""
+        ...
+
+    def diameter(self) -> int:
+        """Return the hops between the two nodes that are farthest apart."""
         ...
 
 
 class Places(Protocol):
-    """What the network has to know about a machine (`xsim_py.machine.Machine` is one)."""
+    """What a network has to know about a machine (`xsim_py.machine.Machine` is one)."""
 
     @property
     def node_of(self) -> Sequence[int]:
@@ -40,160 +58,58 @@ class Places(Protocol):
         ...
 
 
-class Network:
-    """Costs of messages between the ranks of a machine.
-
-    Parameters
-    ----------
-    spec
-        The checked description.
-    places
-        Where the ranks are.
+class Network(Protocol):
+    """What a run asks a network model: the cost of a message, how far shards may look ahead, and what is shared.
 
     Attributes
     ----------
-    equally_far
-        Whether any two ranks are.
-    uniform
-        The costs of sizes asked before, where any two ranks are equally far apart, as `Link.cache`; else empty.
+    equally_far : bool
+        Whether a message costs the same between any two different ranks.
+    uniform : dict
+        The costs of sizes asked before, where ranks are `equally_far`, as `Link.cache`; else empty.
     """
 
-    def __init__(self, spec: MachineSpec, *, places: Places) -> None:
-        self._across_costs = spec.network
-        self._node_of = places.node_of
-        self._hops = places.topology.hops
-        self._topology = places.topology
-        self._least_hops = places.topology.least_hops
-        self._across: dict[int, Link] = {}
-        self._shares_links = spec.network is not None and spec.network.contention == "links"
-        self.uniform: dict[int, Cost] = {}
-        self.equally_far = False
-        if spec.same_node is not None:
-            self._same = Link(spec.same_node, layer="same_node", hops=0, latency_ps=spec.same_node.latency_ps)
-        else:  # no figures of its own: as between neighbours
-            self._same = self._make(self._least_hops)
-        equally_far = spec.topology.type == "switch" or (spec.network is not None and spec.network.per_hop_ps == 0)
-        if isinstance(places.node_of, range) and spec.network is not None and equally_far:
-            # Hot path: one rank a node, and any two nodes cost the same.
-            self._only = self._make(self._least_hops)
-            self.link = self._uniform_link  # type: ignore[method-assign]
-            self.uniform = self._only.cache
-            self.equally_far = True
-        self._by_code: dict[int, Link] = {}
-        self._code_of: Sequence[int] | None = None
-        if not self.equally_far and (codes := getattr(places.topology, "codes", None)) is not None:
-            # Hot path: how far two nodes of a torus are apart depends on the difference of their codes only.
-            self._codes = codes
-            self._set_codes()
-            self.link = self._coded_link  # type: ignore[method-assign]
+    equally_far: bool
+    uniform: dict[int, Cost]
 
-    def _set_codes(self) -> None:
-        ranks, codes = self._node_of, self._codes
-        self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
+    def link(self, source: int, dest: int, /) -> Link:
+        """Return the costs from one rank to another; the same object for all pairs that cost the same."""
+        ...
 
-    def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
-        """As `link`, by one subtraction and one look-up."""
-        codes = self._code_of
-        key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
-        found = self._by_code.get(key)
-        if found is None:
-            found = self._by_code[key] = Network.link(self, src_rank, dst_rank)
-        return found
-
-    def follow(self, node_of: Sequence[int]) -> None:
-        """There are more ranks, and perhaps more nodes; it costs the same between those that there were."""
-        self._node_of = node_of
-        if self._code_of is not None:
-            self._set_codes()
-        if self._least_hops != self._topology.least_hops:  # there was one node only
-            self._least_hops = self._topology.least_hops
-            if self.link == self._uniform_link:
-                self._only = self._make(self._least_hops)
-                self.uniform = self._only.cache
-
-    def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
-        return self._same if src_rank == dst_rank else self._only
-
-    def link(self, src_rank: int, dst_rank: int) -> Link:
-        """The costs from one rank to another; the same object for all pairs that are equally far apart."""
-        node_of = self._node_of
-        a = node_of[src_rank]
-        b = node_of[dst_rank]
-        if a == b:
-            return self._same
-        hops = self._hops(a, b)
-        return self._across.get(hops) or self._make(hops)
-
-    def _make(self, hops: int) -> Link:
-        costs = self._across_costs
-        assert costs is not None  # the rules of the description see to that
-        latency_ps = costs.latency_ps + hops * costs.per_hop_ps
-        link = self._across[hops] = Link(costs, layer="network", hops=hops, latency_ps=latency_ps)
-        return link
+    def longest(self) -> Link:
+        """Return the costs between the two nodes with the longest latency, or within one if that takes longer."""
+        ...
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
-        """The smallest latency between ranks of different blocks: how far a shard may look ahead.
+        """Return the smallest latency between ranks of different blocks, above zero: how far a shard may look ahead.
 
         Parameters
         ----------
         blocks
             The ranks of each shard; None puts every rank in a block of its own.
-
-        Returns
-        -------
-        int
-            Picoseconds, above zero. Nothing gets from block to block faster, though perhaps nothing is as fast: any two
-            nodes count as if they could be the nearest ones. Where links are shared, they count as if they were one hop
-            apart: shards look at a window's hops after the window, and the last hop may be all that is left to go.
         """
-        node_of = self._node_of
-        if blocks is None:
-            parts, counted = len(node_of), len(node_of)
-            nodes = len(set(node_of))
-        else:
-            used = [set(node_of[block.start : block.stop]) for block in blocks if block]
-            parts, counted = len(used), sum(map(len, used))
-            nodes = len(set().union(*used))
-        latencies = []
-        if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
-            latencies.append(self._same.latency_ps)
-        if parts > 1 and nodes > 1:
-            latencies.append(self.nearest_ps)
-        return min(latencies)
+        ...
 
     def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
-        """The smallest latency between any two of these blocks, picoseconds; their least is `min_latency_ps`.
-
-        Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
-        """
-        same_ps = self._same.latency_ps
-        across_ps = self.nearest_ps
-        nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
-        return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
+        """Return the smallest latency between any two of these blocks; their least is `min_latency_ps`."""
+        ...
 
     @property
     def nearest_ps(self) -> int:
         """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
-        if self._across_costs is None:
-            return self._same.latency_ps
-        hops = 1 if self._shares_links else self._least_hops or 1
-        return (self._across.get(hops) or self._make(hops)).latency_ps
-
-    def max_latency_ps(self, diameter: int) -> int:
-        """The longest latency between any two nodes, `diameter` hops apart, or within one."""
-        return self.longest(diameter).latency_ps
-
-    def longest(self, diameter: int) -> Link:
-        """The costs between two nodes that are `diameter` hops apart, or within one if that takes longer."""
-        if self._across_costs is None:
-            return self._same
-        across = self._across.get(diameter) or self._make(diameter)
-        return max(across, self._same, key=lambda link: link.latency_ps)
+        ...
 
     def contention(self) -> LinkContention | None:
-        """A fresh account of who uses which link when, or None if links are not shared on this network."""
-        costs = self._across_costs
-        if costs is None or not self._shares_links:
-            return None
-        link = Link(costs, layer="network", hops=0, latency_ps=costs.latency_ps)
-        return LinkContention(link, per_hop_ps=costs.per_hop_ps)
+        """Return a fresh account of who uses which link when, or None if messages share no links."""
+        ...
+
+    def follow(self, node_of: Sequence[int]) -> None:
+        """Learn that there are more ranks, and perhaps more nodes; what there was costs what it did."""
+        ...
+
+
+def make_network(spec: MachineSpec, *, places: Places) -> Network:
+    """Make the network that a description asks for, between ranks at these places."""
+    module, _, cls = MODELS["loggp" if spec.network is None else spec.network.model].partition(":")
+    made: Network = getattr(import_module(module), cls)(spec, places=places)
+    return made

@@ -26,7 +26,7 @@ from xsim_py.machine import Machine
 from xsim_py.mpi.failures import detector_settings, ftco_shapes
 from xsim_py.mpi.ftco.paper import ALLREDUCE
 from xsim_py.mpi.ftco.shapes import Shapes
-from xsim_py.network import Network
+from xsim_py.network import make_network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
@@ -301,9 +301,9 @@ def _timeout(experiment: Experiment) -> str:
 def _check(spec: MachineSpec, ranks: int) -> Shapes:
     """Find out whether the ranks have room on the machine, and the living time to answer; FTCO's trees on it."""
     machine = Machine(spec, ranks=ranks)
-    network = Network(spec, places=machine)
-    detector_settings(spec, network, machine)
-    return ftco_shapes(spec, network, machine)
+    network = make_network(spec, places=machine)
+    detector_settings(spec, network)
+    return ftco_shapes(spec, network)
 
 
 def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> Task:

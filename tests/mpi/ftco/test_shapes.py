@@ -11,7 +11,7 @@ from xsim_py.mpi.failures import ftco_shapes
 from xsim_py.mpi.ftco.node import ANY
 from xsim_py.mpi.ftco.shapes import Service, Shapes
 from xsim_py.mpi.ftco.trees import best_radix
-from xsim_py.network import Network
+from xsim_py.network import make_network
 
 US = 10**6
 
@@ -19,7 +19,7 @@ US = 10**6
 def shapes(network: dict[str, Any], **settings: Any) -> Shapes:
     spec = load_machine({"network": network, "mpi": {"ftco": settings}})
     machine = Machine(spec, ranks=64)
-    return ftco_shapes(spec, Network(spec, places=machine), machine)
+    return ftco_shapes(spec, make_network(spec, places=machine))
 
 
 LOGP = {"latency": "10us", "send_overhead": "1us", "recv_overhead": "2us"}

@@ -1,0 +1,24 @@
+"""The topologies that a machine description may name. A new one is entered here and in `config.description`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from xsim_py.machine.topology import Topology
+
+__all__ = ["TOPOLOGIES", "topology_class"]
+
+TOPOLOGIES = {
+    "single": "xsim_py.machine.topology:Single",
+    "switch": "xsim_py.machine.topology:Switch",
+    "torus": "xsim_py.machine.torus:Torus",
+    "graph": "xsim_py.machine.graph:GraphTopology",
+}
+"""Where the class of each ``topology.type`` is."""
+
+
+def topology_class(name: str) -> type[Topology]:
+    """Return the class of that name; it is imported now, for that of graphs may need networkx, which takes a while."""
+    module, _, cls = TOPOLOGIES[name].partition(":")
+    found: type[Topology] = getattr(import_module(module), cls)
+    return found

@@ -1,0 +1,165 @@
+"""A network of two layers, one within a node and one between nodes, whose costs are those of LogGP.
+
+See `link` for the closed form, and `network` for what a run asks a model.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from xsim_py.config import MachineSpec
+from xsim_py.network.contention import LinkContention
+from xsim_py.network.link import Cost, Link
+from xsim_py.network.network import Network, Places
+
+__all__ = ["LayeredNetwork"]
+
+
+class LayeredNetwork(Network):
+    """Costs of messages between the ranks of a machine.
+
+    Parameters
+    ----------
+    spec
+        The checked description.
+    places
+        Where the ranks are.
+
+    Attributes
+    ----------
+    link_class
+        What its costs are computed by; another model may have another one.
+    """
+
+    link_class = Link
+
+    def __init__(self, spec: MachineSpec, *, places: Places) -> None:
+        self._across_costs = spec.network
+        self._node_of = places.node_of
+        self._hops = places.topology.hops
+        self._topology = places.topology
+        self._least_hops = places.topology.least_hops
+        self._across: dict[int, Link] = {}
+        self._shares_links = spec.network is not None and spec.network.contention == "links"
+        self.uniform: dict[int, Cost] = {}
+        self.equally_far = False
+        if spec.same_node is not None:
+            latency_ps = spec.same_node.latency_ps
+            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, latency_ps=latency_ps)
+        else:  # no figures of its own: as between neighbours
+            self._same = self._make(self._least_hops)
+        equally_far = places.topology.equally_far or (spec.network is not None and spec.network.per_hop_ps == 0)
+        if isinstance(places.node_of, range) and spec.network is not None and equally_far:
+            # Hot path: one rank a node, and any two nodes cost the same.
+            self._only = self._make(self._least_hops)
+            self.link = self._uniform_link  # type: ignore[method-assign]
+            self.uniform = self._only.cache
+            self.equally_far = True
+        self._by_code: dict[int, Link] = {}
+        self._code_of: Sequence[int] | None = None
+        if not self.equally_far and (codes := places.topology.codes) is not None:
+            # Hot path: how far two nodes of a torus are apart depends on the difference of their codes only.
+            self._codes = codes
+            self._set_codes()
+            self.link = self._coded_link  # type: ignore[method-assign]
+
+    def _set_codes(self) -> None:
+        ranks, codes = self._node_of, self._codes
+        self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
+
+    def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
+        """As `link`, by one subtraction and one look-up."""
+        codes = self._code_of
+        key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
+        found = self._by_code.get(key)
+        if found is None:
+            found = self._by_code[key] = LayeredNetwork.link(self, src_rank, dst_rank)
+        return found
+
+    def follow(self, node_of: Sequence[int]) -> None:
+        """See `Network.follow`."""
+        self._node_of = node_of
+        if self._code_of is not None:
+            self._set_codes()
+        if self._least_hops != self._topology.least_hops:  # there was one node only
+            self._least_hops = self._topology.least_hops
+            if self.link == self._uniform_link:
+                self._only = self._make(self._least_hops)
+                self.uniform = self._only.cache
+
+    def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
+        return self._same if src_rank == dst_rank else self._only
+
+    def link(self, src_rank: int, dst_rank: int) -> Link:
+        """Return the costs from one rank to another; the same object for all pairs that are equally far apart."""
+        node_of = self._node_of
+        a = node_of[src_rank]
+        b = node_of[dst_rank]
+        if a == b:
+            return self._same
+        hops = self._hops(a, b)
+        return self._across.get(hops) or self._make(hops)
+
+    def _make(self, hops: int) -> Link:
+        costs = self._across_costs
+        assert costs is not None  # the rules of the description see to that
+        latency_ps = costs.latency_ps + hops * costs.per_hop_ps
+        link = self._across[hops] = self.link_class(costs, layer="network", hops=hops, latency_ps=latency_ps)
+        return link
+
+    def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
+        """See `Network.min_latency_ps`.
+
+        Nothing gets from block to block faster, though perhaps nothing is as fast: any two nodes count as if they could
+        be the nearest ones. Where links are shared, they count as if they were one hop apart: shards look at a window's
+        hops after the window, and the last hop may be all that is left to go.
+        """
+        node_of = self._node_of
+        if blocks is None:
+            parts, counted = len(node_of), len(node_of)
+            nodes = len(set(node_of))
+        else:
+            used = [set(node_of[block.start : block.stop]) for block in blocks if block]
+            parts, counted = len(used), sum(map(len, used))
+            nodes = len(set().union(*used))
+        latencies = []
+        if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
+            latencies.append(self._same.latency_ps)
+        if parts > 1 and nodes > 1:
+            latencies.append(self.nearest_ps)
+        return min(latencies)
+
+    def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
+        """See `Network.latencies_ps`.
+
+        Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
+        """
+        same_ps = self._same.latency_ps
+        across_ps = self.nearest_ps
+        nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
+        return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
+
+    @property
+    def nearest_ps(self) -> int:
+        """See `Network.nearest_ps`."""
+        if self._across_costs is None:
+            return self._same.latency_ps
+        hops = 1 if self._shares_links else self._least_hops or 1
+        return (self._across.get(hops) or self._make(hops)).latency_ps
+
+    def longest(self) -> Link:
+        """See `Network.longest`."""
+        if self._across_costs is None:
+            return self._same
+        diameter = self._topology.diameter()
+        across = self._across.get(diameter) or self._make(diameter)
+        return max(across, self._same, key=lambda link: link.latency_ps)
+
+    def contention(self) -> LinkContention | None:
+        """See `Network.contention`."""
+        costs = self._across_costs
+        if costs is None or not self._shares_links:
+            return None
+        link = self.link_class(costs, layer="network", hops=0, latency_ps=costs.latency_ps)
+        return LinkContention(link, per_hop_ps=costs.per_hop_ps)
