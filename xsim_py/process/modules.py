@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.whose import ALL_IMPORTED, PACKAGE, is_installed
 
-from . import context, current, imported, making, settings, sharing
+from . import context, current, hostlocal, imported, making, settings, sharing
 from .finalizers import look_at
 from .making import noted
 from .packages import has_extensions, imports_mpi
@@ -207,6 +207,8 @@ def separate(
     functions = [program for program in programs if program.function is not None]
     own = [program.hand_over(finder.is_private) for program in functions]
     if all(own):  # else one needs what its host has imported
+        if functions:
+            hostlocal.hide(patches)
         taken = finder.take_out(again=bool(functions))
         patches.at_end(lambda: sys.modules.update(taken))
 
