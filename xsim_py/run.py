@@ -191,8 +191,8 @@ def simulate(
         The input is wrong; nothing was run.
     """
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
-    spec = with_packages(load_machine(machine, overrides=asked.overrides), asked.private, asked.share)
-    run = _Run(spec, load(program, asked), asked)
+    spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
+    run = _Run(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None

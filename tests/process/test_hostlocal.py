@@ -14,8 +14,8 @@ pytestmark = pytest.mark.private_modules
 
 
 @given(st.none())
-def test_with_one_value(_: None) -> None:
-    """The module has a property, which hypothesis does not allow within another one."""
+def test_with_one_value(value: None) -> None:
+    assert value is None  # hypothesis does not allow a property to be defined within another one
 
 
 def known(local: threading.local) -> list[str]:
@@ -24,7 +24,8 @@ def known(local: threading.local) -> list[str]:
 
 @settings(max_examples=2)
 @given(st.none())
-def test_ranks_of_a_property_are_not_within_it_and_the_host_is_again(_: None):
+def test_ranks_of_a_property_are_not_within_it_and_the_host_is_again(value: None):
+    assert value is None
     hostlocal._imported = 0  # look again for all that there are
     local = threading.local()
     local.of_host = 1

@@ -111,7 +111,16 @@ def test_extensions_make_a_package_one_that_is_not_pure(tmp_path, monkeypatch):
         ({"private": ["numpy"]}, "private: numpy is what the simulator itself uses"),
         ({"private": "a.b"}, "private: 'a.b' is part of a package; give the whole, a"),
         ({"share": "a-b"}, "share: 'a-b' is not the name of a package"),
-        ({"set": {"process.private": "[json]"}}, "process.private: json is part of Python's standard library"),
+        ({"set": {"process.private": "[json]"}}, "process.private[0]: json is part of Python's standard library"),
+        (
+            {"private": "numpi"},
+            "private: there is no package numpi, neither installed nor beside the program; did you me",
+        ),
+        (
+            {"share": "qqqqqqqq"},
+            "beside the program; if the program itself says where it is, say so in PYTHONPATH, too",
+        ),
+        ({"set": {"process.share": "[yaml, numqy]"}}, "process.share[1]: there is no package numqy, "),
         ({"set": {"process.private": "[1x]"}}, "process.private[0]: '1x' is not the name of a package"),
     ],
 )

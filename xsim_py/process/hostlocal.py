@@ -1,4 +1,4 @@
-"""A function's ranks find nothing that their host's thread keeps in a `threading.local`, as a new process finds nothing.
+"""A function's ranks find nothing that their host's thread has in a `threading.local`, as a new process finds nothing.
 
 A test that hypothesis runs, for one, is noted there: a rank that imports the test's module, which has tests, would be
 told that these are defined within a test. Objects are looked for when the host has imported something since the last
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -32,9 +33,13 @@ def hide(patches: Patches) -> None:
         gc.freeze()
     for each in _known:
         if (local := each()) is not None and vars(local):
-            names = vars(local)
-            patches.at_end(lambda names=names, before=names.copy(): (names.clear(), names.update(before)))
-            names.clear()
+            patches.at_end(partial(_put_back, vars(local), vars(local).copy()))
+            vars(local).clear()
+
+
+def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
+    names.clear()
+    names.update(before)
 
 
 def _begins(local: Any) -> bool:

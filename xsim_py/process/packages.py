@@ -14,12 +14,17 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from xsim_py.config import MachineSpec, ProcessSpec
 from xsim_py.errors import ConfigError
 from xsim_py.whose import ALL_IMPORTED, PACKAGE
+
+if TYPE_CHECKING:
+    from .program import Program
 
 __all__ = ["has_extensions", "imports_mpi", "is_shared", "with_packages"]
 
@@ -65,24 +70,70 @@ def imports_mpi(spec: ModuleSpec) -> bool:
     return _known[key]
 
 
-def with_packages(spec: MachineSpec, private: Collection[str], share: Collection[str]) -> MachineSpec:
+def with_packages(
+    spec: MachineSpec, private: Collection[str], share: Collection[str], programs: Collection[Program]
+) -> MachineSpec:
     """Add packages to those that a machine names.
+
+    Parameters
+    ----------
+    spec : MachineSpec
+        The machine.
+    private, share : collection of str
+        The packages of which each rank has its own modules, and those that all ranks share.
+    programs : collection of Program
+        What ranks run, which has packages of its own.
 
     Raises
     ------
     ConfigError
-        A package is to be both, or belongs to Python or to the simulator, and cannot be private.
+        A package is nowhere, or is to be both, or belongs to Python or to the simulator, and cannot be private.
     """
     process = ProcessSpec(
         private=tuple(sorted({*spec.process.private, *private})), share=tuple(sorted({*spec.process.share, *share}))
     )
+    folders = [str(program.home) for program in programs if program.home is not None]
     for name in process.private:
-        problem = _problem(name, process)
-        if problem and name in spec.process.private:
-            raise spec.error("process.private", problem)
-        if problem:
-            raise ConfigError(f"private: {problem}")
+        _refuse(spec, "private", name, _problem(name, process))
+    for key in ("private", "share"):
+        for name in getattr(process, key):
+            is_there = _is_there(name, folders) or any(_is_named(name, program.source) for program in programs)
+            _refuse(spec, key, name, "" if is_there else _nowhere(name, folders))
     return replace(spec, process=process)
+
+
+def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
+    """Say what is wrong with a name, if something is, and where it stands."""
+    if problem and name in (named := getattr(spec.process, key)):
+        raise spec.error(f"process.{key}[{named.index(name)}]", problem)
+    if problem:
+        raise ConfigError(f"{key}: {problem}")
+
+
+def _is_there(name: str, folders: Collection[str]) -> bool:
+    """Whether there is a package of a name, as far as can be told before the program runs."""
+    if name == ALL_IMPORTED or name in sys.modules or PathFinder.find_spec(name, [*folders]) is not None:
+        return True
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_named(name: str, source: bytes | str | None) -> bool:
+    """Whether a program names a package, which may be where it tells Python itself to look."""
+    text = source if isinstance(source, bytes) else (source or "").encode()
+    return re.search(rb"\b%s\b" % re.escape(name.encode()), text) is not None
+
+
+def _nowhere(name: str, folders: Collection[str]) -> str:
+    """What to say of a name that no package has."""
+    import pkgutil  # not above: nobody needs it whose names are right
+
+    known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
+    near = get_close_matches(name, sorted(known), n=1)
+    advice = f"did you mean {near[0]}?" if near else "if the program itself says where it is, say so in PYTHONPATH, too"
+    return f"there is no package {name}, neither installed nor beside the program; {advice}"
 
 
 def _problem(name: str, process: ProcessSpec) -> str:

@@ -17,7 +17,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib.machinery import ExtensionFileLoader
 from itertools import chain
 from opcode import opmap
@@ -108,6 +108,12 @@ def read_file(path: str) -> None:
     """Take notice of a file that a loader of the program's own is about to execute, as pytest's does."""
     if active is not None:
         active.read_file(path)
+
+
+@lru_cache(256)
+def _compiled(text: bytes, path: str) -> CodeType:
+    """Compile a file once, also where a host simulates its functions many times."""
+    return compile(text, path, "exec")
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -328,7 +334,7 @@ class _Sharing:
         if path not in self._files:
             self._files.add(path)
             with suppress(OSError, SyntaxError, ValueError):
-                self.read(compile(Path(path).read_bytes(), path, "exec"))
+                self.read(_compiled(Path(path).read_bytes(), path))
 
     def _look_at(self, roots: set[str]) -> None:
         """Compare what there is of these packages from now on."""
