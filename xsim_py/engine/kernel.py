@@ -146,7 +146,8 @@ class Kernel(simpy.Environment):
                     if self._belated:
                         self._join()
         finally:
-            self._put_back()
+            if self._batch or self._later:
+                self._put_back()
 
     def _next_batch(self) -> list[Entry]:
         """Advance to the earliest time; its events, in reverse order. They are counted here, all at once."""

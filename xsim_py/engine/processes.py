@@ -126,6 +126,7 @@ class Processes:
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
         self._dead: dict[int, tuple[int, Death]] = {}  # with when it would have gone on
         self._fresh: set[int] = set()  # processes that have not been heard of yet
+        self._awaited: set[int] = set()  # those that have something to do, or to take
         self._up: Link | None = None  # in the process of a shard: to the coordinator
         self._here: dict[int, Shard] = {}
         self._parts: dict[int, Any] = {}
@@ -190,7 +191,7 @@ class Processes:
             self._be(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = Link(ours), pid
+        self._links[number], self._pids[number] = Link(ours, self._look), pid
         self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
@@ -295,9 +296,9 @@ class Processes:
         """Have some shards do something, each with what has come for it; those of other processes at the same time."""
         asked = set()
         for number in sorted(numbers & self._links.keys()):
-            order = (what, horizon_ps, ends[number])
+            self._awaited.add(number)
             try:
-                self._links[number].send(order, self._take_mail(number), partial(self._look, {number}))
+                self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
                 asked.add(number)
             except Closed:
                 self._gone(number)
@@ -316,7 +317,10 @@ class Processes:
         self._fresh.clear()
 
     def _take_mail(self, number: int) -> list[Any]:
-        mail, self._mail[number] = self._mail[number], []
+        mail = self._mail[number]
+        if not mail:
+            return mail
+        self._mail[number] = []
         self._nexts[number] = min(self._nexts[number], self._mail_ps[number])
         self._mail_ps[number] = INFINITY_PS
         self._urgent.discard(number)
@@ -340,15 +344,15 @@ class Processes:
 
     def _hear_all(self, numbers: set[int]) -> None:
         """Take what the processes of these shards say after what they were told to do."""
-        awaited = set(numbers)
+        self._awaited = set(numbers)
         for number in sorted(numbers):
             try:
-                (sent, next_ps, news, stop), batches = self._links[number].hear(partial(self._look, awaited))
+                (sent, next_ps, news, stop), batches = self._links[number].hear()
             except Closed:
                 self._gone(number)
                 continue
             finally:
-                awaited.discard(number)
+                self._awaited.discard(number)
             if isinstance(sent, str):
                 self._farewell(number, sent, next_ps, batches)
                 continue
@@ -360,7 +364,7 @@ class Processes:
             if news is not None:
                 self._host.take_news(number, news)
 
-    def _farewell(self, number: int, what: str, said: Any, batches: list[Any]) -> None:
+    def _farewell(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
         """Take the last that a process has to say."""
         if what == "part":
             self._parts[number] = loads(batches[0])
@@ -397,10 +401,10 @@ class Processes:
                 _sleep(0.001)
         return code, cut
 
-    def _look(self, awaited: set[int]) -> None:
+    def _look(self) -> None:
         """Look after the processes that are waited for: one may have ended and left its socket to a child."""
         self._look_at_all()
-        for number in awaited & self._pids.keys() - self._ended.keys():
+        for number in self._awaited & self._pids.keys() - self._ended.keys():
             self._host.look_after(number, self._pids[number])
 
     def _look_at_all(self) -> None:
@@ -473,6 +477,8 @@ class Processes:
     def _packed(self, shard: Shard) -> tuple[list[_Span], list[bytes]]:
         """Take what a shard has for others."""
         outbox = shard.take_outbox()
+        if not outbox:
+            return [], []
         spans = [(to, *shard.span_ps(batch)) for to, batch in outbox.items()]
         return spans, [self._through(_dumps, batch) for batch in outbox.values()]
 

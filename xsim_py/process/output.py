@@ -101,6 +101,8 @@ class Output:
 
     def take(self, *, far: bool) -> list[Line | Run]:
         """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
+        if not (self._lines or self._runs):
+            return []
         runs = [run for run in self._runs if run.first() is not None]
         self._runs.clear()
         lines = self._lines[:]

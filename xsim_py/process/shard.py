@@ -307,8 +307,11 @@ class Shard:
 
     def take_outbox(self) -> dict[int, Any]:
         """See `engine.windows.Shard`."""
-        parcels, self._outbox = self._outbox, defaultdict(list)
-        rows, self._rows = self._rows, defaultdict(list)
+        parcels, rows = self._outbox, self._rows
+        if parcels:
+            self._outbox = defaultdict(list)
+        if rows:
+            self._rows = defaultdict(list)
         lines = self.output.take(far=self.far) if self.number != 0 else []
         whom = {*parcels, *rows, 0} if lines else {*parcels, *rows}
         return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
@@ -337,11 +340,12 @@ class Shard:
     def span_ps(batch: Any) -> tuple[int, int]:
         """See `engine.windows.Shard`."""
         parcels, rows, _ = batch
-        times = [*(parcel[0] for parcel in parcels), *rows[:: ROW + 2]]
-        first = min(times, default=INFINITY_PS)
-        if any(handler in _BETWEEN_WINDOWS for _, _, handler, _ in parcels):
-            first = AT_ONCE_PS
-        return first, max(times, default=AT_ONCE_PS)
+        times = rows[:: ROW + 2]
+        if parcels:
+            times = [*times, *(parcel[0] for parcel in parcels)]
+            if any(handler in _BETWEEN_WINDOWS for _, _, handler, _ in parcels):
+                return AT_ONCE_PS, max(times)
+        return (min(times), max(times)) if times else (INFINITY_PS, AT_ONCE_PS)
 
     def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Post what has come from another shard."""
@@ -358,7 +362,8 @@ class Shard:
         """See `engine.windows.Shard`."""
         self.horizon_ps = horizon_ps
         if not self.alone:
-            self.common.run_window(end_ps if self.stopped_ps is None else self.stopped_ps)
+            if self.common.due:
+                self.common.run_window(end_ps if self.stopped_ps is None else self.stopped_ps)
             if self.stopped_ps is not None:
                 self.common.stop()
                 self.kernel.stop()
