@@ -21,7 +21,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 .PHONY: help demo test bench bench-peers campaign ulfm conformance clients clean
 
 help:
-	@echo 'make demo      install, run a real program on three networks, end with a table and a picture (demo-out/)'
+	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
@@ -49,6 +49,7 @@ $(VENV)/installed-%: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/installed-plot
 	@$(BIN)/xsim compare --machines gige,shmem,torus3d -n 4,16,64,256 --out demo-out apps/heat2d.py
+	@$(BIN)/xsim run -n 8 --fail "rank=3 before its 1st Reduce" --timeline demo-out/recovery.png apps/ft_shrink_barrier.py
 
 SUITE := .conformance/downloaded
 
