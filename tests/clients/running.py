@@ -144,6 +144,8 @@ def _environment(environment: Environment, outcomes: Path) -> dict[str, str]:
         # More ranks than cores: no thread of numpy's may spin besides.
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
+        # Nor may a rank of MPICH that waits: it gives its core to those that compute.
+        "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
     }
 
 
