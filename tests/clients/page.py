@@ -35,12 +35,14 @@ def write_page(rows: Sequence[Row], cannot: dict[str, str]) -> None:
 
 
 def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
-    """The lines of the tables; what the real MPI has not run is no evidence."""
-    rows = [row for row in rows if WAYS[0] in row.results]
+    """The lines of the tables; what the real MPI has not run is no evidence, but it is known to be missing."""
+    every, rows = _grouped(rows), [row for row in rows if WAYS[0] in row.results]
     yield "| client | ranks | " + " | ".join(f"{way}: passed/failed/skipped, s" for way in WAYS) + " | differ |"
     yield "| --- | ---: " + "| ---: " * len(WAYS) + "| ---: |"
     for (name, ranks), group in _grouped(rows).items():
-        cells = [_cell([row.results[way] for row in group if way in row.results], len(group)) for way in WAYS]
+        cells = [
+            _cell([row.results[way] for row in group if way in row.results], len(every[name, ranks])) for way in WAYS
+        ]
         differing = [sum(len(row.found.get(way, [])) for row in group) for way in WAYS[1:]]
         yield f"| {name} | {ranks} | {' | '.join(cells)} | {', '.join(map(str, differing))} |"
     yield ""
