@@ -1,0 +1,17 @@
+from tests.clients.description import Client
+from tests.clients.page import Row, text
+from tests.clients.running import Result
+
+
+def row(run: str, *ways: str) -> Row:
+    result = Result({"all": {"exit status": "zero"}}, 1.0, late=False, said="")
+    return Row(Client("one", (), (), about="It."), run, 2, dict.fromkeys(ways, result))
+
+
+def test_dots_say_that_a_way_lacks_runs_also_if_mpiexec_does():
+    lines = list(text([row("a", "mpiexec", "greenlets"), row("b", "greenlets"), row("c")], {}))
+    assert lines[2] == "| one | 2 | 1/0/0, 1… | 1/0/0, 1… |  | 0, 0 |"
+
+
+def test_what_mpiexec_has_not_run_at_all_is_no_line():
+    assert list(text([row("a", "greenlets")], {}))[2:] == [""]
