@@ -36,12 +36,13 @@ from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.ports import Switchboard
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
-from xsim_py.mpi.harvest import Part, harvest, joined, release
-from xsim_py.mpi.links import SharedLinks
-from xsim_py.mpi.p2p import Fabric, Settings
-from xsim_py.mpi.preference import from_description
-from xsim_py.mpi.tracing import TracingFabric
+from xsim_py.mpi.failures.setup import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
+from xsim_py.mpi.settings import Settings
+from xsim_py.mpi.shard_result import Part, harvest, joined, release
+from xsim_py.mpi.transport.fabric import Fabric
+from xsim_py.mpi.transport.shared_links import SharedLinks
+from xsim_py.mpi.transport.tracing import TracingFabric
+from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import make_network
@@ -548,8 +549,7 @@ class _Run:
         shard.far = far
         account = self.network.contention()
         links = None if account is None else SharedLinks(self.machine, account)
-        make_fabric = TracingFabric if self.traced else Fabric
-        fabric = make_fabric(shard, self.network, links, self.settings)
+        fabric = (TracingFabric if self.traced else Fabric)(shard, self.network, links, self.settings)
         if self._meet_in_arrays():
             fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
         install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)

@@ -9,7 +9,7 @@ import pytest
 from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
 from xsim_py.engine import Kernel
 from xsim_py.machine import Machine
-from xsim_py.mpi.detector import Detector
+from xsim_py.mpi.failures.detector import Detector
 from xsim_py.network.layered import LayeredNetwork
 from xsim_py.units import PS_PER_S
 

@@ -10,8 +10,8 @@ import pytest
 from tests.mpi.test_recovery import attempt, run
 from tests.process.launch import launch
 from xsim_py.mpi.comm import Context
-from xsim_py.mpi.recovery import Recovery
-from xsim_py.mpi.revocation import Revocation
+from xsim_py.mpi.failures.knowledge import Recovery
+from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.process import shard
 
 WITH_A_GAP = {"network": {"latency": "7us", "bandwidth": "8.8Gbps"}}

@@ -21,8 +21,8 @@ from xsim_py.process.locks import SharedLock
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .comm import WORLD_CID
-from .message import Operation, Receive
-from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
+from .transport.message import Operation, Receive
+from .transport.p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber

@@ -22,11 +22,11 @@ from xsim_py.process.locks import SharedLock
 from xsim_py.process.threads import is_program
 
 from . import errors
-from .preference import Preference, Wanted, for_communicator
+from .wanted_algorithms import Preference, Wanted, for_communicator
 
 if TYPE_CHECKING:
-    from .p2p import Fabric
-    from .state import Mailbox
+    from .transport.fabric import Fabric
+    from .transport.mailbox import Mailbox
 
 __all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_comm", "shared_context", "world"]
 

@@ -19,8 +19,8 @@ from .calls import CollectiveChannel, Note, channel, note, perform, pick, surviv
 from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
-from .p2p import STANDARD_MODE, receive, start_send, wait
 from .predefined import PREDEFINED as DATATYPES
+from .transport.p2p import STANDARD_MODE, receive, start_send, wait
 
 __all__ = [
     "agree",

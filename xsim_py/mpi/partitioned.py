@@ -15,9 +15,9 @@ from xsim_py.process import current
 from . import constants as c
 from . import errors
 from .comm import derive_cid
-from .message import Operation
-from .p2p import STANDARD_MODE, receive, start_send
-from .places import blame_sender
+from .transport.call_sites import blame_sender
+from .transport.message import Operation
+from .transport.p2p import STANDARD_MODE, receive, start_send
 
 if TYPE_CHECKING:
     from .comm import Communicator

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import EAGER, Receive
-from xsim_py.mpi.message import Message as Envelope
 from xsim_py.mpi.polling import found, looked_in_vain
-from xsim_py.mpi.state import Probe
+from xsim_py.mpi.transport.mailbox import Probe
+from xsim_py.mpi.transport.message import EAGER, Receive
+from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import wait_all
-from xsim_py.mpi.message import Operation, Receive
-from xsim_py.mpi.p2p import complete
 from xsim_py.mpi.polling import found, looked_in_vain
+from xsim_py.mpi.transport.message import Operation, Receive
+from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null, int_list

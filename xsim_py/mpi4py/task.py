@@ -10,9 +10,9 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import Background
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import Message, Operation, Receive
 from xsim_py.mpi.partitioned import Incoming, Outgoing
-from xsim_py.mpi.places import blame_sender
+from xsim_py.mpi.transport.call_sites import blame_sender
+from xsim_py.mpi.transport.message import Message, Operation, Receive
 
 from .status import Status
 

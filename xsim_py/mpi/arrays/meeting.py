@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
 
     from .binding import Pending

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi.message import EAGER, RENDEZVOUS, Message
+from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
 
 from .tracing import departs, taken_by
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
 
     from .call import Call
     from .timetable import Asked

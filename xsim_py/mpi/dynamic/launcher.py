@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
-from xsim_py.mpi.failures import doom
+from xsim_py.mpi.failures.setup import doom
 from xsim_py.process import current
 from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
@@ -24,7 +24,7 @@ from .commands import Command, Refused, program_for, settle
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank

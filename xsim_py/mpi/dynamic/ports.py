@@ -20,7 +20,7 @@ from xsim_py.mpi.management import broadcast, make_inter
 from .launcher import Asked, Launcher
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.state import Mailbox
+    from xsim_py.mpi.transport.mailbox import Mailbox
 
 __all__ = ["Switchboard", "check_port", "lookup_name", "meet", "open_port", "publish_name", "unpublish_name"]
 

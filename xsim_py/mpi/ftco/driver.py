@@ -1,8 +1,8 @@
 """FTCO on the simulated network: what each rank's MPI library does for it, by itself, as with a progress thread.
 
 The protocol is a state machine (`paper.PaperNode`). Here it is given the time, the messages, and the deaths of which
-its rank can know, and its messages are charged to the network: they are notices, which arrive also where a rank
-computes. Each action takes the library the network's overhead for a message sent or taken.
+its rank can know, and its messages are charged to the network: they are control messages, which arrive also where a
+rank computes. Each action takes the library the network's overhead for a message sent or taken.
 
 **Sessions.** A rank has one `Session` for each operation, made when it enters or when the first message for it comes;
 before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long as
@@ -29,10 +29,11 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.comm import WORLD_CID, Context, shared_context
-from xsim_py.mpi.message import Message, Operation
-from xsim_py.mpi.p2p import wait
-from xsim_py.mpi.recovery import recovery_of, revoked_error
-from xsim_py.mpi.state import Grave
+from xsim_py.mpi.failures.knowledge import recovery_of, revoked_error
+from xsim_py.mpi.transport.fabric import ControlHandler
+from xsim_py.mpi.transport.mailbox import Grave
+from xsim_py.mpi.transport.message import Message, Operation
+from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process import current
 from xsim_py.process.life import announce, stop_job
 
@@ -43,13 +44,13 @@ from .shapes import Service, Shapes
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
 
 __all__ = ["Call", "Ftco", "Session"]
 
 _FTCO = 4
-"""The tag of a notice: a message of an operation."""
+"""The tag of a control message: a message of an operation."""
 
 _MOST_QUESTIONS = 10
 _OPERATIONS_BETWEEN_MEETINGS = 64
@@ -138,7 +139,7 @@ class Ftco:
         self.fabric = fabric
         self.shapes = shapes
         fabric.ftco = self
-        fabric.notices[_FTCO] = self._heard
+        fabric.control[_FTCO] = ControlHandler("ftco", self._heard)
 
     def algorithm(self, operation: str) -> Callable[..., Any]:
         """What runs a collective operation; see `operations`."""
@@ -494,7 +495,7 @@ class Session:
         members = None if packet.kind == ACK or self.key[0] == WORLD_CID | 1 else self.members.ranks
         post = Post(self.key, self.note, self.operation, self.root, packet, members)
         number = self._rank_of(done.dest)
-        at_ps = fabric.tell(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
+        at_ps = fabric.send_control(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
         if done.dest in self.node.dying:
             self._expect(done.dest)
         return at_ps

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi.message import NOTICE, Message
-from xsim_py.mpi.p2p import Fabric
+from xsim_py.mpi.transport.fabric import ControlHandler, Fabric
+from xsim_py.mpi.transport.message import CONTROL, Message
 
 from .packets import Packet
 from .window import Shape, Window
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.state import Mailbox
+    from xsim_py.mpi.transport.mailbox import Mailbox
     from xsim_py.process.rank import Rank
 
 __all__ = ["Rma", "service_of", "windows_of"]
 
 _RMA = 5
-"""The tag of a notice: a packet of a window."""
+"""The tag of a control message: a packet of a window."""
 
 _LOG_FULL = 3 << 16
 
@@ -50,10 +50,10 @@ class Rma:
         self.shapes: WeakValueDictionary[int, Shape] = WeakValueDictionary()
         shared = fabric.settings.segments
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
-        fabric.notices[_RMA] = self
+        fabric.control[_RMA] = ControlHandler("rma", self.take)
         fabric.shard.handlers["rma"] = self._answered
 
-    def __call__(self, rank: Rank, message: Message) -> None:
+    def take(self, rank: Rank, message: Message) -> None:
         """A packet has arrived."""
         packet: Packet = message.note
         window = windows_of(rank.mpi).get(packet.window)
@@ -71,7 +71,7 @@ class Rma:
         log += (rank.number, to, size_bytes)
         if len(log) >= _LOG_FULL:
             fabric.tally.add_up()
-        message = Message(0, rank.number, _RMA, b"", size_bytes, NOTICE, 0, 0, to, rank.number, 0, 0, packet)
+        message = Message(0, rank.number, _RMA, b"", size_bytes, CONTROL, 0, 0, to, rank.number, 0, 0, packet)
         fabric.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
         return int(start_ps + cost.wire_ps)
 
@@ -93,5 +93,5 @@ class Rma:
 
 def service_of(fabric: Fabric) -> Rma:
     """The shard's; made when the first of its ranks makes a window."""
-    found = fabric.notices.get(_RMA)
-    return found if isinstance(found, Rma) else Rma(fabric)
+    found = fabric.control.get(_RMA)
+    return Rma(fabric) if found is None else found.take.__self__  # type: ignore[attr-defined]

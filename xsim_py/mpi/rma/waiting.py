@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from xsim_py.mpi.message import Operation, Send
+from xsim_py.mpi.transport.message import Operation, Send
 
 if TYPE_CHECKING:
     from .window import Window

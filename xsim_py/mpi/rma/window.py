@@ -10,7 +10,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process import current
 
 from .epochs import Epochs

@@ -9,7 +9,7 @@ charges its messages to the network, and what is built from it:
   the number of the new communicator.
 
 The MPI library does this by itself, as with a progress thread: the rank may compute meanwhile, and a rank that has
-its decision still answers those that ask for it. The messages are notices, which revocation does not stop.
+its decision still answers those that ask for it. They are control messages, which revocation does not stop.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import MISMATCH
+from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
+from xsim_py.mpi.management import make_inter
+from xsim_py.mpi.transport.fabric import ControlHandler
+from xsim_py.mpi.transport.message import Message, Operation
 from xsim_py.process import current
 from xsim_py.process.life import announce
 
-from . import constants as c
 from .agreement import Agreement, Ballot, Decision, Outgoing, Packet
-from .calls import MISMATCH
-from .comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
-from .management import make_inter
-from .message import Message, Operation
-from .recovery import Recovery, acknowledged, failed_members, members_of, recovery_of
+from .knowledge import Recovery, acknowledged, failed_members, members_of, recovery_of
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
-
-    from .p2p import Fabric
 
 __all__ = ["Call", "Repair", "agreed_flag", "begin_agree", "begin_shrink", "shrunk"]
 
 _AGREE = 3
-"""The tag of a notice: a packet of an agreement."""
+"""The tag of a control message: a packet of an agreement."""
 
 _TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
 _EVERY_BIT = -1
@@ -64,7 +64,7 @@ class Repair:
         self.agree = agree
         self.shrink = shrink
         fabric.repair = self
-        fabric.notices[_AGREE] = self._heard
+        fabric.control[_AGREE] = ControlHandler("ulfm", self._heard)
 
     def _heard(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]
@@ -203,7 +203,7 @@ class Session:
         fabric = rank.mpi.fabric
         for dest, packet in outgoing:
             note = (self.key, agreement.me, packet, self.name)
-            at_ps = fabric.tell(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
+            at_ps = fabric.send_control(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
         state = recovery_of(rank.mpi)
         state.busy_ps = max(state.busy_ps, at_ps)
         before, self.since = self._since(), ()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .constants import ANY_SOURCE, ANY_TAG
-from .places import portable
-from .recovery import acknowledged
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+from xsim_py.mpi.failures.knowledge import acknowledged
+
+from .call_sites import portable
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.calls import AllOf
+    from xsim_py.mpi.comm import Communicator
     from xsim_py.process.fiber import Fiber
 
-    from .calls import AllOf
-    from .comm import Communicator
+__all__ = ["CONTROL", "EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
 
-__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
-
-EAGER, SYNCHRONOUS, RENDEZVOUS, NOTICE = 0, 1, 2, 3
-"""What kind of envelope a message is. A notice goes from MPI library to MPI library: no program receives it."""
+EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
+"""The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""
 
 
 class Message:
@@ -34,7 +34,7 @@ class Message:
     size_bytes : int
         Of the data, also before it is here.
     kind : int
-        EAGER, SYNCHRONOUS, RENDEZVOUS or NOTICE.
+        EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL.
     arrival_ps : int
         When all of it is here.
     overhead_ps : int
@@ -47,8 +47,8 @@ class Message:
     check : int
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
-        What a collective says about itself, to find out that ranks are in different ones; what a notice says; of
-        a message of the program, the code that has sent it, or where it was sent (see `places`).
+        What a collective says about itself, to find out that ranks are in different ones; what a control
+        message says; of a message of the program, the code that has sent it, or where it was sent (see `places`).
     serial, taken : int, bool
         Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .constants import ANY_SOURCE, ANY_TAG
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.failures.knowledge import Recovery
+    from xsim_py.mpi.polling import Looks
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
 
-    from .comm import Communicator
-    from .p2p import Fabric
-    from .polling import Looks
-    from .recovery import Recovery
+    from .fabric import Fabric
 
 __all__ = ["Grave", "Mailbox", "Probe", "thread_changed"]
 
@@ -107,7 +108,7 @@ class Mailbox(_Hot):
     world, self_comm : Communicator or None
         This rank's side of COMM_WORLD and COMM_SELF.
     background : int
-        What sends beside the program's own fiber: other fibers, and notices that are to leave soon.
+        What sends beside the program's own fiber: other fibers, and control messages that are to leave soon.
     recovery : Recovery or None
         What the rank knows of failures, made when it first learns of one.
     spare : Receive or None

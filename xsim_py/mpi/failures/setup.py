@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.mpi.ftco.driver import Ftco
+from xsim_py.mpi.ftco.shapes import Shapes
 from xsim_py.process.fiber import MortalFiber
 from xsim_py.process.life import kill
 from xsim_py.units import PS_PER_S, format_time
 
 from .detector import Detector
-from .ftco.driver import Ftco
-from .ftco.shapes import Shapes
+from .repair import Repair
 from .revocation import Revocation
-from .ulfm import Repair
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Network
-
-    from .p2p import Fabric
 
 __all__ = ["DetectorSettings", "detector_settings", "doom", "ftco_shapes", "install_recovery"]
 

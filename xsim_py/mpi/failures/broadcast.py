@@ -3,7 +3,7 @@
 Each member sends to those 1, 2, 4, ... places after and before it in a ring, up to half of the members away (Open MPI's
 ``comm_ft_reliable_bcast``; Bosilca et al., SC'16): n 2 (floor(log2(n / 2)) + 1) messages in all. A neighbour that is
 known to be dead is replaced by the next one that is not. Whoever has told one that was dead already learns of that
-(its notice comes back) and tells the one after it in the ring: so all who live hear of it, however many die at once.
+(its message comes back) and tells the one after it in the ring: so all who live hear of it, however many die at once.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from . import constants as c
-from . import errors
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
 
 if TYPE_CHECKING:
-    from .comm import Communicator
-    from .state import Mailbox
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.transport.mailbox import Mailbox
 
 __all__ = [
     "Recovery",

@@ -4,9 +4,9 @@
 directions (`spread`). ``direct``: whoever learns of it tells everybody, n (n - 1) messages. ``local`` is xSim's: the
 call costs nothing and sends nothing, and each member knows after one latency, for nothing is known before it can be.
 
-All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, these notices take
-more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
-equally far apart, a sender's notices are one `_Fan`: they come one interface time after the other, and in the queue is
+All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, what they send
+takes more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
+equally far apart, a sender's messages are one `_Fan`: they come one interface time after the other, and in the queue is
 the next one only. Times, keys, events and the digest are those of the messages one by one (`_tell_each`).
 """
 
@@ -15,23 +15,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.mpi.transport.fabric import ControlHandler
+from xsim_py.mpi.transport.mailbox import Grave
+from xsim_py.mpi.transport.message import CONTROL, Message
 from xsim_py.process import current
 
-from .message import NOTICE, Message
-from .recovery import members_of, recovery_of, revoked_error
-from .spread import next_place, spread
-from .state import Grave
+from .broadcast import next_place, spread
+from .knowledge import members_of, recovery_of, revoked_error
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
-
-    from .comm import Communicator
-    from .p2p import Fabric
 
 __all__ = ["Revocation"]
 
 _REVOKED = 2
-"""The tag of a notice: a communicator is revoked."""
+"""The tag of a control message: a communicator is revoked."""
 
 _SIZE_BYTES = 64
 
@@ -40,7 +40,7 @@ News = tuple[int, Sequence[int], int]
 
 
 class _Fan:
-    """The notices of one revocation by one rank, of which the first ones have come to the ranks of this shard.
+    """The control messages of one revocation by one rank, of which the first ones have come to the ranks of this shard.
 
     Attributes
     ----------
@@ -91,9 +91,8 @@ class Revocation:
         self.shard = fabric.shard
         self.algorithm = algorithm
         fabric.revocation = self
-        fabric.notices[_REVOKED] = self._heard
-        if algorithm == "reliable_broadcast":
-            fabric.returned[_REVOKED] = self._tell_on
+        bounced = self._tell_on if algorithm == "reliable_broadcast" else None
+        fabric.control[_REVOKED] = ControlHandler("revocation", self._heard, bounced)
         self.shard.handlers.update(revoked=self._known, fan=self._fan_from_elsewhere)
         self._here = self._comes  # one bound method for all fans
         self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -167,15 +166,15 @@ class Revocation:
         return self._tell_each(rank, news, offsets, at_ps)
 
     def _tell_each(self, rank: Rank, news: News, offsets: Sequence[int], at_ps: int) -> int:
-        """Send the notices one by one: what `_fan_out` does where it can not."""
+        """Send the messages one by one: what `_fan_out` does where it can not."""
         cid, members, me = news
         for offset in offsets:
             place = (me + offset) % len(members)
-            at_ps = self.fabric.tell(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
+            at_ps = self.fabric.send_control(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
         return at_ps
 
     def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
-        """Let all notices leave now, one after the other; they arrive `way_ps` after they have left."""
+        """Let all messages leave now, one after the other; they arrive `way_ps` after they have left."""
         shard, fabric = self.shard, self.fabric
         start_ps = max(shard.kernel.now_ps, rank.nic_free_ps)
         key = rank.key + 1
@@ -198,14 +197,14 @@ class Revocation:
                     shard.post_to(to, arrival_ps, key + at, "fan", argument)
 
     def _fan_from_elsewhere(self, argument: Any) -> None:
-        """The first notice has come of a rank in another shard to ranks of this one."""
+        """The first message has come of a rank in another shard to ranks of this one."""
         origin, news, offsets, gap_ps, *state = argument
         fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
         fan.at, fan.arrival_ps, fan.key = state
         self._comes(fan)
 
     def _comes(self, fan: _Fan) -> None:
-        """The next notice of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
+        """The next message of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
         fabric = self.fabric
         place = fan.dest()
         now_ps = fan.arrival_ps
@@ -218,13 +217,13 @@ class Revocation:
         box = rank.mpi
         news = fan.cid, fan.members, place
         if type(box) is Grave:
-            message = Message(0, fan.origin, _REVOKED, b"", _SIZE_BYTES, NOTICE, now_ps, 0, to, fan.origin, 0, 0, news)
-            fabric.notice(message)
+            message = Message(0, fan.origin, _REVOKED, b"", _SIZE_BYTES, CONTROL, now_ps, 0, to, fan.origin, 0, 0, news)
+            fabric.take_control(message)
         elif box is None or box.recovery is None or fan.cid not in box.recovery.revoked:
             self._accept(rank, news, now_ps)
 
     def _post_next(self, fan: _Fan) -> None:
-        """Put the next notice for a rank of this shard into the queue, if there is one."""
+        """Put the next message for a rank of this shard into the queue, if there is one."""
         shard = self.shard
         last = len(fan.offsets) - 1
         while fan.at < last:
@@ -242,7 +241,7 @@ class Revocation:
         dest = next_place(place, members, rank.mpi.recovery.known, me=me)
         if dest != me:
             note = (cid, members, dest)
-            self.fabric.tell(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
+            self.fabric.send_control(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
     def _let_know(self, rank: Rank, news: News, at_ps: int) -> None:
         """``local``: each member hears of it after its own latency, without a message."""

@@ -1,6 +1,6 @@
 """Failure detection: which rank knows of which failure, and when. All of it is decided in this file.
 
-The simulator itself learns of a death at once, in every shard, by a notice that no rank sees. What ranks learn follows
+The simulator itself learns of a death at once, in every shard, by an event that no rank sees. What ranks learn follows
 from the detector that the machine has:
 
 * ``timeout`` (xSim: Naughton, Engelmann et al., PDP 2014, III-A): an operation that waits for a dead process fails at
@@ -23,27 +23,27 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.constants import ANY_SOURCE
+from xsim_py.mpi.transport.fabric import ControlHandler
+from xsim_py.mpi.transport.mailbox import Grave
+from xsim_py.mpi.transport.message import Message, Operation, Receive, Send
 from xsim_py.process import current
 from xsim_py.units import format_time
 
-from . import constants as c
-from . import errors
-from .constants import ANY_SOURCE
-from .message import Message, Operation, Receive, Send
-from .recovery import failed_members, recovery_of, revoked_error
-from .spread import next_place, spread
-from .state import Grave
+from .broadcast import next_place, spread
+from .knowledge import failed_members, recovery_of, revoked_error
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
-
-    from .comm import Communicator
-    from .p2p import Fabric
 
 __all__ = ["Death", "Detector"]
 
 _HEARD = 1
-"""The tag of a notice: a process has failed."""
+"""The tag of a control message: a process has failed."""
 
 _SIZE_BYTES = 64
 
@@ -100,8 +100,7 @@ class Detector:
         self._news_ps = -1
         self._said: dict[tuple[int, bool, str], str] = {}
         fabric.detector = self
-        fabric.notices[_HEARD] = self._heard
-        fabric.returned[_HEARD] = self._hear_on
+        fabric.control[_HEARD] = ControlHandler("detector", self._heard, self._hear_on)
         self.shard.handlers.update(failed=self._told, suspect=self._suspect, returned=self._returned)
         self.shard.on_failure = self.report
 
@@ -127,7 +126,7 @@ class Detector:
             self._hand_over(rank, death)
 
     def _told(self, death: Death) -> None:
-        """The notice of a death, the same event in every shard."""
+        """The news of a death, the same event in every shard."""
         if self.shard.put_off_for_all(self._told, death):
             return
         if self.shard.number != 0:
@@ -232,7 +231,7 @@ class Detector:
             return
         members = range(self.shard.population)
         for dest in spread(rank.number, members, {*state.known, number}):
-            at_ps = self.fabric.tell(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
+            at_ps = self.fabric.send_control(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
         self.learn(rank, (number,), how)
 
     def _hear_on(self, rank: Rank, to: int, number: int) -> None:
@@ -240,12 +239,12 @@ class Detector:
         members = range(self.shard.population)
         dest = next_place(to, members, {*rank.mpi.recovery.known, number}, me=rank.number)
         if dest != rank.number:
-            self.fabric.tell(rank, dest, _HEARD, number, _SIZE_BYTES, self.shard.kernel.now_ps)
+            self.fabric.send_control(rank, dest, _HEARD, number, _SIZE_BYTES, self.shard.kernel.now_ps)
 
-    # ------------------------------------------------------------------------------------ notices to the dead
+    # ------------------------------------------------------------------------------------ control messages to the dead
 
-    def give_back(self, dead: Rank, message: Message) -> None:
-        """A notice has come to a dead rank: its sender finds out when nothing has been acknowledged for the timeout."""
+    def bounce(self, dead: Rank, message: Message) -> None:
+        """Let the sender of a control message that came to a dead rank find out: nothing acknowledges it in time."""
         dead.key += 1
         when_ps = message.arrival_ps + self.timeout_ps
         entry = (message.origin, dead.number, message.tag, message.note)
@@ -255,7 +254,9 @@ class Detector:
         number, to, tag, what = entry
         rank = self.shard.rank(number)
         if type(rank.mpi) is not Grave and not self.fabric.put_off_for(rank, self._returned, entry):
-            self.fabric.returned[tag](rank, to, what)
+            bounced = self.fabric.control[tag].bounced
+            assert bounced is not None
+            bounced(rank, to, what)
             if self.heartbeat:
                 self._hear(rank, to, "timeout", self.shard.kernel.now_ps)
             else:

@@ -21,11 +21,11 @@ from .collectives.choose import title
 from .comm import WORLD_CID
 from .constants import ANY_SOURCE, ANY_TAG
 from .dynamic.launcher import World
-from .message import Receive, Send
-from .places import call_of, sent_at
+from .failures.repair import Call
 from .rma.waiting import Until
-from .state import Probe
-from .ulfm import Call
+from .transport.call_sites import call_of, sent_at
+from .transport.mailbox import Probe
+from .transport.message import Receive, Send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
-    from .p2p import Fabric
+    from .transport.fabric import Fabric
 
 __all__ = ["Leftover", "Part", "Waiting", "harvest", "release"]
 
