@@ -194,7 +194,7 @@ def create_from_members(
     cid = derive_cid(comm.cid if base_cid is None else base_cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
     if comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
+        comm.fabric.guard.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
     made.outer = comm  # until it is there, what happens to its parent happens to it
     agree(made, _CREATE_GROUP)
     made.outer = None

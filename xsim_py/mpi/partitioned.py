@@ -98,7 +98,7 @@ class Outgoing(Operation):
         if send is None:
             self._gone(None)
         else:
-            send.waiter = _Departure(self, send)  # type: ignore[assignment]
+            send.waiter = _Departure(self, send)
 
     def _gone(self, send: Operation | None) -> None:
         """A partition has left, or can not."""
@@ -128,7 +128,7 @@ class _Departure:
 
     def interrupt(self) -> None:
         """It can not leave for now."""
-        self.send.waiter = self  # type: ignore[assignment]
+        self.send.waiter = self
 
 
 class Incoming:

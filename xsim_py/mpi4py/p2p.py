@@ -359,7 +359,7 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     if dest != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
     elif waits and comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None)
+        comm.fabric.guard.admit(comm, None)
     return False
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.failures import knowledge, repair
+from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import complete
@@ -34,7 +35,7 @@ class FaultTolerance(CommHandle):
     def Revoke(self) -> None:
         comm = self._comm()
         forget_frames()
-        comm.fabric.revocation.revoke(comm)
+        comm.fabric.part(Revocation).revoke(comm)
 
     def Is_revoked(self) -> bool:
         revoked = knowledge.is_revoked(self._comm())
@@ -43,7 +44,7 @@ class FaultTolerance(CommHandle):
         return revoked
 
     def Get_failed(self) -> Group:
-        failed = tuple(knowledge.failed_members(self._comm()))
+        failed = tuple(self._comm().failed_members())
         if not failed:
             clock.read_ps()
         return Group._of(Members(failed))
@@ -52,7 +53,7 @@ class FaultTolerance(CommHandle):
         comm = self._comm()
         if num_to_ack is not None and operator.index(num_to_ack) < 0:
             comm.fail(c.ERR_ARG, f"{num_to_ack} failures can not be acknowledged")
-        return knowledge.acknowledge(comm, num_to_ack)
+        return comm.acknowledge(num_to_ack)
 
     def Agree(self, flag: int) -> int:
         forget_frames()
@@ -86,7 +87,7 @@ class FaultTolerance(CommHandle):
 
         return made, _request(call, finish)
 
-    def _repaired(self, call: repair.Call) -> Any:
+    def _repaired(self, call: repair.RepairCall) -> Any:
         return self._plain()._welcome(repair.shrunk(call), call.comm)
 
     def _plain(self) -> Any:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["next_place", "spread"]
+__all__ = ["neighbours", "next_place"]
 
 
-def spread(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
-    """The members that member `me` tells, in order, as places in `members`.
+def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
+    """Yield the members that member `me` tells, in order, as places in `members`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def spread(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[i
 
 
 def next_place(place: int, members: Sequence[int], dead: Collection[int], *, me: int, sign: int = 1) -> int:
-    """The first place after (or before) `place` whose member is not in `dead`; `me` where it comes to that."""
+    """Return the first place after (or before) `place` whose member is not in `dead`; `me` where it comes to that."""
     size = len(members)
     dest = (place + sign) % size
     while members[dest] in dead and dest != me:

@@ -12,16 +12,18 @@ the next one only. Times, keys, events and the digest are those of the messages 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.mpi.transport.fabric import ControlHandler
-from xsim_py.mpi.transport.mailbox import Grave
-from xsim_py.mpi.transport.message import CONTROL, Message
+from xsim_py.mpi.transport.fabric import occupy_nic
+from xsim_py.mpi.transport.mailbox import ClosedMailbox
+from xsim_py.mpi.transport.message import Message
+from xsim_py.mpi.transport.protocols import ControlHandler
 from xsim_py.process import current
 
-from .broadcast import next_place, spread
-from .knowledge import members_of, recovery_of, revoked_error
+from .broadcast import neighbours, next_place
+from .deaths import end_operations
+from .knowledge import knowledge_of, members_of, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
@@ -90,13 +92,18 @@ class Revocation:
         self.fabric = fabric
         self.shard = fabric.shard
         self.algorithm = algorithm
-        fabric.revocation = self
-        bounced = self._tell_on if algorithm == "reliable_broadcast" else None
-        fabric.control[_REVOKED] = ControlHandler("revocation", self._heard, bounced)
-        self.shard.handlers.update(revoked=self._known, fan=self._fan_from_elsewhere)
         self._here = self._comes  # one bound method for all fans
         self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.Part`."""
+        bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
+        return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.Part`."""
+        return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
@@ -104,7 +111,7 @@ class Revocation:
         assert fiber is not None
         rank = fiber.rank
         fiber.sync()
-        if comm.cid in recovery_of(comm.box).revoked:
+        if comm.cid in knowledge_of(comm.box).revoked:
             return
         members = members_of(comm)
         me = members.index(rank.number)
@@ -117,7 +124,7 @@ class Revocation:
 
     def _accept(self, rank: Rank, news: News, at_ps: int) -> None:
         """A rank hears of a revocation."""
-        state = recovery_of(rank.mpi or self.fabric.open(rank))
+        state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if news[0] not in state.revoked:
             self._note(rank, news, at_ps, original=False)
             self._interrupt((rank, news[0]))
@@ -126,7 +133,7 @@ class Revocation:
         """A rank knows from now on, and tells others; when it has told them."""
         fabric = self.fabric
         cid, members, _ = news
-        state = recovery_of(rank.mpi)
+        state = knowledge_of(rank.mpi)
         revoked = state.revoked | {cid}
         state.revoked = self._revoked.setdefault(revoked, revoked)
         fabric.troubled = True
@@ -145,15 +152,15 @@ class Revocation:
         rank, cid = entry
         if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
-            self.fabric.detector.fail(rank, failing, lambda operation: revoked_error(operation.comm))
-            for session in list(recovery_of(rank.mpi).sessions.values()):
+            end_operations(rank, [(operation, revoked_error(operation.comm)) for operation in failing])
+            for session in list(knowledge_of(rank.mpi).sessions.values()):
                 session.revoke(cid)
 
     def _tell(self, rank: Rank, news: News, at_ps: int) -> int:
         _, members, me = news
-        known = recovery_of(rank.mpi).known
+        known = knowledge_of(rank.mpi).known
         size = len(members)
-        places = range(size) if self.algorithm == "direct" else spread(me, members, known)
+        places = range(size) if self.algorithm == "direct" else neighbours(me, members, known)
         offsets = tuple([(place - me) % size for place in places if place != me and members[place] not in known])
         fabric = self.fabric
         if fabric.equally_far and fabric.links is None and fabric.trace is None and len(offsets) > 1:
@@ -176,10 +183,9 @@ class Revocation:
     def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
         """Let all messages leave now, one after the other; they arrive `way_ps` after they have left."""
         shard, fabric = self.shard, self.fabric
-        start_ps = max(shard.kernel.now_ps, rank.nic_free_ps)
+        start_ps = occupy_nic(rank, shard.kernel.now_ps, len(fan.offsets) * fan.gap_ps)
         key = rank.key + 1
         rank.key += len(fan.offsets)
-        rank.nic_free_ps = start_ps + len(fan.offsets) * fan.gap_ps
         dests = [fan.members[(fan.me + offset) % len(fan.members)] for offset in fan.offsets]
         fabric.count(rank.number, dests, _SIZE_BYTES)
         begun = set()
@@ -216,10 +222,9 @@ class Revocation:
         self._post_next(fan)
         box = rank.mpi
         news = fan.cid, fan.members, place
-        if type(box) is Grave:
-            message = Message(0, fan.origin, _REVOKED, b"", _SIZE_BYTES, CONTROL, now_ps, 0, to, fan.origin, 0, 0, news)
-            fabric.take_control(message)
-        elif box is None or box.recovery is None or fan.cid not in box.recovery.revoked:
+        if type(box) is ClosedMailbox:
+            fabric.take_control(Message.control(fan.origin, to, _REVOKED, news, _SIZE_BYTES, arrival_ps=now_ps))
+        elif box is None or box.knowledge is None or fan.cid not in box.knowledge.revoked:
             self._accept(rank, news, now_ps)
 
     def _post_next(self, fan: _Fan) -> None:
@@ -238,7 +243,7 @@ class Revocation:
         """Rank `to` was dead when the news came: tell the one after it instead."""
         cid, members, place = news
         me = members.index(rank.number)
-        dest = next_place(place, members, rank.mpi.recovery.known, me=me)
+        dest = next_place(place, members, rank.mpi.knowledge.known, me=me)
         if dest != me:
             note = (cid, members, dest)
             self.fabric.send_control(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)

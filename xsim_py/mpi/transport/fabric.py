@@ -16,53 +16,31 @@ A message is one `Message`, one entry in the event queue, and one switch of gree
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
-from xsim_py.mpi.settings import Settings
 from xsim_py.process.grave import keep_for_ever
 
-from .call_sites import portable
-from .mailbox import Grave, Mailbox, thread_changed
+from .mailbox import ClosedMailbox, Mailbox
 from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.arrays.meeting import Meetings
-    from xsim_py.mpi.comm import Context
-    from xsim_py.mpi.dynamic.launcher import Launcher
-    from xsim_py.mpi.failures.detector import Detector
-    from xsim_py.mpi.failures.repair import Repair
-    from xsim_py.mpi.failures.revocation import Revocation
-    from xsim_py.mpi.ftco.driver import Ftco
+    from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.rank import Rank
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
-__all__ = ["ControlHandler", "Fabric", "HotFabric"]
+    from .protocols import ControlHandler, Guard, Part
+
+__all__ = ["Fabric", "HotFabric", "occupy_nic"]
 
 _LOG_FULL = 3 << 16
 
-
-class ControlHandler(NamedTuple):
-    """The part of the MPI library that takes control messages of one kind.
-
-    Attributes
-    ----------
-    name : str
-        How a trace calls it.
-    take : callable
-        Called with the rank that such a message has come to, and the message.
-    bounced : callable or None
-        Called with the sender, the number of a dead rank, and the content of the message that came there; None: the
-        sender need not know.
-    """
-
-    name: str
-    take: Callable[[Rank, Message], None]
-    bounced: Callable[[Rank, int, Any], None] | None = None
+T = TypeVar("T")
+APart = TypeVar("APart", bound="Part")
 
 
 class HotFabric:
@@ -100,11 +78,13 @@ class Fabric(HotFabric):
     Attributes
     ----------
     troubled : bool
-        Whether there has been a failure or a revocation: calls look closer then.
-    detector, revocation, repair, ftco : Detector, Revocation, Repair, Ftco
-        Failures and what is done about them.
-    launcher : Launcher
-        Starts more ranks.
+        Whether there has been a failure or a revocation: calls ask the guard then.
+    guard : Guard
+        Knows which operations can not be completed.
+    bounce : callable
+        Called with a dead rank and a control message that came to it, and whose sender has to know.
+    parts : dict of type to object
+        What is built upon this transport, by class; see `part`.
     control : dict of int to ControlHandler
         What takes control messages, by their tag.
     inline_end : int
@@ -118,13 +98,11 @@ class Fabric(HotFabric):
     trace : Recorder or None
         Takes down what happens, where the run is traced.
     meetings : Meetings or None
-        Where collectives are computed for all their ranks at once; None: all go message by message.
+        A `Deferral`: where collectives are computed for all their ranks at once; None: all go message by message.
     """
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
-        shard.fabric = self
-        shard.on_thread = thread_changed
         self.kernel = shard.kernel
         self.due = shard.kernel.due
         self.ranks = shard.at
@@ -135,30 +113,48 @@ class Fabric(HotFabric):
         self.uniform = network.uniform
         self.equally_far = network.equally_far
         self.trace: Recorder | None = None
-        self.meetings: Meetings | None = None
+        self.meetings: Any = None
         self.link = network.link
         self.links = links
         self.settings = settings
-        self.preference = settings.collectives
         self.tally = Tally(shard.block, pairs=settings.pairs)
         self.log, self.waited_ps = self.tally.log, self.tally.waited_ps
-        self.contexts: WeakValueDictionary[tuple[int, int], Context] = WeakValueDictionary()
+        self.contexts: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
         self.digest = 0
         self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
         self.troubled = False
-        self.detector: Detector
-        self.revocation: Revocation
-        self.repair: Repair
-        self.ftco: Ftco
-        self.launcher: Launcher
+        self.guard: Guard
+        self.bounce: Callable[[Rank, Message], None] = _nobody_minds
+        self.parts: dict[type, Any] = {}
         self.control: dict[int, ControlHandler] = {}
         self.deliver = self._deliver  # one bound method for all messages
-        shard.take_row = self._arrive
-        shard.handlers.update(cts=self._clear_to_send, ack=self._acknowledged)
-        if links is not None:
-            links.connect(shard, self.deliver)
-            shard.handlers["shared"] = self._enter
+
+    def connect(self) -> None:
+        """Have the shard give to this transport what other shards send to its ranks, and say when threads begin."""
+        shard = self.shard
+        shard.fabric = self
+        shard.take_row = self.arrive
+        shard.on_thread = _thread_changed
+        shard.handlers.update(self.events())
+        if self.links is not None:
+            self.links.connect(shard, self.deliver)
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """Return what handles the events of messages that may come from other shards, by their names."""
+        return {"cts": self._clear_to_send, "ack": self._acknowledged, "shared": self._enter}
+
+    def add(self, part: APart) -> APart:
+        """Have a part of the MPI library take its control messages and events; return it."""
+        self.parts[type(part)] = part
+        self.control.update(part.control())
+        self.shard.handlers.update(part.events())
+        return part
+
+    def part(self, kind: type[T]) -> T:
+        """Return the part of the MPI library that is of this class."""
+        found: T = self.parts[kind]
+        return found
 
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
@@ -166,10 +162,10 @@ class Fabric(HotFabric):
         box.background = len((rank.extra or {}).get("fibers", ()))  # it may have threads already
         return box
 
-    def bury(self, rank: Rank) -> None:
-        """A rank has died: what comes for it from now on vanishes."""
+    def close(self, rank: Rank) -> None:
+        """Have what comes for a rank from now on vanish: it has died."""
         keep_for_ever(rank.mpi)
-        rank.mpi = Grave(rank.mpi or self.open(rank))
+        rank.mpi = ClosedMailbox(rank.mpi or self.open(rank))
 
     # ------------------------------------------------------------------------------------------ the way out
 
@@ -185,14 +181,17 @@ class Fabric(HotFabric):
         if shard.first <= message.to < shard.end or (message.to >= shard.initial and shard.local(message.to)):
             self.kernel.post(arrival, key, self.deliver, message)
         else:
-            m = message
-            row = (m.cid, m.source, m.tag, m.data, m.size_bytes, m.kind, m.overhead_ps, m.to, m.origin, m.ticket)
-            shard.post_row(m.to, arrival, key, *row, m.check, portable(m))
+            shard.post_row(message.to, arrival, key, *message.row())
 
-    def _arrive(self, row: tuple[Any, ...]) -> None:
-        """A message from another shard has come, as `launch` has sent it."""
-        arrival, _, cid, source, tag, data, size, kind, *rest = row
-        self.deliver(Message(cid, source, tag, data, size, kind, arrival, *rest))
+    def arrive(self, row: tuple[Any, ...]) -> None:
+        """Deliver a message that another shard has sent, as `launch` does it: its time, its event key, and its row."""
+        self.deliver(Message(row[0], *row[2:]))
+
+    def inject(self, rank: Rank, message: Message, cost: Cost, at_ps: int) -> int:
+        """Give a message to the network interface of a rank at `at_ps`; return when its last byte has left."""
+        start_ps = occupy_nic(rank, at_ps, cost.busy_ps)
+        self.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
+        return start_ps + cost.wire_ps
 
     def _enter(self, entry: tuple[int, int, tuple[int, int, int], Message | None]) -> None:
         """A message enters a network whose links are shared; every shard follows every message."""
@@ -200,14 +199,10 @@ class Fabric(HotFabric):
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """The data of a rendezvous, after the receiver has answered."""
-        link = self.link(rank.number, send.to)
-        cost = link.cost(len(send.data))
-        start_ps = max(start_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + cost.busy_ps
-        data = Message(0, 0, 0, send.data, len(send.data), RENDEZVOUS, 0, 0, send.to, rank.number, send.ticket, 0, None)
-        self.launch(rank, data, start_ps, cost.wire_ps, cost.latency_ps)
+        size = len(send.data)
+        data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
+        send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
         rank.key += 1
-        send.time_ps = start_ps + cost.wire_ps
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
     def send_control(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
@@ -217,9 +212,7 @@ class Fabric(HotFabric):
         """
         cost = self.link(rank.number, to).cost(size_bytes)
         at_ps += cost.send_ps
-        message = Message(
-            0, rank.number, tag, b"", size_bytes, CONTROL, 0, cost.receive_ps, to, rank.number, 0, 0, what
-        )
+        message = Message.control(rank.number, to, tag, what, size_bytes, overhead_ps=cost.receive_ps)
         rank.mpi.background += 1
         if at_ps > self.kernel.now_ps:
             rank.key += 1
@@ -231,13 +224,11 @@ class Fabric(HotFabric):
     def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
         """The processor is done with a control message: the interface has it now."""
         rank, message, at_ps, cost = entry
-        if type(rank.mpi) is Grave:
+        if type(rank.mpi) is ClosedMailbox:
             return
         rank.mpi.background -= 1
-        start_ps = max(at_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + cost.busy_ps
         self.count(rank.number, (message.to,), message.size_bytes)
-        self.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
+        self.inject(rank, message, cost, at_ps)
 
     def count(self, origin: int, dests: Iterable[int], size_bytes: int) -> None:
         """Note control messages that a rank sends, for the statistics."""
@@ -309,10 +300,11 @@ class Fabric(HotFabric):
     def take_control(self, message: Message) -> None:
         """A control message has arrived: its kind's handler takes it, or its sender learns that nobody does."""
         rank = self.ranks[message.to - self.first]
-        if type(rank.mpi) is not Grave:
-            self.control[message.tag].take(rank, message)
-        elif self.control[message.tag].bounced is not None:
-            self.detector.bounce(rank, message)
+        handler = self.control[message.tag]
+        if type(rank.mpi) is not ClosedMailbox:
+            handler.take(rank, message)
+        elif handler.bounced is not None:
+            self.bounce(rank, message)
 
     def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
         """A receive and an envelope have found each other at `when_ps`. True to the protocol of the envelope."""
@@ -320,7 +312,7 @@ class Fabric(HotFabric):
         operation.overhead_ps = message.overhead_ps
         if message.kind == RENDEZVOUS:
             if self.troubled:
-                operation.error = self.detector.lost(rank, message)
+                operation.error = self.guard.lost(rank, message)
                 if operation.error is not None:
                     operation.time_ps = when_ps
                     operation.complete()
@@ -360,3 +352,20 @@ class Fabric(HotFabric):
         operation.complete()
         if operation.detached is not None:
             operation.detached(operation.message)
+
+
+def occupy_nic(rank: Rank, at_ps: int, busy_ps: int) -> int:
+    """Have a rank's network interface send for a time, from `at_ps` or from when it is free; return when it begins."""
+    start_ps = max(at_ps, rank.nic_free_ps)
+    rank.nic_free_ps = start_ps + busy_ps
+    return start_ps
+
+
+def _thread_changed(rank: Rank, change: int) -> None:
+    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
+    if rank.mpi is not None:
+        rank.mpi.background += change
+
+
+def _nobody_minds(rank: Rank, message: Message) -> None:
+    """Control messages to a dead rank vanish."""

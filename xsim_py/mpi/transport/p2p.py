@@ -10,12 +10,16 @@ from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process import current, patches
 
 from .call_sites import program_frame
+from .fabric import occupy_nic
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.comm import Communicator
     from xsim_py.network import Cost
     from xsim_py.process.fiber import Fiber
+
+    from .fabric import Fabric
+    from .mailbox import Mailbox
+    from .protocols import Endpoint
 
 __all__ = [
     "BUFFERED_MODE",
@@ -39,7 +43,7 @@ _PLAIN = (int, tuple)
 
 
 def start_send(
-    comm: Communicator, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
+    comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
@@ -55,7 +59,7 @@ def start_send(
     fabric = comm.fabric
     to = comm.whom[dest]
     if fabric.troubled:
-        fabric.detector.admit(comm, to, collective=type(about) not in _PLAIN)
+        fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)
     size = len(data)
     cost = fabric.uniform.get(size)
     if cost is None or to == origin:
@@ -66,8 +70,8 @@ def start_send(
     if box.sends or box.background:
         fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
         if fabric.troubled:
-            fabric.detector.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
-    if rank.nic_free_ps > start:
+            fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
+    if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
     log = fabric.log
     log.append(origin)
@@ -126,19 +130,19 @@ def _start_with_answer(
     comm.box.register(send)
     wire_ps = cost.wire_ps
     if cost.eager:
-        rank.nic_free_ps = start_ps + cost.busy_ps
+        occupy_nic(rank, start_ps, cost.busy_ps)
         kind = SYNCHRONOUS
     else:
         kind, data, wire_ps = RENDEZVOUS, b"", 0
     ticket = send.ticket
-    message = Message(cid, comm.me, send.tag, data, size, kind, 0, cost.receive_ps, to, rank.number, ticket, crc, note)
+    message = Message(0, cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note)
     fabric.launch(rank, message, start_ps, wire_ps, cost.latency_ps)
     if fabric.troubled:
-        fabric.detector.watch(send)
+        fabric.guard.watch(send)
     return None if send.buffered else send
 
 
-def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
+def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
     """Post a receive in the running fiber."""
     fiber: Any = current.fiber
     if source == ANY_SOURCE:
@@ -146,7 +150,7 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     box = comm.box
     fabric = comm.fabric
     if fabric.troubled:
-        fabric.detector.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
+        fabric.guard.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
     operation: Receive = _blank(Receive)  # hot path: what its `__init__` does, in half the time
     operation.done = operation.cancelled = False
     operation.time_ps = operation.overhead_ps = operation.serial = 0
@@ -169,11 +173,11 @@ def start_receive(comm: Communicator, source: int, tag: int, cid: int, name: str
     else:
         fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
     if fabric.troubled and not operation.done:
-        fabric.detector.watch(operation)
+        fabric.guard.watch(operation)
     return operation
 
 
-def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
+def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
     """Receive in the running fiber, which waits until the message is here and pays the overhead.
 
     Take out of the message what is wanted before the next call: that may send it on as another one.
@@ -181,11 +185,11 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
     fiber: Any = current.fiber
     if source == ANY_SOURCE:
         fiber.sync()
-    box = comm.box
-    fabric = comm.fabric
+    box: Mailbox = comm.box
+    fabric: Fabric = comm.fabric
     message = None
     if fabric.troubled:
-        fabric.detector.admit_receive(comm, source, note)
+        fabric.guard.admit_receive(comm, source, note)
     if box.unexpected:
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
@@ -213,14 +217,12 @@ def receive(comm: Communicator, source: int, tag: int, cid: int, name: str, note
         box.post(operation)
     if not operation.done:
         if fabric.troubled:
-            fabric.detector.watch(operation)
+            fabric.guard.watch(operation)
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
-    if message is None:
-        fabric.detector.give_up(operation)
-    if operation.error is not None:  # an envelope without its data is no message
-        fabric.detector.give_up(operation)
+    if message is None or operation.error is not None:  # an envelope without its data is no message
+        fabric.guard.give_up(operation)
     operation.message = None
     box.spare = operation
     if message.kind == EAGER and fabric.shortcuts:
@@ -254,11 +256,11 @@ def complete(operation: Operation) -> None:
     if not operation.done:
         fabric = fiber.rank.mpi.fabric
         if fabric.troubled:
-            fabric.detector.admit_wait(operation)
+            fabric.guard.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)
         while not operation.done:
-            fabric.detector.pending(operation)
+            fabric.guard.recheck(operation)
             operation.waiter = fiber
             fiber.park(operation)
     if operation.time_ps > fiber.clock_ps:

@@ -16,7 +16,7 @@ from xsim_py.process import current
 from xsim_py.trace import Recorder
 
 from .fabric import Fabric
-from .mailbox import Grave, Mailbox
+from .mailbox import ClosedMailbox, Mailbox
 from .message import CONTROL, RENDEZVOUS, Message, Receive
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class TracingFabric(Fabric):
         self._numbers: dict[Message, int] = {}  # of messages on their way
         self._arrivals: dict[Message, int] = {}  # of messages that have come and were not taken
         self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket
-        self.shard.handlers["traced"] = self._from_elsewhere
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `Fabric.events`."""
+        return {**super().events(), "traced": self._from_elsewhere}
 
     def open(self, rank: Rank) -> Mailbox:
         """See `Fabric.open`."""
@@ -142,7 +145,7 @@ class TracingFabric(Fabric):
             had = self.had.get((message.cid, message.tag, message.to))
             if had is not None:
                 self._met(message, arrival, had(message))
-            elif type(self.shard.rank(message.to).mpi) is not Grave:
+            elif type(self.shard.rank(message.to).mpi) is not ClosedMailbox:
                 self._arrivals[message] = arrival
                 if message.kind == CONTROL:
                     self.met(message, message.arrival_ps)
