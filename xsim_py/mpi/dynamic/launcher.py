@@ -200,11 +200,11 @@ class Launcher:
         self._waiting: dict[int, _Waiting] = {}
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:

@@ -150,11 +150,11 @@ class Reports:
         self._detector = detector
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:

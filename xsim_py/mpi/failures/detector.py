@@ -46,7 +46,7 @@ class Detector(Protocol):
         """A control message from `rank` to the dead rank `number` has not been acknowledged for the timeout."""
 
     def control(self) -> Mapping[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
 
     def events(self) -> Mapping[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""

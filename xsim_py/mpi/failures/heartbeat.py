@@ -56,11 +56,11 @@ class HeartbeatDetector:
         self._shard = deaths.shard
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {_HEARD: ControlHandler("detector", self._heard, self._hear_on)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {"suspect": self._suspect}
 
     def died(self, rank: Rank, death: Death) -> None:

@@ -70,11 +70,11 @@ class Repair:
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {_AGREE: ControlHandler("ulfm", self._heard)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:

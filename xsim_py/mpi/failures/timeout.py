@@ -31,11 +31,11 @@ class TimeoutDetector:
         self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each of the dead
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def died(self, rank: Rank, death: Death) -> None:

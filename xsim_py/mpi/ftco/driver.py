@@ -141,11 +141,11 @@ class Ftco:
         self.shapes = shapes
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {_FTCO: ControlHandler("ftco", self._heard)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:

@@ -53,11 +53,11 @@ class Rma:
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {_RMA: ControlHandler("rma", self._take)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.Part`."""
+        """See `transport.protocols.LibraryPart`."""
         return {"rma": self._answered}
 
     def _take(self, rank: Rank, message: Message) -> None:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
-    from .protocols import ControlHandler, Guard, Part
+    from .protocols import ControlHandler, Guard, LibraryPart
 
 __all__ = ["Fabric", "HotFabric", "occupy_nic"]
 
 _LOG_FULL = 3 << 16
 
 T = TypeVar("T")
-APart = TypeVar("APart", bound="Part")
+APart = TypeVar("APart", bound="LibraryPart")
 
 
 class HotFabric:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from .message import Message, Operation
 
-__all__ = ["ControlHandler", "Deferral", "Endpoint", "Guard", "Part", "Waiter"]
+__all__ = ["ControlHandler", "Deferral", "Endpoint", "Guard", "LibraryPart", "Waiter"]
 
 
 class ControlHandler(NamedTuple):
@@ -32,7 +32,7 @@ class ControlHandler(NamedTuple):
     bounced: Callable[[Rank, int, Any], None] | None = None
 
 
-class Part(Protocol):
+class LibraryPart(Protocol):
     """A part of the MPI library of a shard that control messages or events are for."""
 
     def control(self) -> Mapping[int, ControlHandler]:
