@@ -1,8 +1,8 @@
 """A few ranks with the parts of an MPI library that a test is about, and nothing else: no program, and no run.
 
-The ranks live in real shards, whose queues of events are real; what goes from one shard to another waits in the lists of
-its outbox until `World.exchange`. A network of one link says what messages cost. Whoever acts for a rank does so inside
-`World.acting`, in a fiber that is no greenlet: where it waits, the events of all shards happen.
+The ranks live in real shards, whose queues of events are real; what goes from one shard to another waits in the lists
+of its outbox until `World.exchange`. A network of one link says what messages cost. Whoever acts for a rank does so
+inside `World.acting`, in a fiber that is no greenlet: where it waits, the events of all shards happen.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class World:
         self.ranks = [rank for shard in self.shards for rank in shard.ranks]
         for rank in self.ranks:
             rank.shard.fabric.open(rank)
-            rank.fiber = HandFiber(rank, self)  # type: ignore[assignment]
+            rank.fiber = HandFiber(rank, self)
         self.comms = [Communicator(self.context, rank.mpi) for rank in self.ranks]
 
     @contextmanager

@@ -45,7 +45,14 @@ def test_the_only_receive_has_a_place_of_its_own(box):
 
 @pytest.mark.parametrize(
     ("source", "tag", "fits"),
-    [(1, 7, True), (1, ANY_TAG, True), (ANY_SOURCE, 7, True), (ANY_SOURCE, ANY_TAG, True), (0, 7, False), (1, 8, False)],
+    [
+        (1, 7, True),
+        (1, ANY_TAG, True),
+        (ANY_SOURCE, 7, True),
+        (ANY_SOURCE, ANY_TAG, True),
+        (0, 7, False),
+        (1, 8, False),
+    ],
 )
 def test_a_receive_takes_a_message_of_its_source_and_tag(box, source, tag, fits):
     posted = receive(box, source, tag)
