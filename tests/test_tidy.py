@@ -7,11 +7,16 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
+import networkx as nx
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "xsim_py"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_MEDIAN_LINES = 10
+STILL_LARGE = ("xsim_py.mpi.arrays", "xsim_py.mpi4py", "xsim_py.process", "xsim_py.study")
+"""Where there are larger circles of imports still."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -91,6 +96,17 @@ def test_every_floor_is_in_the_contract():
     on_floors = {name.strip(" ()") for layer in layers for name in layer.split("|")}
     there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert there - {"__init__", "__main__"} <= on_floors
+
+
+def test_no_circle_of_imports_has_more_than_four_files():
+    """Imports for annotations count, too: who reads one file of a circle has to read all of it."""
+    graph = nx.DiGraph()
+    imports = grimp.build_graph("xsim_py")
+    for module in imports.modules:
+        graph.add_edges_from((module, imported) for imported in imports.find_modules_directly_imported_by(module))
+    graph.remove_edges_from([("xsim_py", "xsim_py.run")])  # the lazy `xsim_py.simulate`
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 4]
+    assert not [circle for circle in circles if not circle[0].startswith(STILL_LARGE)]
 
 
 def test_tests_mirror_the_package():

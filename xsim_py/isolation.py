@@ -24,6 +24,7 @@ from xsim_py import vitals
 from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.errors import ConfigError
+from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import context, current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
@@ -289,7 +290,7 @@ class Isolation:
             run.files.forsake(shard)
         service_of(shard.fabric)  # others may have windows together with these ranks
         for rank in shard.ranks:
-            shard.fabric.bury(rank)  # nobody answers here any more
+            shard.fabric.close(rank)  # nobody answers here any more
         end = death.words or self._post_mortem(shard, death)
         ends = bool(self._run.control.stop_reason or first.abort is not None or death.over)
         ended = self._ended.pop(number, [])
@@ -347,7 +348,7 @@ class Isolation:
 
     def _inform(self, shard: Any, first: Any) -> None:
         """Let a new shard know what all shards have been told."""
-        shard.fabric.detector.dead.update(first.fabric.detector.dead)
+        shard.fabric.part(Deaths).dead.update(first.fabric.part(Deaths).dead)
         shard.abort_delay_ps = first.abort_delay_ps
         names = {first.handlers[name]: name for name in _TO_ALL if name in first.handlers}
         for time_ps, entries in first.kernel.due.items():

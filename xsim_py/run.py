@@ -32,16 +32,17 @@ from xsim_py.engine import (
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
-from xsim_py.mpi.arrays.meeting import ARRAYS, MESSAGES, Meetings
+from xsim_py.mpi.arrays.meeting import MESSAGES
+from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
-from xsim_py.mpi.dynamic.ports import Switchboard
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures import DetectorSettings, detector_settings, doom, ftco_shapes, install_recovery
-from xsim_py.mpi.harvest import Part, harvest, joined, release
-from xsim_py.mpi.links import SharedLinks
-from xsim_py.mpi.p2p import Fabric, Settings
-from xsim_py.mpi.preference import from_description
-from xsim_py.mpi.tracing import TracingFabric
+from xsim_py.mpi.failures.scheduled import doom
+from xsim_py.mpi.failures.settings import DetectorSettings, detector_settings
+from xsim_py.mpi.ftco.shapes import ftco_shapes
+from xsim_py.mpi.settings import Settings
+from xsim_py.mpi.shard_result import Part, harvest, joined, release
+from xsim_py.mpi.transport.fabric import Fabric
+from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import make_network
@@ -546,16 +547,14 @@ class _Run:
             start_ps=start_ps,
         )
         shard.far = far
-        account = self.network.contention()
-        links = None if account is None else SharedLinks(self.machine, account)
-        make_fabric = TracingFabric if self.traced else Fabric
-        fabric = make_fabric(shard, self.network, links, self.settings)
-        if self._meet_in_arrays():
-            fabric.meetings = Meetings(fabric, always=self.collectives == ARRAYS)
-        install_recovery(fabric, self.detector, self.spec.mpi.ulfm, self.shapes)
-        launcher = Launcher(fabric, self.network, self.startup, self.program.start, self.failures)
-        Switchboard(launcher)
+        fabric = make_library(
+            shard, self.network, self.settings, traced=self.traced,
+            batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
+            ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
+            failures=self.failures,
+        )  # fmt: skip
         if self.host is not None:
+            launcher = fabric.part(Launcher)
             launcher.prepare, launcher.first_later = self.host.prepare, self.host.first_later
         self.fabrics.append(fabric)
         if self.files is not None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.mpi.agreement_world import Event
-from xsim_py.mpi.agreement import Agreement, Ballot, Decision, Outgoing, Packet
+from xsim_py.mpi.failures.agreement import Agreement, Ballot, Decision, Outgoing, Packet
 
 
 class Node:

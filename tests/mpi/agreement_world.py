@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from xsim_py.mpi.agreement import Agreement, Ballot, Decision, Packet
+from xsim_py.mpi.failures.agreement import Agreement, Ballot, Decision, Packet
 
 
 class Event(NamedTuple):

@@ -13,7 +13,7 @@ from tests.mpi.recovery_oracle import FOR_EVER_PS, Run
 from tests.mpi.recovery_scenarios import MACHINES
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
-from xsim_py.mpi.failures import detector_settings
+from xsim_py.mpi.failures.settings import detector_settings
 from xsim_py.network import make_network
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.mpi.agreement_series import Series
 from tests.mpi.agreement_world import Event, World
-from xsim_py.mpi.agreement import DOWN, REQUEST, TREES, UP, Agreement, Ballot, Packet
+from xsim_py.mpi.failures.agreement import DOWN, REQUEST, TREES, UP, Agreement, Ballot, Packet
 
 NOBODY = frozenset()
 SHAPES = sorted(TREES)

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import errors, private
+from xsim_py.mpi import errors, per_process
 from xsim_py.mpi.errors import Exception as MpiError
 
 
@@ -24,9 +24,9 @@ def new_process():
             tables[name] = make()
         return tables[name]
 
-    private.bind(own)
+    per_process.bind(own)
     yield
-    private.bind(None)
+    per_process.bind(None)
 
 
 CLASSES = {n: v for n, v in vars(c).items() if n.startswith("ERR_") and n != "ERR_LASTCODE"}
@@ -164,5 +164,5 @@ def test_an_unknown_code_says_so():
 
 def test_each_process_adds_its_own():
     klass = errors.add_error_class()
-    private.bind(lambda name, make: make())
+    per_process.bind(lambda name, make: make())
     assert errors.error_class(klass) == c.ERR_UNKNOWN

@@ -6,7 +6,7 @@ from xsim_py.config.algorithms import FTCO_OPERATIONS
 from xsim_py.mpi.calls import survives
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.ftco.operations import ALGORITHMS
-from xsim_py.mpi.preference import Preference, for_communicator, from_description, of_word
+from xsim_py.mpi.wanted_algorithms import Preference, for_communicator, from_description, of_word
 
 
 def test_a_word_stands_for_all_operations_that_have_the_algorithm() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
 from xsim_py.engine import Kernel
 from xsim_py.machine import Machine
-from xsim_py.mpi.detector import Detector
+from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.network.layered import LayeredNetwork
 from xsim_py.units import PS_PER_S
 
@@ -197,7 +197,7 @@ def test_a_job_that_only_sleeps_is_not_disturbed_by_the_deaths_of_others():
 
 def objects_of_a_run() -> int:
     gc.collect()
-    return sum(isinstance(thing, Kernel | LayeredNetwork | Machine | Detector) for thing in gc.get_objects())
+    return sum(isinstance(thing, Kernel | LayeredNetwork | Machine | Deaths) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize("ft", [True, False])

@@ -10,8 +10,8 @@ import pytest
 from tests.mpi.test_recovery import attempt, run
 from tests.process.launch import launch
 from xsim_py.mpi.comm import Context
-from xsim_py.mpi.recovery import Recovery
-from xsim_py.mpi.revocation import Revocation
+from xsim_py.mpi.failures.knowledge import Knowledge
+from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.process import shard
 
 WITH_A_GAP = {"network": {"latency": "7us", "bandwidth": "8.8Gbps"}}
@@ -77,8 +77,8 @@ def test_a_handled_error_shows_the_program_s_frames_only():
 
 
 def test_ranks_that_learn_the_same_share_it_until_they_learn_more():
-    first, second, both = {3: (10, "timeout")}, {5: (20, "agreement")}, Recovery()
-    other = Recovery()
+    first, second, both = {3: (10, "timeout")}, {5: (20, "agreement")}, Knowledge()
+    other = Knowledge()
     both.note(first)
     other.note(first)
     assert both.known is other.known
@@ -90,7 +90,7 @@ def test_ranks_that_learn_the_same_share_it_until_they_learn_more():
 
 
 def test_a_recovery_s_tables_are_there_while_there_is_something_in_them():
-    state, other = Recovery(), Recovery()
+    state, other = Knowledge(), Knowledge()
     assert state.drop("early", (1, 1, 0)) is None
     state.keep("early", (1, 1, 0), ["packet"])
     assert isinstance(state.early, Mapping)

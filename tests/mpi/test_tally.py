@@ -1,6 +1,6 @@
 """What is counted of messages as they are sent."""
 
-from xsim_py.mpi.tally import Tally
+from xsim_py.mpi.transport.tally import Tally
 
 
 def test_a_signal_in_the_middle_of_an_entry():

@@ -8,7 +8,7 @@ import pytest
 from tests.mpi4py import data_expressions
 from tests.mpi4py.data_module import python, real_answers, simulated
 from xsim_py import simulate
-from xsim_py.mpi import private
+from xsim_py.mpi import per_process
 from xsim_py.mpi4py.pickling import is_usual
 
 
@@ -18,9 +18,9 @@ def mpi(monkeypatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "mpi4py", ModuleType("mpi4py"))
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
     tables: dict = {}
-    private.bind(lambda name, make: tables.setdefault(name, make()))
+    per_process.bind(lambda name, make: tables.setdefault(name, make()))
     yield module
-    private.bind(None)
+    per_process.bind(None)
 
 
 def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi):
@@ -38,7 +38,7 @@ def test_what_one_process_calls_a_predefined_type_no_other_process_sees(mpi):
     names = []
     for _ in range(2):
         tables: dict = {}
-        private.bind(lambda name, make, tables=tables: tables.setdefault(name, make()))
+        per_process.bind(lambda name, make, tables=tables: tables.setdefault(name, make()))
         names.append(mpi.INT.Get_name())
         mpi.INT.Set_name("mine")
         names.append(mpi.INT.Get_name())
@@ -49,7 +49,7 @@ def test_what_one_process_does_to_the_pickler_no_other_process_sees(mpi):
     mpi.pickle.__init__(lambda obj: b"mine", lambda data: "mine")
     assert mpi.pickle.dumps(5) == b"mine"
     tables: dict = {}
-    private.bind(lambda name, make: tables.setdefault(name, make()))
+    per_process.bind(lambda name, make: tables.setdefault(name, make()))
     assert mpi.pickle.loads(mpi.pickle.dumps(5)) == 5
 
 

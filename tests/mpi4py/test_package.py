@@ -11,7 +11,7 @@ import pytest
 import xsim_py.mpi4py as package
 import xsim_py.mpi4py.typing as our_types
 import xsim_py.mpi4py.util as util
-from xsim_py.mpi import private
+from xsim_py.mpi import per_process
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def new_process():
             tables[name] = make()
         return tables[name]
 
-    private.bind(own)
+    per_process.bind(own)
     yield
-    private.bind(None)
+    per_process.bind(None)
 
 
 def stub(name: str) -> ast.Module:
@@ -61,7 +61,7 @@ def test_options_can_be_set_and_belong_to_a_process(new_process):
     package.rc.threads = False
     package.rc(irecv_bufsz=64, errors="fatal")
     assert (package.rc.threads, package.rc.irecv_bufsz, package.rc.errors) == (False, 64, "fatal")
-    private.bind(lambda name, make: make())
+    per_process.bind(lambda name, make: make())
     assert (package.rc.threads, package.rc.irecv_bufsz, package.rc.errors) == (True, 32768, "exception")
 
 

@@ -11,7 +11,7 @@ from xsim_py import simulate
 from xsim_py.engine import Kernel, Loopback
 from xsim_py.engine.transport import Mpi
 from xsim_py.errors import ConfigError
-from xsim_py.mpi.p2p import receive
+from xsim_py.mpi.transport.p2p import receive
 from xsim_py.process.profile import PARTS, _part_of
 from xsim_py.process.shard import Shard
 

@@ -71,7 +71,7 @@ def _check(args: Namespace) -> int:
     from xsim_py.config import config_hash, load_machine
     from xsim_py.failure import check_failures
     from xsim_py.machine import Machine
-    from xsim_py.mpi.failures import detector_settings
+    from xsim_py.mpi.failures.settings import detector_settings
     from xsim_py.network import make_network
 
     try:

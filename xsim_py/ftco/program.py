@@ -30,9 +30,7 @@ def failed(comm: Any) -> list[int]:
         The program is not being simulated.
     """
     state = _state(comm, "failed")
-    from xsim_py.mpi.recovery import failed_members
-
-    return sorted(state.context.places(failed_members(state)))
+    return sorted(state.context.places(state.failed_members()))
 
 
 def missing(comm: Any) -> list[int]:

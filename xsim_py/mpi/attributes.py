@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 
 __all__ = [
     "Attributes",

@@ -21,13 +21,12 @@ from xsim_py.process.locks import SharedLock
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .comm import WORLD_CID
-from .message import Operation, Receive
-from .p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
+from .transport.message import Operation, Receive
+from .transport.p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
-    from .arrays.call import Call
     from .arrays.forms import Form
     from .comm import Communicator
 
@@ -35,6 +34,7 @@ __all__ = [
     "Background",
     "CollectiveChannel",
     "Note",
+    "SurvivingAlgorithms",
     "begin",
     "channel",
     "note",
@@ -87,6 +87,10 @@ def note(name: str, root: int | None = None, size_bytes: int | None = None, deta
     return Note(name, root, size_bytes, detail)
 
 
+class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
+    """The algorithms of collectives that outlive failures, by operation; a part of the library (`Fabric.part`)."""
+
+
 class CollectiveChannel:
     """One rank's side of one collective: the `Channel` that algorithms are written for.
 
@@ -105,7 +109,7 @@ class CollectiveChannel:
 
     Attributes
     ----------
-    meeting : Call or None
+    meeting : arrays.call.Call or None
         Where its ranks meet, if they do; see `arrays.meeting`.
     algorithm : callable, str or None
         What runs it, for the table of collectives; see `collectives.choose.title`.
@@ -122,7 +126,7 @@ class CollectiveChannel:
         self.note = note
         self.check = check
         self.local = local
-        self.meeting: Call | None = None
+        self.meeting: Any = None
         self.algorithm: Any = None
         self.rank = comm.me
         self.size = len(comm.ranks)
@@ -239,12 +243,12 @@ def wait_all(operations: list[Operation]) -> None:
         fabric = fiber.rank.mpi.fabric
         if fabric.troubled:
             for operation in pending:
-                fabric.detector.admit_wait(operation)
+                fabric.guard.admit_wait(operation)
         while pending:
             _park(fiber, pending)
             pending = [operation for operation in pending if not operation.done]
             for operation in pending:
-                fabric.detector.pending(operation)
+                fabric.guard.recheck(operation)
     clock = fiber.clock_ps
     if len(operations) > 1:
         operations = sorted(operations, key=_time)
@@ -280,7 +284,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
         comm.local.collectives += 1
         local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
     if comm.fabric.troubled and not admitted:
-        comm.fabric.detector.admit(comm, None, collective=True, survives=survives(comm, note.name))
+        comm.fabric.guard.admit(comm, None, collective=True, survives=survives(comm, note.name))
     if local is not None:
         return CollectiveChannel(comm, tag, note, check=check, local=local)
     made = _blank(CollectiveChannel)  # hot path: what is above, in half the time
@@ -334,7 +338,7 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
     if not comm.fabric.troubled:
         return None
     survive = bool(collective) and survives(comm, collective)
-    error = comm.fabric.detector.refusal(comm, peer, collective=bool(collective), survives=survive)
+    error = comm.fabric.guard.refusal(comm, peer, collective=bool(collective), survives=survive)
     if error is None:
         return None
     fiber = current.fiber
@@ -421,7 +425,7 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
     if algorithm is None:
         preference = preferred(comm, operation)
         if preference == FTCO:
-            return comm.fabric.ftco.algorithm(operation)
+            return comm.fabric.part(SurvivingAlgorithms)[operation]
         if preference == "nonoverlapping" and operation == "allreduce":  # whose parts are wanted in some way, too
             reduction = choose("reduce", size, size_bytes, commutative, _plain(comm, "reduce"))
             algorithm = reduce_then_bcast(

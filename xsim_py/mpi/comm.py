@@ -22,11 +22,11 @@ from xsim_py.process.locks import SharedLock
 from xsim_py.process.threads import is_program
 
 from . import errors
-from .preference import Preference, Wanted, for_communicator
+from .wanted_algorithms import Preference, Wanted, for_communicator
 
 if TYPE_CHECKING:
-    from .p2p import Fabric
-    from .state import Mailbox
+    from .transport.fabric import Fabric
+    from .transport.mailbox import Mailbox
 
 __all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_comm", "shared_context", "world"]
 
@@ -56,9 +56,22 @@ class Context:
         The same as `remote`. Hot path: not as a range, in which CPython takes 55 ns longer to look up a place.
     size, remote_size : int
         How many these are.
+    title : str
+        How reports call the COMM_WORLD of ranks that were started later; else empty.
     """
 
-    __slots__ = ("__weakref__", "_index", "_remote_ranks", "cid", "ranks", "remote", "remote_size", "size", "whom")
+    __slots__ = (
+        "__weakref__",
+        "_index",
+        "_remote_ranks",
+        "cid",
+        "ranks",
+        "remote",
+        "remote_size",
+        "size",
+        "title",
+        "whom",
+    )
 
     def __init__(
         self, cid: int, ranks: Sequence[int], remote: Sequence[int] | None, *, like: Context | None = None
@@ -73,6 +86,7 @@ class Context:
             self.whom = list(self.remote)
         self.size = len(ranks)
         self.remote_size = len(self.remote)
+        self.title = ""
         self._index: dict[int, int] | None = None
         self._remote_ranks: frozenset[int] | None = None
 
@@ -165,7 +179,7 @@ class Communicator(_Hot):
     outer : Communicator or None
         The one that this is a part of, such as the intercommunicator of a `local`: its errors are that one's, too.
     failed, examined : sequence of int, int
-        Its failed members, of so many failures that the rank knows of; ask `recovery.failed_members`.
+        Its failed members, of so many failures that the rank knows of; ask `failed_members`.
     acknowledged : int
         How many of its failed members the program has acknowledged.
     preference : Preference
@@ -233,10 +247,11 @@ class Communicator(_Hot):
         self.missing: frozenset[int] = _NOBODY
         self.replacement: Any = None
         self.preference = _NOTHING
-        if self.fabric.preference:
-            self.prefer(self.fabric.preference)
+        wanted = self.fabric.settings.collectives
+        if wanted:
+            self.prefer(wanted)
             if local is not None:
-                local.prefer(self.fabric.preference)
+                local.prefer(wanted)
 
     def prefer(self, wanted: Wanted) -> None:
         """Have its collectives use these algorithms from the next one on; all members must ask for the same."""
@@ -257,14 +272,43 @@ class Communicator(_Hot):
         """Whether a rank of the whole run is a member, of either group."""
         return self.context.place(number) >= 0 or self.context.is_remote(number)
 
+    def involves(self, number: int) -> bool:
+        """See `transport.protocols.Endpoint`."""
+        return (self.outer or self).holds(number)
+
+    def expects(self, number: int) -> bool:
+        """See `transport.protocols.Endpoint`; an acknowledged failure does not count."""
+        return self.context.is_remote(number) and number not in self.acknowledged_members()
+
+    def failed_members(self) -> Sequence[int]:
+        """Return the members that this rank knows to have failed, in the order in which it learnt of them.
+
+        A later list begins with the earlier one (MPI_Comm_get_failed).
+        """
+        knowledge = self.box.knowledge
+        if knowledge is not None and self.examined < len(knowledge.known):
+            self.failed += tuple(rank for rank in islice(knowledge.known, self.examined, None) if self.holds(rank))
+            self.examined = len(knowledge.known)
+        return self.failed
+
+    def acknowledged_members(self) -> Sequence[int]:
+        """Return those of `failed_members` that the program has acknowledged; they come first there."""
+        return self.failed_members()[: self.acknowledged] if self.acknowledged else ()
+
+    def acknowledge(self, count: int | None) -> int:
+        """Acknowledge the first `count` failed members (None: all); return how many are (MPI_Comm_ack_failed)."""
+        known = len(self.failed_members())
+        self.acknowledged = max(self.acknowledged, known if count is None else min(count, known))
+        return self.acknowledged
+
     def label(self) -> str:
         """How reports call it."""
         if self.name:
             return self.name
         if self.cid == WORLD_CID:
             return "MPI_COMM_WORLD"
-        if self is self.box.world:
-            return f"MPI_COMM_WORLD of world {self.fabric.launcher.worlds[self.cid].number}"
+        if self.context.title:
+            return self.context.title
         kind = "an intercommunicator" if self.local is not None else "a communicator"
         return f"{kind} of {len(self.context.ranks)} ranks"
 
@@ -303,17 +347,19 @@ class Communicator(_Hot):
 
 
 def world(box: Mailbox, size: int) -> Communicator:
-    """This rank's view of COMM_WORLD; `size` is that of the first, for who was started later has had it from birth."""
-    if box.world is None:
-        box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)
-    return box.world
+    """Return this rank's view of COMM_WORLD; `size` is that of the first: who was started later has it from birth."""
+    made: Communicator | None = box.world
+    if made is None:
+        made = box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)
+    return made
 
 
 def self_comm(box: Mailbox) -> Communicator:
-    """This rank's COMM_SELF."""
-    if box.self_comm is None:
+    """Return this rank's COMM_SELF."""
+    made: Communicator | None = box.self_comm
+    if made is None:
         number = box.rank.number
         ranks = range(number, number + 1)
-        box.self_comm = Communicator(Context(derive_cid("self", number), ranks, None), box, me=0)
-        box.self_comm.name = "MPI_COMM_SELF"
-    return box.self_comm
+        made = box.self_comm = Communicator(Context(derive_cid("self", number), ranks, None), box, me=0)
+        made.name = "MPI_COMM_SELF"
+    return made

@@ -10,7 +10,7 @@ import operator
 from typing import Any, NoReturn
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 
 __all__ = [
     "ErrorTable",

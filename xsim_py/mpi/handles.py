@@ -6,7 +6,7 @@ counted by each process for itself, so the numbers do not depend on addresses.
 
 from __future__ import annotations
 
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 
 __all__ = ["number_of", "object_of", "predefine"]
 

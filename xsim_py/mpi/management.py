@@ -19,8 +19,8 @@ from .calls import CollectiveChannel, Note, channel, note, perform, pick, surviv
 from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
-from .p2p import STANDARD_MODE, receive, start_send, wait
 from .predefined import PREDEFINED as DATATYPES
+from .transport.p2p import STANDARD_MODE, receive, start_send, wait
 
 __all__ = [
     "agree",
@@ -194,7 +194,7 @@ def create_from_members(
     cid = derive_cid(comm.cid if base_cid is None else base_cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
     if comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
+        comm.fabric.guard.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
     made.outer = comm  # until it is there, what happens to its parent happens to it
     agree(made, _CREATE_GROUP)
     made.outer = None

@@ -15,9 +15,9 @@ from xsim_py.process import current
 from . import constants as c
 from . import errors
 from .comm import derive_cid
-from .message import Operation
-from .p2p import STANDARD_MODE, receive, start_send
-from .places import blame_sender
+from .transport.call_sites import blame_sender
+from .transport.message import Operation
+from .transport.p2p import STANDARD_MODE, receive, start_send
 
 if TYPE_CHECKING:
     from .comm import Communicator
@@ -98,7 +98,7 @@ class Outgoing(Operation):
         if send is None:
             self._gone(None)
         else:
-            send.waiter = _Departure(self, send)  # type: ignore[assignment]
+            send.waiter = _Departure(self, send)
 
     def _gone(self, send: Operation | None) -> None:
         """A partition has left, or can not."""
@@ -128,7 +128,7 @@ class _Departure:
 
     def interrupt(self) -> None:
         """It can not leave for now."""
-        self.send.waiter = self  # type: ignore[assignment]
+        self.send.waiter = self
 
 
 class Incoming:

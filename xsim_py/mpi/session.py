@@ -14,7 +14,7 @@ from . import errors
 from .comm import Communicator, world
 
 if TYPE_CHECKING:
-    from .state import Mailbox
+    from .transport.mailbox import Mailbox
 
 __all__ = ["PROCESS_SETS", "Session", "note_session", "session_of"]
 

@@ -1,13 +1,13 @@
-"""What the MPI library of a run is told when it begins, and what every message asks it for."""
+"""What the MPI library of a run is told when it begins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .preference import Wanted
+from .wanted_algorithms import Wanted
 
-__all__ = ["HotFabric", "Settings"]
+__all__ = ["Settings"]
 
 
 class Settings(NamedTuple):
@@ -50,21 +50,3 @@ class Settings(NamedTuple):
     seed: int = 0
     segments: Any = None
     folder: str | None = None
-
-
-class HotFabric:
-    """What every message needs of a `Fabric`, in slots: Python finds them in half the time."""
-
-    __slots__ = (
-        "deliver",
-        "digest",
-        "due",
-        "first",
-        "inline_end",
-        "log",
-        "ranks",
-        "shortcuts",
-        "troubled",
-        "uniform",
-        "waited_ps",
-    )

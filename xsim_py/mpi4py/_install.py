@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.mpi import private
+from xsim_py.mpi import per_process
 from xsim_py.process import current, life
 from xsim_py.process.patches import Patches
 
@@ -40,7 +40,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     patches.set(package, "__name__", "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
     sys.modules["mpi4py.MPI"] = MPI
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
-    patches.set(private, "_lookup", _own)
+    patches.set(per_process, "_lookup", _own)
     patches.set(life, "unfinalized", _unfinalized)
     patches.set(options, "_outside", options.variables_are_set())
 

@@ -8,9 +8,9 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.p2p import wait
 from xsim_py.mpi.session import session_of
-from xsim_py.mpi.state import Mailbox
+from xsim_py.mpi.transport.mailbox import Mailbox
+from xsim_py.mpi.transport.p2p import wait
 
 __all__ = ["attach", "charge_buffer", "detach", "flush"]
 

@@ -10,8 +10,8 @@ from xsim_py.mpi import attributes, construct, external32
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.per_process import own
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi.private import own
 from xsim_py.mpi4py.attributed import Attributed
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view

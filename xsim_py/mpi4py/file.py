@@ -17,9 +17,9 @@ from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, disk, manage, representation
 from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, Call
 from xsim_py.mpi.io.openfile import OpenFile
-from xsim_py.mpi.message import Operation
-from xsim_py.mpi.private import own
-from xsim_py.mpi.state import Mailbox
+from xsim_py.mpi.per_process import own
+from xsim_py.mpi.transport.mailbox import Mailbox
+from xsim_py.mpi.transport.message import Operation
 
 from .bufspec import message
 from .comm import Intracomm

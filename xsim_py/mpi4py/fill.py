@@ -10,7 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
-from xsim_py.mpi.ftco.driver import absent
+from xsim_py.mpi.ftco.driver import Ftco, absent
 
 from .bufspec import Message, VectorMessage
 from .pickling import dump
@@ -45,7 +45,8 @@ class BufferFill:
             return self._packed(given[0], rank, size_bytes)
         if _refuses(self.comm):
             raise absent(self.comm, self.comm.missing)
-        return bytes(size_bytes) if self.comm.fabric.ftco.shapes.spec.missing == "zero" else target.pack_part(rank)
+        missing = self.comm.fabric.part(Ftco).shapes.spec.missing
+        return bytes(size_bytes) if missing == "zero" else target.pack_part(rank)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
         """See `xsim_py.mpi.ftco.operations.Fill`."""
@@ -110,4 +111,4 @@ def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
 
 
 def _refuses(comm: Communicator) -> bool:
-    return bool(comm.fabric.ftco.shapes.spec.missing == "error")
+    return bool(comm.fabric.part(Ftco).shapes.spec.missing == "error")

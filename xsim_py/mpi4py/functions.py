@@ -13,7 +13,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
 from xsim_py.mpi.dynamic import ports
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 from xsim_py.mpi.topology import dims_create
 from xsim_py.process import clock, current
 from xsim_py.process.compute import declare

@@ -15,7 +15,7 @@ import numpy as np
 
 from xsim_py.mpi import handles
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 
 __all__ = ["Handle", "Null", "UserFunctions", "int_list"]
 

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 
 from .handle import Handle
 from .status import Status

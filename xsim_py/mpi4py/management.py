@@ -13,7 +13,7 @@ from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
 from xsim_py.mpi.group import Members
-from xsim_py.mpi.preference import INFO_KEY, WORDS, of_word
+from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
 
 from . import attached
@@ -231,7 +231,7 @@ class Management(Erring, Attributed, CommHandle):
         if wanted is not None and wanted not in WORDS:
             errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")
         comm.info = hints
-        comm.prefer(comm.fabric.preference if wanted is None else of_word(wanted))
+        comm.prefer(comm.fabric.settings.collectives if wanted is None else of_word(wanted))
 
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import EAGER, Receive
-from xsim_py.mpi.message import Message as Envelope
 from xsim_py.mpi.polling import found, looked_in_vain
-from xsim_py.mpi.state import Probe
+from xsim_py.mpi.transport.mailbox import Probe
+from xsim_py.mpi.transport.message import EAGER, Receive
+from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 
@@ -40,7 +40,7 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
     if source != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
     elif waits and comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None)
+        comm.fabric.guard.admit(comm, None)
     return False
 
 
@@ -54,7 +54,7 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
     assert fiber is not None
     fiber.sync()
     if comm.fabric.troubled:
-        comm.fabric.detector.admit_receive(comm, source, None)
+        comm.fabric.guard.admit_receive(comm, source, None)
     return fiber
 
 
@@ -75,7 +75,7 @@ def probe(
     if fiber is None:
         return None
     box = comm.box
-    detector = comm.fabric.detector
+    guard = comm.fabric.guard
     message = box.look(comm.cid, source, tag)
     if message is None:
         probe = Probe(comm, comm.cid, source, tag, fiber, name)
@@ -83,11 +83,11 @@ def probe(
             box.probes = []
         box.probes.append(probe)
         if comm.fabric.troubled:
-            detector.watch(probe)
+            guard.watch(probe)
         fiber.park(probe)
         message = probe.message
         if message is None:
-            detector.give_up(probe)
+            guard.give_up(probe)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
     return _taken(comm, message, status, take=take)
 
@@ -175,7 +175,7 @@ class Message(Handle):
                 return Request._make(Task(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
             if comm.fabric.troubled and not operation.done:
-                comm.fabric.detector.watch(operation)
+                comm.fabric.guard.watch(operation)
         return Request._make(Task(operation, finish))
 
     def Recv(self, buf: Any, status: Status | None = None) -> None:

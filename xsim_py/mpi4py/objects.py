@@ -137,7 +137,7 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
     """Exchange pickles; who has done that for all ranks at once says how."""
     taken = perform(ch, form, algorithm, given)
     if ch.algorithm is None:
-        ch.algorithm = ch.meeting.bound.algorithm  # type: ignore[union-attr]
+        ch.algorithm = ch.meeting.bound.algorithm
     return taken
 
 

@@ -14,7 +14,7 @@ from pickle import HIGHEST_PROTOCOL
 from typing import Any, NamedTuple
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 from xsim_py.process.environment import changed_variables
 
 __all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]

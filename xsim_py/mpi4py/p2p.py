@@ -15,10 +15,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import Message as Envelope
-from xsim_py.mpi.message import Operation
-from xsim_py.mpi.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
-from xsim_py.mpi.places import Place, blame_sender, here
+from xsim_py.mpi.transport.call_sites import Place, blame_sender, here
+from xsim_py.mpi.transport.message import Message as Envelope
+from xsim_py.mpi.transport.message import Operation
+from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
 
 from .attached import charge_buffer
 from .bufspec import Message as Target
@@ -359,7 +359,7 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
     if dest != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
     elif waits and comm.fabric.troubled:
-        comm.fabric.detector.admit(comm, None)
+        comm.fabric.guard.admit(comm, None)
     return False
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import begin, refused
-from xsim_py.mpi.message import Operation
 from xsim_py.mpi.partitioned import Incoming, Outgoing, Stream
+from xsim_py.mpi.transport.message import Operation
 
 from .bufspec import message
 from .commhandle import CommHandle

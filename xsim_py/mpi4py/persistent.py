@@ -13,7 +13,7 @@ from typing import Any
 
 from xsim_py.mpi.calls import begin, refused, timed
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import Operation
+from xsim_py.mpi.transport.message import Operation
 
 from . import collective_calls as calls
 from .collective_calls import Plan, handled

@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 from xsim_py.mpi4py.memory import buffer, flat_view
 from xsim_py.mpi4py.options import Options, taken
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import wait_all
-from xsim_py.mpi.message import Operation, Receive
-from xsim_py.mpi.p2p import complete
 from xsim_py.mpi.polling import found, looked_in_vain
+from xsim_py.mpi.transport.message import Operation, Receive
+from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null, int_list
@@ -60,7 +60,7 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
         if any(operation.done for operation in operations):
             return
         for operation in operations:
-            fabric.detector.pending(operation)
+            fabric.guard.recheck(operation)
 
 
 def _admit_wait(operations: Sequence[Operation]) -> None:
@@ -68,7 +68,7 @@ def _admit_wait(operations: Sequence[Operation]) -> None:
     fiber = current.fiber
     assert fiber is not None
     for operation in operations:
-        fiber.rank.mpi.fabric.detector.admit_wait(operation)
+        fiber.rank.mpi.fabric.guard.admit_wait(operation)
 
 
 def _not_yet(tasks: Sequence[Task]) -> None:

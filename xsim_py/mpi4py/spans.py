@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xsim_py.mpi import errors
-from xsim_py.mpi.places import here, line_of
+from xsim_py.mpi.transport.call_sites import here, line_of
 
 from .watch import watch
 

@@ -10,9 +10,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import Background
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.message import Message, Operation, Receive
 from xsim_py.mpi.partitioned import Incoming, Outgoing
-from xsim_py.mpi.places import blame_sender
+from xsim_py.mpi.transport.call_sites import blame_sender
+from xsim_py.mpi.transport.message import Message, Operation, Receive
+from xsim_py.mpi.transport.protocols import Endpoint
 
 from .status import Status
 
@@ -140,7 +141,7 @@ class PartitionedTask(Task):
         self.incoming: Incoming | None = None
 
 
-def deliver(comm: Communicator, finish: Callable[[Any], Any], message: Message) -> Any:
+def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:
     """Hand a message to the user's buffer; an error (it was too long) goes to the communicator's handler."""
     try:
         return finish(message.data)

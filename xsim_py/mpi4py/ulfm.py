@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import recovery, ulfm
+from xsim_py.mpi.failures import knowledge, repair
+from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.group import Members
-from xsim_py.mpi.message import Operation
-from xsim_py.mpi.p2p import complete
+from xsim_py.mpi.transport.message import Operation
+from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process import clock
 from xsim_py.process.complaint import forget_frames
 
@@ -34,16 +35,16 @@ class FaultTolerance(CommHandle):
     def Revoke(self) -> None:
         comm = self._comm()
         forget_frames()
-        comm.fabric.revocation.revoke(comm)
+        comm.fabric.part(Revocation).revoke(comm)
 
     def Is_revoked(self) -> bool:
-        revoked = recovery.is_revoked(self._comm())
+        revoked = knowledge.is_revoked(self._comm())
         if not revoked:
             clock.read_ps()  # it costs nothing either, unless a loop waits for it
         return revoked
 
     def Get_failed(self) -> Group:
-        failed = tuple(recovery.failed_members(self._comm()))
+        failed = tuple(self._comm().failed_members())
         if not failed:
             clock.read_ps()
         return Group._of(Members(failed))
@@ -52,33 +53,33 @@ class FaultTolerance(CommHandle):
         comm = self._comm()
         if num_to_ack is not None and operator.index(num_to_ack) < 0:
             comm.fail(c.ERR_ARG, f"{num_to_ack} failures can not be acknowledged")
-        return recovery.acknowledge(comm, num_to_ack)
+        return comm.acknowledge(num_to_ack)
 
     def Agree(self, flag: int) -> int:
         forget_frames()
-        call = ulfm.begin_agree(self._comm(), _as_int(flag), "Comm.Agree")
+        call = repair.begin_agree(self._comm(), _as_int(flag), "Comm.Agree")
         complete(call)
-        ulfm.check_agreed(call)
-        return ulfm.agreed_flag(call)
+        repair.check_agreed(call)
+        return repair.agreed_flag(call)
 
     def Iagree(self, flag: Any) -> Request:
         place = _one_int(flag)
-        call = ulfm.begin_agree(self._comm(), int(place[0]), "Comm.Iagree")
+        call = repair.begin_agree(self._comm(), int(place[0]), "Comm.Iagree")
 
         def finish() -> None:
-            place[0] = ulfm.agreed_flag(call)
-            ulfm.check_agreed(call)
+            place[0] = repair.agreed_flag(call)
+            repair.check_agreed(call)
 
         return _request(call, finish)
 
     def Shrink(self) -> Any:
         forget_frames()
-        call = ulfm.begin_shrink(self._comm(), "Comm.Shrink")
+        call = repair.begin_shrink(self._comm(), "Comm.Shrink")
         complete(call)
         return self._repaired(call)
 
     def Ishrink(self) -> tuple[Any, Request]:
-        call = ulfm.begin_shrink(self._comm(), "Comm.Ishrink")
+        call = repair.begin_shrink(self._comm(), "Comm.Ishrink")
         made = self._plain()()
 
         def finish() -> None:
@@ -86,8 +87,8 @@ class FaultTolerance(CommHandle):
 
         return made, _request(call, finish)
 
-    def _repaired(self, call: ulfm.Call) -> Any:
-        return self._plain()._welcome(ulfm.shrunk(call), call.comm)
+    def _repaired(self, call: repair.RepairCall) -> Any:
+        return self._plain()._welcome(repair.shrunk(call), call.comm)
 
     def _plain(self) -> Any:
         raise NotImplementedError

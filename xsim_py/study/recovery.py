@@ -23,9 +23,9 @@ from xsim_py.config.entries import Place
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import AtCall, parse_statement, unknown_call
 from xsim_py.machine import Machine
-from xsim_py.mpi.failures import detector_settings, ftco_shapes
+from xsim_py.mpi.failures.settings import detector_settings
 from xsim_py.mpi.ftco.paper import ALLREDUCE
-from xsim_py.mpi.ftco.shapes import Shapes
+from xsim_py.mpi.ftco.shapes import Shapes, ftco_shapes
 from xsim_py.network import make_network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun

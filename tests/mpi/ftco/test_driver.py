@@ -272,10 +272,10 @@ def test_what_nobody_can_ask_for_is_forgotten() -> None:
         data = np.zeros(1)
         for _ in range(300):
             comm.Bcast(data, root=1)
-        kept = len(comm._comm().box.recovery.sessions)
+        kept = len(comm._comm().box.knowledge.sessions)
         for _ in range(5):
             comm.Allreduce(np.ones(1), data)
-        return kept + 1000 * len(comm._comm().box.recovery.sessions)
+        return kept + 1000 * len(comm._comm().box.knowledge.sessions)
 
     for value in run(program, 5, "rank=4@1ms").values[:4]:
         assert value // 1000 == 1
@@ -293,9 +293,9 @@ def test_a_hint_chooses_for_one_communicator() -> None:
         plain = world().Dup()
         served = world().Dup_with_info(hints)
         plain.Barrier()
-        used = [plain._comm().box.recovery is not None]  # made for the first message of FTCO
+        used = [plain._comm().box.knowledge is not None]  # made for the first message of FTCO
         served.Barrier()
-        used.append(plain._comm().box.recovery is not None)
+        used.append(plain._comm().box.knowledge is not None)
         copy = served.Dup()
         back = served.Dup_with_info(MPI.Info.Create({"xsim_collectives": "tuned"}))
         names = [comm._comm().preference.get("barrier") for comm in (plain, served, copy, back)]
@@ -317,9 +317,9 @@ def test_a_machine_chooses_by_operation_and_size() -> None:
     def program() -> Any:
         half = world().Split(world().rank % 2)
         world().Allreduce(np.ones(1), np.zeros(1))
-        before = world()._comm().box.recovery is not None
+        before = world()._comm().box.knowledge is not None
         half.Allreduce(np.ones(1), np.zeros(1))
-        return before, world()._comm().box.recovery is not None, half._comm().preference
+        return before, world()._comm().box.knowledge is not None, half._comm().preference
 
     mpi = {"collectives": {"allreduce": {1: "linear", 3: "ftco", 6: "tuned"}}}
     assert run(program, 6, mpi=mpi).values == [(False, True, {"allreduce": "ftco"})] * 6

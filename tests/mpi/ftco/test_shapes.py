@@ -7,9 +7,8 @@ import pytest
 
 from xsim_py.config import FtcoSpec, load_machine
 from xsim_py.machine import Machine
-from xsim_py.mpi.failures import ftco_shapes
 from xsim_py.mpi.ftco.node import ANY
-from xsim_py.mpi.ftco.shapes import Service, Shapes
+from xsim_py.mpi.ftco.shapes import Service, Shapes, ftco_shapes
 from xsim_py.mpi.ftco.trees import best_radix
 from xsim_py.network import make_network
 

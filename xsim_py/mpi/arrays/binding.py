@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xsim_py.mpi.collectives import allreduce
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
-from xsim_py.mpi.tally import summed
+from xsim_py.mpi.transport.tally import summed
 from xsim_py.network import Cost
 
 from .asking import AskingTimes
@@ -28,8 +28,8 @@ from .unequal import Distances, Undetermined, undetermined
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
-    from xsim_py.mpi.p2p import Fabric
-    from xsim_py.mpi.tally import Sends
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.tally import Sends
 
     from .forms import Form
 

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
 
     from .binding import Pending
@@ -137,7 +138,7 @@ class Meetings:
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do a blocking call that is not undone, as ``algorithm(ch, *form.plain(args))`` does, or find it undone."""
-        call: Call = ch.meeting  # type: ignore[assignment]
+        call: Call = ch.meeting
         fiber: Any = current.fiber
         rank = fiber.rank
         key, given = form.given(args)
@@ -212,7 +213,7 @@ class Meetings:
 
     def _is_sound(self, comm: Communicator) -> bool:
         """Whether no member is dead; whoever knows that it is revoked does not come here."""
-        dead = self.fabric.detector.dead
+        dead = self.fabric.part(Deaths).dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
             if len(self._sound) >= _MOST_KEPT:

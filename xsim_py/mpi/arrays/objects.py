@@ -27,7 +27,7 @@ from .unequal import Distances
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.tally import Sends
+    from xsim_py.mpi.transport.tally import Sends
 
     from .forms import Form
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xsim_py.mpi.message import RENDEZVOUS
+from xsim_py.mpi.transport.message import RENDEZVOUS
 
 from .timetable import Numbers
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.message import Message
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.message import Message
 
     from .call import Call
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi.message import EAGER, RENDEZVOUS, Message
+from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
 
 from .tracing import departs, taken_by
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
 
     from .call import Call
     from .timetable import Asked
@@ -86,7 +86,7 @@ class Sender:
         check = crc32(data) if bound.check else 0
         source, overhead_ps = int(self._source[number]), int(self._overhead_ps[number])
         return Message(
-            cid, source, tag, data, len(data), EAGER, arrival_ps, overhead_ps, to, origin, 0, check, call.note
+            arrival_ps, cid, source, tag, data, len(data), EAGER, overhead_ps, to, origin, 0, check, call.note
         )
 
     def _send_in_turn(self, numbers: list[int]) -> list[int]:
@@ -123,7 +123,7 @@ class Sender:
         assert asked is not None
         origin, to = (int(column[number]) for column in self._columns[:2])
         arrival_ps, key = int(times.arrival_ps[number]), int(asked.data_key[number])
-        message = Message(0, 0, 0, data, len(data), RENDEZVOUS, arrival_ps, 0, to, origin, ticket, 0, None)
+        message = Message(arrival_ps, 0, 0, 0, data, len(data), RENDEZVOUS, 0, to, origin, ticket, 0, None)
         fabric.shard.post_to(to, arrival_ps, key, "again", message)
         fabric.kernel.events += 1
 

@@ -26,7 +26,7 @@ from .rounds import Linear, LinearInBatches, Pairwise, Results, Rounds
 from .timetable import Costs, Numbers
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
 
     from .binding import Bound
 

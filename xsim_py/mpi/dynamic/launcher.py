@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
-from xsim_py.mpi.failures import doom
+from xsim_py.mpi.failures.scheduled import doom
 from xsim_py.process import current
 from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
@@ -24,7 +24,8 @@ from .commands import Command, Refused, program_for, settle
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.protocols import ControlHandler
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
@@ -197,8 +198,14 @@ class Launcher:
         self._homes: dict[int, int] = {}
         self._worlds = 0
         self._waiting: dict[int, _Waiting] = {}
-        fabric.launcher = self
-        self.shard.handlers.update(asked=self._asked, told=self._told, born=self._born, gone=self._gone)
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
         """Have the running fiber ask something and wait for the answer; the roll-call says what is `awaited`."""
@@ -302,6 +309,7 @@ class Launcher:
         fabric.uniform = self._network.uniform
         fabric.tally.grow([rank.number for rank in born])
         context = shared_context(fabric, cid, world.ranks)
+        context.title = f"MPI_COMM_WORLD of world {world.number}"
         for place, rank in enumerate(born, len(shard.ranks) - len(born)):
             box = fabric.open(rank)
             box.place = place

@@ -20,7 +20,7 @@ from xsim_py.mpi.management import broadcast, make_inter
 from .launcher import Asked, Launcher
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.state import Mailbox
+    from xsim_py.mpi.transport.mailbox import Mailbox
 
 __all__ = ["Switchboard", "check_port", "lookup_name", "meet", "open_port", "publish_name", "unpublish_name"]
 
@@ -97,7 +97,7 @@ def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> C
     if comm.me == root:
         assert port is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        told = comm.fabric.launcher.ask("meet", (port, accepts, mine), f"Intracomm.{name}: a {other} at {port}")
+        told = comm.fabric.part(Launcher).ask("meet", (port, accepts, mine), f"Intracomm.{name}: a {other} at {port}")
     told = broadcast(ch, told, root)
     cid, other_child, *remote = struct.unpack(f"<{len(told) // 8}q", told)
     sides = sorted([(comm.ranks[0], comm.cid, child), (remote[0], cid, other_child)])
@@ -123,4 +123,4 @@ def lookup_name(box: Mailbox, name: str) -> str:
 
 
 def _ask(box: Mailbox, what: str, argument: Any, name: str) -> Any:
-    return box.fabric.launcher.ask(what, argument, f"{name}: the launcher")
+    return box.fabric.part(Launcher).ask(what, argument, f"{name}: the launcher")

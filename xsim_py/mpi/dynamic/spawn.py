@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import broadcast, make_inter
 
 from .commands import Command
-from .launcher import Order, birth_of
+from .launcher import Launcher, Order, birth_of
 
 __all__ = ["app_number", "parent_of", "spawn"]
 
@@ -48,7 +48,8 @@ def spawn(
     told = None
     if comm.me == root:
         assert commands is not None
-        answer = comm.fabric.launcher.ask("spawn", Order(cid, comm.ranks, tuple(commands)), f"{name}: the launcher")
+        order = Order(cid, comm.ranks, tuple(commands))
+        answer = comm.fabric.part(Launcher).ask("spawn", order, f"{name}: the launcher")
         if isinstance(answer, str):
             told = answer.encode()
         else:

@@ -14,6 +14,8 @@ from xsim_py.engine import OF_VIRTUAL_RANK
 from xsim_py.machine import Machine
 from xsim_py.process.rank import Rank
 
+from .launcher import Launcher
+
 __all__ = ["NAMES", "Variables", "launched"]
 
 
@@ -70,7 +72,7 @@ class Variables:
     def of(self, asking: Rank) -> dict[str, str]:
         """The variables of a rank."""
         number = asking.number
-        worlds = asking.shard.fabric.launcher.worlds.values()
+        worlds = asking.shard.fabric.part(Launcher).worlds.values()
         later = (world.ranks for world in worlds if number in world.ranks)
         world = self._first_ranks if number in self._first_ranks else next(later)
         here, counts = self._places(world)

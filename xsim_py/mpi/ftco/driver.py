@@ -1,8 +1,8 @@
 """FTCO on the simulated network: what each rank's MPI library does for it, by itself, as with a progress thread.
 
 The protocol is a state machine (`paper.PaperNode`). Here it is given the time, the messages, and the deaths of which
-its rank can know, and its messages are charged to the network: they are notices, which arrive also where a rank
-computes. Each action takes the library the network's overhead for a message sent or taken.
+its rank can know, and its messages are charged to the network: they are control messages, which arrive also where a
+rank computes. Each action takes the library the network's overhead for a message sent or taken.
 
 **Sessions.** A rank has one `Session` for each operation, made when it enters or when the first message for it comes;
 before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long as
@@ -29,10 +29,11 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.comm import WORLD_CID, Context, shared_context
-from xsim_py.mpi.message import Message, Operation
-from xsim_py.mpi.p2p import wait
-from xsim_py.mpi.recovery import recovery_of, revoked_error
-from xsim_py.mpi.state import Grave
+from xsim_py.mpi.failures.knowledge import knowledge_of, revoked_error
+from xsim_py.mpi.transport.mailbox import ClosedMailbox
+from xsim_py.mpi.transport.message import Message, Operation
+from xsim_py.mpi.transport.p2p import wait
+from xsim_py.mpi.transport.protocols import ControlHandler
 from xsim_py.process import current
 from xsim_py.process.life import announce, stop_job
 
@@ -43,13 +44,13 @@ from .shapes import Service, Shapes
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.mpi.p2p import Fabric
+    from xsim_py.mpi.failures.deaths import Deaths
     from xsim_py.process.rank import Rank
 
 __all__ = ["Call", "Ftco", "Session"]
 
 _FTCO = 4
-"""The tag of a notice: a message of an operation."""
+"""The tag of a control message: a message of an operation."""
 
 _MOST_QUESTIONS = 10
 _OPERATIONS_BETWEEN_MEETINGS = 64
@@ -102,7 +103,7 @@ class Call(Operation):
     def finish(self, error: Exception | None = None) -> None:
         """End it now, with an error or a result."""
         self.error = error
-        self.time_ps = max(self.comm.fabric.kernel.now_ps, recovery_of(self.comm.box).busy_ps)
+        self.time_ps = max(self.comm.fabric.kernel.now_ps, knowledge_of(self.comm.box).busy_ps)
         rank = self.comm.box.rank
         rank.key += 1
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
@@ -128,28 +129,29 @@ class Ftco:
 
     Parameters
     ----------
-    fabric : Fabric
-        Whose ranks it serves.
+    deaths : Deaths
+        What this shard has been told of deaths.
     shapes : Shapes
         The trees and time limits of this run's machine.
     """
 
-    def __init__(self, fabric: Fabric, shapes: Shapes) -> None:
-        self.fabric = fabric
+    def __init__(self, deaths: Deaths, shapes: Shapes) -> None:
+        self.fabric = deaths.fabric
+        self.deaths = deaths
         self.shapes = shapes
-        fabric.ftco = self
-        fabric.notices[_FTCO] = self._heard
 
-    def algorithm(self, operation: str) -> Callable[..., Any]:
-        """What runs a collective operation; see `operations`."""
-        from .operations import ALGORITHMS
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {_FTCO: ControlHandler("ftco", self._heard)}
 
-        return ALGORITHMS[operation]
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:
         """A message has come, perhaps for an operation that this rank has not entered."""
         post: Post = message.note
-        state = recovery_of(rank.mpi or self.fabric.open(rank))
+        state = knowledge_of(rank.mpi or self.fabric.open(rank))
         session: Session | None = state.sessions.get(post.key)
         if session is None:
             cid, number, _ = post.key
@@ -165,7 +167,7 @@ class Ftco:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
 
     def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> Session:
-        state = recovery_of(rank.mpi)
+        state = knowledge_of(rank.mpi)
         session = Session(self, rank, key, members, operation, root, note)
         state.keep("sessions", key, session)
         return session
@@ -196,7 +198,7 @@ class Ftco:
         assert fiber is not None
         rank = fiber.rank
         fiber.sync()
-        state = recovery_of(comm.box)
+        state = knowledge_of(comm.box)
         if comm.cid in state.revoked:
             raise revoked_error(comm)
         session = self._entering(comm, ch, operation, root)
@@ -212,7 +214,7 @@ class Ftco:
 
     def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> Session:
         """The session of the next operation of a call; others may have begun it."""
-        state = recovery_of(comm.box)
+        state = knowledge_of(comm.box)
         step = 0
         while (known := state.sessions.get((comm.cid | 1, ch.tag, step))) is not None and known.node.entered:
             step += 1
@@ -225,7 +227,7 @@ class Ftco:
 
     def forget(self, rank: Rank, cid: int, low: int) -> None:
         """Everybody alive is done with what came before `low` on a communicator."""
-        state = recovery_of(rank.mpi)
+        state = knowledge_of(rank.mpi)
         if low > state.done.get(cid, 0):
             state.keep("done", cid, low)
             for key in [key for key in state.sessions if key[0] == cid and key[1] < low]:
@@ -235,7 +237,7 @@ class Ftco:
         """Find out by the way that everybody is done with everything so far."""
         rank = comm.box.rank
         key = (comm.cid | 1, ch.tag, _MEETING)
-        session = recovery_of(comm.box).sessions.get(key)
+        session = knowledge_of(comm.box).sessions.get(key)
         if session is None:
             session = self._open(rank, key, comm.context, ALLREDUCE, 0, ch.note)
         session.enter(Folded(ch.tag if complete else 0, b""), folding(_second))
@@ -322,9 +324,9 @@ class Session:
             service=service,
             order="code",  # with the printed one, who is asked by many may never come to ask
             patient=True,
-            dead=self._nodes_of(recovery_of(rank.mpi).known),
+            dead=self._nodes_of(knowledge_of(rank.mpi).known),
         )
-        dead = rank.mpi.fabric.detector.dead
+        dead = ftco.deaths.dead
         self.node.dying = set(self._nodes_of(dead)) if dead else set()
 
     # --------------------------------------------------------------------------------------- names of nodes
@@ -395,7 +397,7 @@ class Session:
         if self.key[0] != cid | 1:
             return
         self._revoked = True
-        recovery_of(self.rank.mpi).drop("sessions", self.key)
+        knowledge_of(self.rank.mpi).drop("sessions", self.key)
         call, self.call = self.call, None
         if call is not None:
             call.finish(revoked_error(call.comm))
@@ -432,7 +434,7 @@ class Session:
             return
         rank, number = self.rank, self._rank_of(other)
         fabric = rank.mpi.fabric
-        died_ps = fabric.detector.dead[number].time_ps
+        died_ps = self.ftco.deaths.dead[number].time_ps
         # Nobody may know of a death before anything can have come from there.
         soonest_ps = died_ps + fabric.link(number, rank.number).latency_ps
         rank.key += 1
@@ -443,11 +445,11 @@ class Session:
         other, until = entry
         rank = self.rank
         contact = self.node.contacts.get(other)
-        if contact is None or contact.until != until or type(rank.mpi) is Grave:
+        if contact is None or contact.until != until or type(rank.mpi) is ClosedMailbox:
             return
         if rank.mpi.fabric.put_off_for(rank, self._expired, entry):
             return
-        rank.mpi.fabric.detector.learn(rank, (self._rank_of(other),), "ftco")
+        self.ftco.deaths.learn(rank, (self._rank_of(other),), "ftco")
 
     def _wake(self, at_ps: int) -> None:
         """Act at a time, unless it is going to act sooner."""
@@ -459,13 +461,13 @@ class Session:
     def _act(self, at_ps: int) -> None:
         """Do one thing after the other, as long as they take no time."""
         rank = self.rank
-        if at_ps != self._due_ps or type(rank.mpi) is Grave or self._revoked:
+        if at_ps != self._due_ps or type(rank.mpi) is ClosedMailbox or self._revoked:
             return
         if rank.mpi.fabric.put_off_for(rank, self._act, at_ps):
             return
         self._due_ps = -1
         node = self.node
-        state = recovery_of(rank.mpi)
+        state = knowledge_of(rank.mpi)
         known = node.dead
         next_ps = node.wake(at_ps)
         while next_ps is not None and next_ps <= at_ps and state.busy_ps <= at_ps:
@@ -494,7 +496,7 @@ class Session:
         members = None if packet.kind == ACK or self.key[0] == WORLD_CID | 1 else self.members.ranks
         post = Post(self.key, self.note, self.operation, self.root, packet, members)
         number = self._rank_of(done.dest)
-        at_ps = fabric.tell(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
+        at_ps = fabric.send_control(rank, number, _FTCO, post, packet_bytes(packet), at_ps)
         if done.dest in self.node.dying:
             self._expect(done.dest)
         return at_ps
@@ -503,7 +505,7 @@ class Session:
         """Let the rank know of deaths that others have told: in an event, for this is in the middle of an action."""
         rank = self.rank
         numbers = [self._rank_of(node) for node in sorted(nodes)]
-        if any(number not in recovery_of(rank.mpi).known for number in numbers):
+        if any(number not in knowledge_of(rank.mpi).known for number in numbers):
             rank.key += 1
             kernel = rank.shard.kernel
             kernel.post(kernel.now_ps, rank.key, _learn, (rank, numbers))
@@ -523,8 +525,8 @@ class Session:
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
-    if type(rank.mpi) is not Grave and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
-        rank.mpi.fabric.detector.learn(rank, numbers, "ftco")
+    if type(rank.mpi) is not ClosedMailbox and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
+        rank.mpi.fabric.part(Ftco).deaths.learn(rank, numbers, "ftco")
 
 
 def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.op import UserFold
 
-from .driver import absent
+from .driver import Ftco, absent
 from .paper import ALLREDUCE, BCAST, REDUCE, Result
 from .payload import Folded, Parts, fold_parts, folding, gathering
 
@@ -36,7 +36,7 @@ class Fill(Protocol):
 
 def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> Result:
     """Take part; the communicator remembers who was missing."""
-    result: Result = ch.comm.fabric.ftco.run(ch, operation, root, contribute, combine)
+    result: Result = ch.comm.fabric.part(Ftco).run(ch, operation, root, contribute, combine)
     ch.comm.missing = result.missing
     return result
 

@@ -24,8 +24,8 @@ busy by their questions that it never asks its own. One coordinator with five no
 can have it from the next one up.
 
 Every message carries whom its sender knows to be dead, and the receiver learns that first; so it always agrees that it
-is the one to turn to. Why all living nodes then have one result is said in `xsim_py.mpi.agreement`, whose rules these
-are; what is new is the exchange of the roots. Its result is the same at every root that has it, since pieces do not
+is the one to turn to. Why all living nodes then have one result is said in `failures.agreement`, whose rules these are;
+what is new is the exchange of the roots. Its result is the same at every root that has it, since pieces do not
 change; and the coordinator hears from each living root either this result, or that it will not decide by itself any
 more.
 """

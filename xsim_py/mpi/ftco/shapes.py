@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.units import format_time
 
 from .node import ANY
 from .paper import ALLREDUCE
 from .payload import HEADER_BYTES
 from .trees import Timing, Tree, best_radix, tree
 
-__all__ = ["Costs", "Service", "Shapes"]
+if TYPE_CHECKING:
+    from xsim_py.network import Network
+
+__all__ = ["Costs", "Service", "Shapes", "ftco_shapes"]
 
 _LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
 # would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
@@ -119,3 +124,20 @@ def _mix(number: int) -> int:
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
     return number ^ number >> 31
+
+
+def ftco_shapes(spec: Any, network: Network) -> Shapes:
+    """Return what the description says of FTCO, on this network.
+
+    Raises
+    ------
+    ConfigError
+        The timeout is so short that an answer may still be on its way.
+    """
+    link = network.longest()
+    timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps
+    if timeout_ps is not None and timeout_ps < least_ps:
+        shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)
+        said = f"{shown} is less than the way to the farthest rank and back, {least}: the living would seem dead"
+        raise spec.error("mpi.ftco.timeout", said)
+    return Shapes(spec.mpi.ftco, link)

@@ -15,7 +15,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import CollectiveChannel, begin, timed
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.p2p import complete
+from xsim_py.mpi.transport.p2p import complete
 
 from . import independent, pointers, twophase
 from .openfile import OpenFile, Split, channels

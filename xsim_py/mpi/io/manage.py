@@ -13,7 +13,7 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.p2p import complete
+from xsim_py.mpi.transport.p2p import complete
 
 from . import pointers
 from .disk import Disk, open_disk, place_of, remove

@@ -19,11 +19,11 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import CollectiveChannel, pick
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.op import PREDEFINED as OPERATIONS
-from xsim_py.mpi.p2p import wait
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi.rma.operations import fetch, when_here
 from xsim_py.mpi.rma.service import service_of, windows_of
 from xsim_py.mpi.rma.window import Shape, Window
+from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process import current
 
 __all__ = ["fetch_and_add", "forget", "in_order", "install", "set_to"]

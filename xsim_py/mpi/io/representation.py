@@ -13,7 +13,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct, external32
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.private import own
+from xsim_py.mpi.per_process import own
 from xsim_py.mpi.typemap import block
 
 __all__ = ["EXTERNAL", "check", "from_file", "in_file", "register", "to_file"]

@@ -8,8 +8,8 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import number_of
-from xsim_py.mpi.message import Operation
 from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.mpi.transport.message import Operation
 from xsim_py.process import current
 
 from .packets import (
@@ -43,7 +43,7 @@ def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
     to = window.comm.ranks[target]
     fabric = window.comm.fabric
     if fabric.troubled:
-        fabric.detector.admit(window.comm, to)
+        fabric.guard.admit(window.comm, to)
     link = fabric.link(rank.number, to)
     cost = link.cache.get(size_bytes) or link.cost(size_bytes)
     fiber.clock_ps += cost.send_ps
@@ -81,7 +81,7 @@ def _start(
         window.acquired.add(target)  # the first operation of the epoch asks for the lock
         mode = c.LOCK_SHARED
     if window.comm.fabric.troubled:
-        window.comm.fabric.detector.admit(window.comm, window.comm.ranks[target])
+        window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
     window.issued(target, transfer)
     ticket = window.ticket if transfer is not None else 0
     packet = Packet(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)

@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi.message import NOTICE, Message
-from xsim_py.mpi.p2p import Fabric
+from xsim_py.mpi.transport.message import Message
+from xsim_py.mpi.transport.protocols import ControlHandler
 
 from .packets import Packet
 from .window import Shape, Window
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.state import Mailbox
+    from collections.abc import Callable
+
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.mailbox import Mailbox
     from xsim_py.process.rank import Rank
 
 __all__ = ["Rma", "service_of", "windows_of"]
 
 _RMA = 5
-"""The tag of a notice: a packet of a window."""
-
-_LOG_FULL = 3 << 16
+"""The tag of a control message: a packet of a window."""
 
 
 def windows_of(box: Mailbox) -> dict[int, Window]:
@@ -50,10 +51,16 @@ class Rma:
         self.shapes: WeakValueDictionary[int, Shape] = WeakValueDictionary()
         shared = fabric.settings.segments
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
-        fabric.notices[_RMA] = self
-        fabric.shard.handlers["rma"] = self._answered
 
-    def __call__(self, rank: Rank, message: Message) -> None:
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {_RMA: ControlHandler("rma", self._take)}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {"rma": self._answered}
+
+    def _take(self, rank: Rank, message: Message) -> None:
         """A packet has arrived."""
         packet: Packet = message.note
         window = windows_of(rank.mpi).get(packet.window)
@@ -64,16 +71,9 @@ class Rma:
     def inject(self, rank: Rank, to: int, packet: Packet, size_bytes: int) -> int:
         """Give a packet to the interface of a rank now; returns when its last byte has left."""
         fabric = self.fabric
-        cost = fabric.link(rank.number, to).cost(size_bytes)
-        start_ps: int = max(fabric.kernel.now_ps, rank.nic_free_ps)
-        rank.nic_free_ps = start_ps + cost.busy_ps
-        log = fabric.tally.log
-        log += (rank.number, to, size_bytes)
-        if len(log) >= _LOG_FULL:
-            fabric.tally.add_up()
-        message = Message(0, rank.number, _RMA, b"", size_bytes, NOTICE, 0, 0, to, rank.number, 0, 0, packet)
-        fabric.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
-        return int(start_ps + cost.wire_ps)
+        fabric.count(rank.number, (to,), size_bytes)
+        message = Message.control(rank.number, to, _RMA, packet, size_bytes)
+        return fabric.inject(rank, message, fabric.link(rank.number, to).cost(size_bytes), fabric.kernel.now_ps)
 
     def answer(self, window: Window, source: int, what: int, ticket: int = 0, code: int = 0, detail: str = "") -> None:
         """Answer without data: it takes the latency."""
@@ -93,5 +93,4 @@ class Rma:
 
 def service_of(fabric: Fabric) -> Rma:
     """The shard's; made when the first of its ranks makes a window."""
-    found = fabric.notices.get(_RMA)
-    return found if isinstance(found, Rma) else Rma(fabric)
+    return fabric.part(Rma) if Rma in fabric.parts else fabric.add(Rma(fabric))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from xsim_py.mpi.message import Operation, Send
+from xsim_py.mpi.transport.message import Operation, Send
 
 if TYPE_CHECKING:
     from .window import Window
@@ -53,12 +53,12 @@ class Until(Send):
         """The ranks of the whole run that have to do something; nobody else knows who has a lock, nor may tell it."""
         if self.what == LOCK_OF:
             return []
-        me = self.comm.me
-        return [self.comm.ranks[place] for place in sorted(self.whom()) if place != me]
+        comm = self.window.comm
+        return [comm.ranks[place] for place in sorted(self.whom()) if place != comm.me]
 
-    def concerns(self, number: int) -> bool:
-        """Whether it can not complete without a certain rank of the whole run."""
-        return self.comm.context.place(number) in self.whom()
+    def depends_on(self, number: int) -> bool:
+        """See `Operation.depends_on`."""
+        return self.window.comm.context.place(number) in self.whom()
 
 
 class Departure(Operation):

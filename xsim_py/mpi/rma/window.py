@@ -10,7 +10,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.p2p import wait
+from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process import current
 
 from .epochs import Epochs
@@ -293,12 +293,12 @@ class Window:
         fabric = self.comm.fabric
         if fabric.troubled:
             for place in sorted(whom()):
-                fabric.detector.admit(self.comm, self.comm.ranks[place])
+                fabric.guard.admit(self.comm, self.comm.ranks[place])
         until = Until(self, name, what, ready, whom)
         self.waiting.append(until)
         self.comm.box.register(until)
         if fabric.troubled:
-            fabric.detector.watch(until)
+            fabric.guard.watch(until)
         return until
 
     def wait_for(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> None:
@@ -319,7 +319,7 @@ class Window:
     def _forget_the_dead(self) -> None:
         """Do not wait again for ranks that are known to have failed."""
         self.waiting = [until for until in self.waiting if not until.done]
-        state = self.comm.box.recovery
+        state = self.comm.box.knowledge
         if state is None:
             return
         for place in self.comm.context.places(state.known):

@@ -13,10 +13,9 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
+from xsim_py.mpi import errors
+from xsim_py.mpi.constants import ERR_TRUNCATE
 from xsim_py.whose import PACKAGE, of_program, shown
-
-from . import errors
-from .constants import ERR_TRUNCATE
 
 __all__ = [
     "Place",
@@ -106,7 +105,7 @@ def portable(message: Any) -> Any:
     note = message.note
     if type(note) is CodeType:
         return line_of((note, message.ticket))
-    if type(note) is tuple and note and type(note[0]) is CodeType:  # a notice may be any tuple
+    if type(note) is tuple and note and type(note[0]) is CodeType:  # a control message may be any tuple
         return line_of(note)
     return note
 

@@ -9,35 +9,37 @@ charges its messages to the network, and what is built from it:
   the number of the new communicator.
 
 The MPI library does this by itself, as with a progress thread: the rank may compute meanwhile, and a rank that has
-its decision still answers those that ask for it. The messages are notices, which revocation does not stop.
+its decision still answers those that ask for it. They are control messages, which revocation does not stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.calls import MISMATCH
+from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
+from xsim_py.mpi.management import make_inter
+from xsim_py.mpi.transport.message import Message, Operation
+from xsim_py.mpi.transport.protocols import ControlHandler
 from xsim_py.process import current
 from xsim_py.process.life import announce
 
-from . import constants as c
 from .agreement import Agreement, Ballot, Decision, Outgoing, Packet
-from .calls import MISMATCH
-from .comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
-from .management import make_inter
-from .message import Message, Operation
-from .recovery import Recovery, acknowledged, failed_members, members_of, recovery_of
+from .knowledge import Knowledge, knowledge_of, members_of
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
 
-    from .p2p import Fabric
+    from .deaths import Deaths
+    from .detector import Detector
 
-__all__ = ["Call", "Repair", "agreed_flag", "begin_agree", "begin_shrink", "shrunk"]
+__all__ = ["AgreementSession", "Repair", "RepairCall", "agreed_flag", "begin_agree", "begin_shrink", "shrunk"]
 
 _AGREE = 3
-"""The tag of a notice: a packet of an agreement."""
+"""The tag of a control message: a packet of an agreement."""
 
 _TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
 _EVERY_BIT = -1
@@ -53,24 +55,33 @@ class Repair:
 
     Parameters
     ----------
-    fabric : Fabric
-        Whose ranks it serves.
+    deaths : Deaths
+        What this shard has been told of deaths.
+    detector : Detector
+        Finds out about those that an agreement waits for.
     agree, shrink : str
         The algorithms.
     """
 
-    def __init__(self, fabric: Fabric, *, agree: str, shrink: str) -> None:
-        self.fabric = fabric
+    def __init__(self, deaths: Deaths, detector: Detector, *, agree: str, shrink: str) -> None:
+        self.deaths = deaths
+        self.detector = detector
         self.agree = agree
         self.shrink = shrink
-        fabric.repair = self
-        fabric.notices[_AGREE] = self._heard
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {_AGREE: ControlHandler("ulfm", self._heard)}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]
         said: tuple[int, Packet, str] = message.note[1:]
-        state = recovery_of(rank.mpi or self.fabric.open(rank))
-        session: Session | None = state.sessions.get(key)
+        state = knowledge_of(rank.mpi or self.deaths.fabric.open(rank))
+        session: AgreementSession | None = state.sessions.get(key)
         if session is not None:
             state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
             session.receive(*said)
@@ -93,7 +104,7 @@ def _decided(decision: Decision, known: frozenset[int], tree: str) -> _Decided:
     return _Decided(decision, known, tree)
 
 
-class Session:
+class AgreementSession:
     """One rank's part in one agreement, until nobody can ask for its outcome any more.
 
     Attributes
@@ -110,6 +121,8 @@ class Session:
 
     __slots__ = ("agreement", "call", "key", "members", "name", "rank", "since")
 
+    done = False  # nobody waits in vain for it any more once nothing is in `since`
+
     def __init__(
         self,
         rank: Rank,
@@ -117,7 +130,7 @@ class Session:
         key: Key,
         members: Context,
         agreement: Agreement | _Decided,
-        call: Call | None,
+        call: RepairCall | None,
     ) -> None:
         self.rank = rank
         self.name = name
@@ -129,7 +142,7 @@ class Session:
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
         """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
-        for source, packet, name in recovery_of(self.rank.mpi).drop("early", self.key) or ():
+        for source, packet, name in knowledge_of(self.rank.mpi).drop("early", self.key) or ():
             if self._matches(source, name):
                 agreement = self._open()
                 at_ps = self._go_on(agreement, agreement.receive(source, packet), at_ps)
@@ -145,7 +158,7 @@ class Session:
             return
         agreement = self._open()
         before = agreement.known
-        self._go_on(agreement, agreement.receive(source, packet), recovery_of(self.rank.mpi).busy_ps)
+        self._go_on(agreement, agreement.receive(source, packet), knowledge_of(self.rank.mpi).busy_ps)
         if agreement.known is not before:
             self._pass_on(agreement.known - before)
 
@@ -177,13 +190,13 @@ class Session:
         places = self.members.places(numbers)
         if places:
             now_ps = self.rank.shard.kernel.now_ps
-            self._go_on(agreement, agreement.learn(places), max(now_ps, recovery_of(self.rank.mpi).busy_ps))
+            self._go_on(agreement, agreement.learn(places), max(now_ps, knowledge_of(self.rank.mpi).busy_ps))
 
     def revoke(self, cid: int) -> None:
         """A communicator is revoked, which an agreement does not mind."""
 
-    def waits_for(self, number: int) -> bool:
-        """Whether it depends on a rank now."""
+    def depends_on(self, number: int) -> bool:
+        """Return whether it waits for a rank of the whole run now."""
         return self.members.place(number) in self.since[::2]
 
     def watch(self, number: int) -> None:
@@ -192,7 +205,10 @@ class Session:
             return
         since_ps = self._since().get(self.members.place(number))
         if since_ps is not None:
-            self.rank.mpi.fabric.detector.expect(self.rank, number, self, since_ps)
+            self._repair().detector.expect(self.rank, number, self, since_ps)
+
+    def _repair(self) -> Repair:
+        return self.rank.mpi.fabric.part(Repair)  # type: ignore[no-any-return]
 
     def _since(self) -> dict[int, int]:
         return dict(zip(self.since[::2], self.since[1::2], strict=True))
@@ -203,8 +219,8 @@ class Session:
         fabric = rank.mpi.fabric
         for dest, packet in outgoing:
             note = (self.key, agreement.me, packet, self.name)
-            at_ps = fabric.tell(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
-        state = recovery_of(rank.mpi)
+            at_ps = fabric.send_control(rank, self.members.ranks[dest], _AGREE, note, packet.size_bytes, at_ps)
+        state = knowledge_of(rank.mpi)
         state.busy_ps = max(state.busy_ps, at_ps)
         before, self.since = self._since(), ()
         if agreement.decision is not None:
@@ -216,10 +232,11 @@ class Session:
             return at_ps
         awaited = agreement.waiting_for()
         self.since = tuple([each for place in awaited for each in (place, before.get(place, at_ps))])
-        if fabric.detector.dead:
+        repair = self._repair()
+        if repair.deaths.dead:
             for place in awaited:
                 if place not in before:
-                    fabric.detector.expect(rank, self.members.ranks[place], self, at_ps)
+                    repair.detector.expect(rank, self.members.ranks[place], self, at_ps)
         return at_ps
 
     def _pass_on(self, places: Iterable[int]) -> None:
@@ -227,7 +244,7 @@ class Session:
         ranks = self.members.ranks
         numbers = [ranks[place] for place in sorted(places)]
         rank = self.rank
-        if any(number not in recovery_of(rank.mpi).known for number in numbers):
+        if any(number not in knowledge_of(rank.mpi).known for number in numbers):
             rank.key += 1
             kernel = rank.shard.kernel
             kernel.post(kernel.now_ps, rank.key, _learn, (rank, numbers))
@@ -236,10 +253,10 @@ class Session:
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
     if rank.exit_status is None and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
-        rank.mpi.fabric.detector.learn(rank, numbers, "agreement")
+        rank.mpi.fabric.part(Repair).deaths.learn(rank, numbers, "agreement")
 
 
-class Call(Operation):
+class RepairCall(Operation):
     """One rank's call of agree or shrink: a series of agreements, mostly one or two.
 
     Of several at once on one communicator, a rank enters each when the one before is over for it. So whoever enters one
@@ -253,9 +270,9 @@ class Call(Operation):
         What shrink has found, by place.
     decision : Decision or None
         The last agreement's.
-    following : Call or None
+    following : RepairCall or None
         The next one on the communicator, where it waits for this one.
-    session : Session or None
+    session : AgreementSession or None
         The agreement that is in progress; None before it has entered.
     """
 
@@ -287,15 +304,15 @@ class Call(Operation):
         self.last = flags is not None
         self.round = 0
         self.members = _all_members(comm)
-        self.following: Call | None = None
-        self.session: Session | None = None
+        self.following: RepairCall | None = None
+        self.session: AgreementSession | None = None
         fiber = current.fiber
         assert fiber is not None
         fiber.sync()
         comm.box.tidy()
-        self.acked = self.members.places(acknowledged(comm))
-        state = recovery_of(comm.box)
-        self.before: Call | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
+        self.acked = self.members.places(comm.acknowledged_members())
+        state = knowledge_of(comm.box)
+        self.before: RepairCall | None = next((call for call in state.called if call.comm.cid == comm.cid), None)
         state.called = (*[call for call in state.called if call is not self.before], self)
         if self.before is None:
             self.number: int = _entered(state, comm.cid) + 1
@@ -322,7 +339,7 @@ class Call(Operation):
     def _begin(self, at_ps: int) -> int:
         """Enter: everybody alive has entered the one before, so nobody asks for those before that."""
         cid = self.comm.cid
-        state = recovery_of(self.comm.box)
+        state = knowledge_of(self.comm.box)
         self.before = None
         for key in [key for key in state.sessions if key[0] == cid and key[1] < self.number - 1]:
             state.drop("sessions", key)
@@ -332,7 +349,7 @@ class Call(Operation):
         """Begin the next agreement."""
         comm, members = self.comm, self.members
         rank = comm.box.rank
-        known = members.places(failed_members(comm))
+        known = members.places(comm.failed_members())
         if not self.failed <= known:
             known = known | self.failed if known else self.failed
         acked = known if self.flags is None else self.acked
@@ -341,8 +358,8 @@ class Call(Operation):
             me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
         )
         key = _key(comm.cid, self.number, self.round)
-        self.session = session = Session(rank, self.name, key, members, agreement, self)
-        recovery_of(comm.box).keep("sessions", key, session)
+        self.session = session = AgreementSession(rank, self.name, key, members, agreement, self)
+        knowledge_of(comm.box).keep("sessions", key, session)
         return session.enter(Ballot(flags, acked, known), at_ps)
 
     def decided(self, decision: Decision, at_ps: int) -> None:
@@ -355,7 +372,7 @@ class Call(Operation):
             rank.key += 1
             rank.shard.kernel.post(at_ps, rank.key, Operation.complete, self)
             if self.following is None:
-                state = recovery_of(self.comm.box)
+                state = knowledge_of(self.comm.box)
                 state.called = tuple([call for call in state.called if call is not self])
             else:
                 self.following._begin(at_ps)
@@ -366,7 +383,7 @@ class Call(Operation):
         self._enter(at_ps)
 
 
-def _entered(state: Recovery, cid: int) -> int:
+def _entered(state: Knowledge, cid: int) -> int:
     """The number of the last agreement on a communicator that a rank has entered: it is kept until the next but one."""
     return max([key[1] for key in state.sessions if key[0] == cid], default=0)
 
@@ -383,26 +400,26 @@ def _all_members(comm: Communicator) -> Context:
     return shared_context(comm.fabric, derive_cid(comm.cid, "both groups"), members_of(comm))
 
 
-def begin_agree(comm: Communicator, flag: int, name: str) -> Call:
+def begin_agree(comm: Communicator, flag: int, name: str) -> RepairCall:
     """MPI_Comm_iagree; on an intercommunicator each group agrees on the flags of the other one."""
     flags: tuple[int, ...] = (flag,)
     if comm.local is not None:
         flags = (flag, _EVERY_BIT) if _is_first(comm) else (_EVERY_BIT, flag)
-    return Call(comm, name, comm.fabric.repair.agree, flags)
+    return RepairCall(comm, name, comm.fabric.part(Repair).agree, flags)
 
 
 def _is_first(comm: Communicator) -> bool:
     return comm.ranks[0] < comm.remote[0]
 
 
-def agreed_flag(call: Call) -> int:
+def agreed_flag(call: RepairCall) -> int:
     """The flag that all members agree on."""
     assert call.decision is not None
     flags = call.decision.flags
     return flags[0] if len(flags) == 1 else flags[1 if _is_first(call.comm) else 0]
 
 
-def check_agreed(call: Call) -> None:
+def check_agreed(call: RepairCall) -> None:
     """Raise the error that all members agree on, if they do: a member is missing that not all had acknowledged."""
     assert call.decision is not None
     if call.decision.error:
@@ -412,12 +429,12 @@ def check_agreed(call: Call) -> None:
         call.comm.fail(c.ERR_PROC_FAILED, f"{who} of {whole} did not take part; not all had acknowledged that")
 
 
-def begin_shrink(comm: Communicator, name: str) -> Call:
+def begin_shrink(comm: Communicator, name: str) -> RepairCall:
     """MPI_Comm_ishrink: find out who has failed."""
-    return Call(comm, name, comm.fabric.repair.shrink, None)
+    return RepairCall(comm, name, comm.fabric.part(Repair).shrink, None)
 
 
-def shrunk(call: Call) -> Communicator:
+def shrunk(call: RepairCall) -> Communicator:
     """The new communicator: the members that have not failed, in their order."""
     comm, members = call.comm, call.members
     failed = frozenset(members.ranks[place] for place in call.failed)

@@ -4,34 +4,36 @@
 directions (`spread`). ``direct``: whoever learns of it tells everybody, n (n - 1) messages. ``local`` is xSim's: the
 call costs nothing and sends nothing, and each member knows after one latency, for nothing is known before it can be.
 
-All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, these notices take
-more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
-equally far apart, a sender's notices are one `_Fan`: they come one interface time after the other, and in the queue is
+All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, what they send
+takes more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
+equally far apart, a sender's messages are one `_Fan`: they come one interface time after the other, and in the queue is
 the next one only. Times, keys, events and the digest are those of the messages one by one (`_tell_each`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.mpi.transport.fabric import occupy_nic
+from xsim_py.mpi.transport.mailbox import ClosedMailbox
+from xsim_py.mpi.transport.message import Message
+from xsim_py.mpi.transport.protocols import ControlHandler
 from xsim_py.process import current
 
-from .message import NOTICE, Message
-from .recovery import members_of, recovery_of, revoked_error
-from .spread import next_place, spread
-from .state import Grave
+from .broadcast import neighbours, next_place
+from .deaths import end_operations
+from .knowledge import knowledge_of, members_of, revoked_error
 
 if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
-
-    from .comm import Communicator
-    from .p2p import Fabric
 
 __all__ = ["Revocation"]
 
 _REVOKED = 2
-"""The tag of a notice: a communicator is revoked."""
+"""The tag of a control message: a communicator is revoked."""
 
 _SIZE_BYTES = 64
 
@@ -40,7 +42,7 @@ News = tuple[int, Sequence[int], int]
 
 
 class _Fan:
-    """The notices of one revocation by one rank, of which the first ones have come to the ranks of this shard.
+    """The control messages of one revocation by one rank, of which the first ones have come to the ranks of this shard.
 
     Attributes
     ----------
@@ -90,14 +92,18 @@ class Revocation:
         self.fabric = fabric
         self.shard = fabric.shard
         self.algorithm = algorithm
-        fabric.revocation = self
-        fabric.notices[_REVOKED] = self._heard
-        if algorithm == "reliable_broadcast":
-            fabric.returned[_REVOKED] = self._tell_on
-        self.shard.handlers.update(revoked=self._known, fan=self._fan_from_elsewhere)
         self._here = self._comes  # one bound method for all fans
         self._offsets: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
+        return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
@@ -105,7 +111,7 @@ class Revocation:
         assert fiber is not None
         rank = fiber.rank
         fiber.sync()
-        if comm.cid in recovery_of(comm.box).revoked:
+        if comm.cid in knowledge_of(comm.box).revoked:
             return
         members = members_of(comm)
         me = members.index(rank.number)
@@ -118,7 +124,7 @@ class Revocation:
 
     def _accept(self, rank: Rank, news: News, at_ps: int) -> None:
         """A rank hears of a revocation."""
-        state = recovery_of(rank.mpi or self.fabric.open(rank))
+        state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if news[0] not in state.revoked:
             self._note(rank, news, at_ps, original=False)
             self._interrupt((rank, news[0]))
@@ -127,7 +133,7 @@ class Revocation:
         """A rank knows from now on, and tells others; when it has told them."""
         fabric = self.fabric
         cid, members, _ = news
-        state = recovery_of(rank.mpi)
+        state = knowledge_of(rank.mpi)
         revoked = state.revoked | {cid}
         state.revoked = self._revoked.setdefault(revoked, revoked)
         fabric.troubled = True
@@ -146,15 +152,15 @@ class Revocation:
         rank, cid = entry
         if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
-            self.fabric.detector.fail(rank, failing, lambda operation: revoked_error(operation.comm))
-            for session in list(recovery_of(rank.mpi).sessions.values()):
+            end_operations(rank, [(operation, revoked_error(operation.comm)) for operation in failing])
+            for session in list(knowledge_of(rank.mpi).sessions.values()):
                 session.revoke(cid)
 
     def _tell(self, rank: Rank, news: News, at_ps: int) -> int:
         _, members, me = news
-        known = recovery_of(rank.mpi).known
+        known = knowledge_of(rank.mpi).known
         size = len(members)
-        places = range(size) if self.algorithm == "direct" else spread(me, members, known)
+        places = range(size) if self.algorithm == "direct" else neighbours(me, members, known)
         offsets = tuple([(place - me) % size for place in places if place != me and members[place] not in known])
         fabric = self.fabric
         if fabric.equally_far and fabric.links is None and fabric.trace is None and len(offsets) > 1:
@@ -167,20 +173,19 @@ class Revocation:
         return self._tell_each(rank, news, offsets, at_ps)
 
     def _tell_each(self, rank: Rank, news: News, offsets: Sequence[int], at_ps: int) -> int:
-        """Send the notices one by one: what `_fan_out` does where it can not."""
+        """Send the messages one by one: what `_fan_out` does where it can not."""
         cid, members, me = news
         for offset in offsets:
             place = (me + offset) % len(members)
-            at_ps = self.fabric.tell(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
+            at_ps = self.fabric.send_control(rank, members[place], _REVOKED, (cid, members, place), _SIZE_BYTES, at_ps)
         return at_ps
 
     def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
-        """Let all notices leave now, one after the other; they arrive `way_ps` after they have left."""
+        """Let all messages leave now, one after the other; they arrive `way_ps` after they have left."""
         shard, fabric = self.shard, self.fabric
-        start_ps = max(shard.kernel.now_ps, rank.nic_free_ps)
+        start_ps = occupy_nic(rank, shard.kernel.now_ps, len(fan.offsets) * fan.gap_ps)
         key = rank.key + 1
         rank.key += len(fan.offsets)
-        rank.nic_free_ps = start_ps + len(fan.offsets) * fan.gap_ps
         dests = [fan.members[(fan.me + offset) % len(fan.members)] for offset in fan.offsets]
         fabric.count(rank.number, dests, _SIZE_BYTES)
         begun = set()
@@ -198,14 +203,14 @@ class Revocation:
                     shard.post_to(to, arrival_ps, key + at, "fan", argument)
 
     def _fan_from_elsewhere(self, argument: Any) -> None:
-        """The first notice has come of a rank in another shard to ranks of this one."""
+        """The first message has come of a rank in another shard to ranks of this one."""
         origin, news, offsets, gap_ps, *state = argument
         fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
         fan.at, fan.arrival_ps, fan.key = state
         self._comes(fan)
 
     def _comes(self, fan: _Fan) -> None:
-        """The next notice of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
+        """The next message of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
         fabric = self.fabric
         place = fan.dest()
         now_ps = fan.arrival_ps
@@ -217,14 +222,13 @@ class Revocation:
         self._post_next(fan)
         box = rank.mpi
         news = fan.cid, fan.members, place
-        if type(box) is Grave:
-            message = Message(0, fan.origin, _REVOKED, b"", _SIZE_BYTES, NOTICE, now_ps, 0, to, fan.origin, 0, 0, news)
-            fabric.notice(message)
-        elif box is None or box.recovery is None or fan.cid not in box.recovery.revoked:
+        if type(box) is ClosedMailbox:
+            fabric.take_control(Message.control(fan.origin, to, _REVOKED, news, _SIZE_BYTES, arrival_ps=now_ps))
+        elif box is None or box.knowledge is None or fan.cid not in box.knowledge.revoked:
             self._accept(rank, news, now_ps)
 
     def _post_next(self, fan: _Fan) -> None:
-        """Put the next notice for a rank of this shard into the queue, if there is one."""
+        """Put the next message for a rank of this shard into the queue, if there is one."""
         shard = self.shard
         last = len(fan.offsets) - 1
         while fan.at < last:
@@ -239,10 +243,10 @@ class Revocation:
         """Rank `to` was dead when the news came: tell the one after it instead."""
         cid, members, place = news
         me = members.index(rank.number)
-        dest = next_place(place, members, rank.mpi.recovery.known, me=me)
+        dest = next_place(place, members, rank.mpi.knowledge.known, me=me)
         if dest != me:
             note = (cid, members, dest)
-            self.fabric.tell(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
+            self.fabric.send_control(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
     def _let_know(self, rank: Rank, news: News, at_ps: int) -> None:
         """``local``: each member hears of it after its own latency, without a message."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .constants import ANY_SOURCE, ANY_TAG
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.rank import Rank
 
-    from .comm import Communicator
-    from .p2p import Fabric
-    from .polling import Looks
-    from .recovery import Recovery
+    from .fabric import Fabric
+    from .protocols import Endpoint
 
-__all__ = ["Grave", "Mailbox", "Probe", "thread_changed"]
+__all__ = ["ClosedMailbox", "Mailbox", "Probe"]
 
 
 class _NoTable(dict[Any, Any]):
@@ -38,10 +37,9 @@ class Probe:
     __slots__ = ("cid", "comm", "done", "error", "message", "name", "post_ps", "source", "tag", "time_ps", "waiter")
 
     note = None
-    concerns = Receive.concerns
-    waits_for = Receive.waits_for
+    depends_on = Receive.depends_on
 
-    def __init__(self, comm: Communicator, cid: int, source: int, tag: int, fiber: Fiber, name: str) -> None:
+    def __init__(self, comm: Endpoint, cid: int, source: int, tag: int, fiber: Fiber, name: str) -> None:
         self.comm = comm
         self.cid = cid
         self.source = source
@@ -55,7 +53,7 @@ class Probe:
         self.error: Any = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
         tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
         return f"{self.name} on {self.comm.label()}: a message from {source}, {tag}"
@@ -107,9 +105,9 @@ class Mailbox(_Hot):
     world, self_comm : Communicator or None
         This rank's side of COMM_WORLD and COMM_SELF.
     background : int
-        What sends beside the program's own fiber: other fibers, and notices that are to leave soon.
-    recovery : Recovery or None
-        What the rank knows of failures, made when it first learns of one.
+        What sends beside the program's own fiber: other fibers, and control messages that are to leave soon.
+    knowledge : Knowledge or None
+        What the rank knows of failures, made when it first learns of one (`failures`).
     spare : Receive or None
         That of the last blocking receive, to be used again.
     used : Message or None
@@ -120,7 +118,7 @@ class Mailbox(_Hot):
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
 
-    __slots__ = ("fabric", "looks", "private", "probes", "rank", "recovery", "self_comm", "ticket", "tickets", "wild")
+    __slots__ = ("fabric", "knowledge", "looks", "private", "probes", "rank", "self_comm", "ticket", "tickets", "wild")
 
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank
@@ -137,11 +135,11 @@ class Mailbox(_Hot):
         self.sends: dict[int, Send] = _NO_TABLE
         self.place = rank.number - fabric.first if fabric.first else rank.number
         self.ticket = 0
-        self.world: Communicator | None = None
-        self.self_comm: Communicator | None = None
+        self.world: Any = None
+        self.self_comm: Any = None
         self.background = 0
-        self.recovery: Recovery | None = None
-        self.looks: Looks | None = None
+        self.knowledge: Any = None
+        self.looks: Any = None
         self.private: dict[str, Any] | None = None
 
     def own(self, name: str, make: Any) -> Any:
@@ -369,14 +367,14 @@ class Mailbox(_Hot):
         return sorted(kept, key=lambda message: message.serial)
 
 
-class Grave(Mailbox):
-    """The mailbox of a dead rank: what comes for it vanishes."""
+class ClosedMailbox(Mailbox):
+    """The mailbox of a dead rank: what comes for it vanishes, and nobody receives."""
 
     __slots__ = ()
 
     def __init__(self, box: Mailbox) -> None:
         super().__init__(box.rank, box.fabric)
-        self.recovery = box.recovery
+        self.knowledge = box.knowledge
 
     def match(self, message: Message) -> Receive | None:
         """Nobody receives."""
@@ -384,12 +382,6 @@ class Grave(Mailbox):
 
     def keep(self, message: Message) -> None:
         """Nothing is kept."""
-
-
-def thread_changed(rank: Rank, change: int) -> None:
-    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
-    if rank.mpi is not None:
-        rank.mpi.background += change
 
 
 def _entries(entry: Any) -> Any:

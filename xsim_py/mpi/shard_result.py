@@ -20,12 +20,13 @@ from .calls import AllOf, Background
 from .collectives.choose import title
 from .comm import WORLD_CID
 from .constants import ANY_SOURCE, ANY_TAG
-from .dynamic.launcher import World
-from .message import Receive, Send
-from .places import call_of, sent_at
+from .dynamic.launcher import Launcher, World
+from .failures.deaths import Deaths
+from .failures.repair import RepairCall
 from .rma.waiting import Until
-from .state import Probe
-from .ulfm import Call
+from .transport.call_sites import call_of, sent_at
+from .transport.mailbox import Probe
+from .transport.message import Receive, Send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from xsim_py.process.shard import Shard
     from xsim_py.trace import Recorder
 
-    from .p2p import Fabric
+    from .transport.fabric import Fabric
 
 __all__ = ["Leftover", "Part", "Waiting", "harvest", "release"]
 
@@ -220,13 +221,13 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
     if program.has_value:  # which those that were started later do not run
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
-    part.worlds = list(fabric.launcher.worlds.values()) if shard.number == 0 else []
+    part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
     part.troubled = fabric.troubled
-    part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.detector.deaths]
+    part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
-        if rank.mpi is not None and rank.mpi.recovery is not None:
-            known = rank.mpi.recovery.known
+        if rank.mpi is not None and rank.mpi.knowledge is not None:
+            known = rank.mpi.knowledge.known
             part.learned += [(failed, time_ps, rank.number, how) for failed, (time_ps, how) in known.items()]
     return part
 
@@ -328,12 +329,12 @@ def _peers(leaf: Any) -> Sequence[int]:
         return (leaf.to,)
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
         return (leaf.comm.remote[int(leaf.source)],)
-    return leaf.awaited if isinstance(leaf, Call) else ()
+    return leaf.awaited if isinstance(leaf, RepairCall) else ()
 
 
 def _named(leaf: Any) -> int:
     """The rank that an operation names, in its communicator."""
-    if isinstance(leaf, Call):
+    if isinstance(leaf, RepairCall):
         return leaf.awaited[0]
     named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
     return named

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process import current
 from xsim_py.trace import Recorder
 
-from .message import NOTICE, RENDEZVOUS, Message, Receive
-from .p2p import Fabric
-from .state import Grave, Mailbox
+from .fabric import Fabric
+from .mailbox import ClosedMailbox, Mailbox
+from .message import CONTROL, RENDEZVOUS, Message, Receive
 
 if TYPE_CHECKING:
     from xsim_py.process.rank import Rank
@@ -29,7 +29,7 @@ _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 def _is_whole(message: Message) -> bool:
     """Whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
-    return message.cid != 0 or message.kind == NOTICE
+    return message.cid != 0 or message.kind == CONTROL
 
 
 class TracingMailbox(Mailbox):
@@ -83,7 +83,10 @@ class TracingFabric(Fabric):
         self._numbers: dict[Message, int] = {}  # of messages on their way
         self._arrivals: dict[Message, int] = {}  # of messages that have come and were not taken
         self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket
-        self.shard.handlers["traced"] = self._from_elsewhere
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `Fabric.events`."""
+        return {**super().events(), "traced": self._from_elsewhere}
 
     def open(self, rank: Rank) -> Mailbox:
         """See `Fabric.open`."""
@@ -118,9 +121,9 @@ class TracingFabric(Fabric):
         )
 
     def _part_of(self, message: Message) -> str:
-        """What a message is a part of: a collective's name; of a notice, the part of the library that it is for."""
-        if message.kind == NOTICE:
-            return self.notices[message.tag].__module__.split(".")[2]
+        """Return what a message is a part of: a collective, or the part of the library that takes a control message."""
+        if message.kind == CONTROL:
+            return self.control[message.tag].name
         name: str = getattr(message.note, "name", "")
         return name
 
@@ -142,9 +145,9 @@ class TracingFabric(Fabric):
             had = self.had.get((message.cid, message.tag, message.to))
             if had is not None:
                 self._met(message, arrival, had(message))
-            elif type(self.shard.rank(message.to).mpi) is not Grave:
+            elif type(self.shard.rank(message.to).mpi) is not ClosedMailbox:
                 self._arrivals[message] = arrival
-                if message.kind == NOTICE:
+                if message.kind == CONTROL:
                     self.met(message, message.arrival_ps)
         super()._deliver(message)
 

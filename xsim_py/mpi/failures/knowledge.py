@@ -1,7 +1,7 @@
 """What one rank knows of failures and revocations, and what it has in progress to deal with them (ULFM).
 
-A rank gets a `Recovery` when it first learns of something. Until then, and in every run without failures, the only cost
-is one test of ``fabric.troubled`` in each call.
+A rank gets a `Knowledge` when it first learns of something. Until then, and in every run without failures, the only
+cost is one test of ``fabric.troubled`` in each call.
 
 All ranks of a large run may come to know the same at the same time, and a dictionary or a set of one entry takes more
 than 200 bytes. So a table is made when something is put into it, and what several ranks know is one object for them.
@@ -11,33 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from . import constants as c
-from . import errors
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
 
 if TYPE_CHECKING:
-    from .comm import Communicator
-    from .state import Mailbox
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.mpi.transport.mailbox import Mailbox
 
-__all__ = [
-    "Recovery",
-    "acknowledge",
-    "acknowledged",
-    "failed_members",
-    "is_revoked",
-    "members_of",
-    "recovery_of",
-    "revoked_error",
-]
+__all__ = ["Knowledge", "is_revoked", "knowledge_of", "members_of", "revoked_error"]
 
 _NOBODY: frozenset[int] = frozenset()
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Recovery:
+class Knowledge:
     """One rank's knowledge of failures.
 
     Attributes
@@ -108,11 +98,12 @@ class Recovery:
         return found
 
 
-def recovery_of(box: Mailbox) -> Recovery:
+def knowledge_of(box: Mailbox) -> Knowledge:
     """The rank's knowledge, made on first use."""
-    if box.recovery is None:
-        box.recovery = Recovery()
-    return box.recovery
+    known: Knowledge | None = box.knowledge
+    if known is None:
+        known = box.knowledge = Knowledge()
+    return known
 
 
 def members_of(comm: Communicator) -> Sequence[int]:
@@ -126,34 +117,9 @@ def members_of(comm: Communicator) -> Sequence[int]:
     return (*groups[0], *groups[1])
 
 
-def failed_members(comm: Communicator) -> Sequence[int]:
-    """The members that this rank knows to have failed, in the order in which it learnt of them (MPI_Comm_get_failed).
-
-    A later list begins with the earlier one.
-    """
-    state = comm.box.recovery
-    if state is not None and comm.examined < len(state.known):
-        comm.failed += tuple(rank for rank in islice(state.known, comm.examined, None) if comm.holds(rank))
-        comm.examined = len(state.known)
-    return comm.failed
-
-
-def acknowledged(comm: Communicator) -> Sequence[int]:
-    """Those of `failed_members` that the program has acknowledged; they come first there."""
-    return failed_members(comm)[: comm.acknowledged] if comm.acknowledged else []
-
-
-def acknowledge(comm: Communicator, count: int | None) -> int:
-    """MPI_Comm_ack_failed: acknowledge the first `count` failed members (None: all); how many are acknowledged now."""
-    known = len(failed_members(comm))
-    wanted = known if count is None else min(count, known)
-    comm.acknowledged = max(comm.acknowledged, wanted)
-    return comm.acknowledged
-
-
 def is_revoked(comm: Communicator) -> bool:
     """Whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
-    state = comm.box.recovery
+    state = comm.box.knowledge
     return state is not None and (comm.outer or comm).cid in state.revoked
 
 

@@ -3,18 +3,18 @@
 Each member sends to those 1, 2, 4, ... places after and before it in a ring, up to half of the members away (Open MPI's
 ``comm_ft_reliable_bcast``; Bosilca et al., SC'16): n 2 (floor(log2(n / 2)) + 1) messages in all. A neighbour that is
 known to be dead is replaced by the next one that is not. Whoever has told one that was dead already learns of that
-(its notice comes back) and tells the one after it in the ring: so all who live hear of it, however many die at once.
+(its message comes back) and tells the one after it in the ring: so all who live hear of it, however many die at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["next_place", "spread"]
+__all__ = ["neighbours", "next_place"]
 
 
-def spread(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
-    """The members that member `me` tells, in order, as places in `members`.
+def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
+    """Yield the members that member `me` tells, in order, as places in `members`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def spread(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[i
 
 
 def next_place(place: int, members: Sequence[int], dead: Collection[int], *, me: int, sign: int = 1) -> int:
-    """The first place after (or before) `place` whose member is not in `dead`; `me` where it comes to that."""
+    """Return the first place after (or before) `place` whose member is not in `dead`; `me` where it comes to that."""
     size = len(members)
     dest = (place + sign) % size
     while members[dest] in dead and dest != me:

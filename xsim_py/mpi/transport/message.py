@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .constants import ANY_SOURCE, ANY_TAG
-from .places import portable
-from .recovery import acknowledged
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+
+from .call_sites import portable
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
+    from .protocols import Endpoint, Waiter
 
-    from .calls import AllOf
-    from .comm import Communicator
+__all__ = ["CONTROL", "EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
 
-__all__ = ["EAGER", "NOTICE", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
-
-EAGER, SYNCHRONOUS, RENDEZVOUS, NOTICE = 0, 1, 2, 3
-"""What kind of envelope a message is. A notice goes from MPI library to MPI library: no program receives it."""
+EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
+"""The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""
 
 
 class Message:
@@ -34,7 +31,7 @@ class Message:
     size_bytes : int
         Of the data, also before it is here.
     kind : int
-        EAGER, SYNCHRONOUS, RENDEZVOUS or NOTICE.
+        EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL.
     arrival_ps : int
         When all of it is here.
     overhead_ps : int
@@ -47,8 +44,8 @@ class Message:
     check : int
         A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
-        What a collective says about itself, to find out that ranks are in different ones; what a notice says; of
-        a message of the program, the code that has sent it, or where it was sent (see `places`).
+        What a collective says about itself, to find out that ranks are in different ones; what a control
+        message says; of a message of the program, the code that has sent it, or where it was sent (see `places`).
     serial, taken : int, bool
         Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
     """
@@ -76,13 +73,13 @@ class Message:
 
     def __init__(
         self,
+        arrival_ps: int,
         cid: int,
         source: int,
         tag: int,
         data: bytes,
         size_bytes: int,
         kind: int,
-        arrival_ps: int,
         overhead_ps: int,
         to: int,
         origin: int,
@@ -104,15 +101,22 @@ class Message:
         self.check = check
         self.note = note
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Message, (
+    @classmethod
+    def control(
+        cls, origin: int, to: int, tag: int, what: Any, size_bytes: int, *, arrival_ps: int = 0, overhead_ps: int = 0
+    ) -> Message:
+        """Make a control message that says `what`."""
+        return cls(arrival_ps, 0, origin, tag, b"", size_bytes, CONTROL, overhead_ps, to, origin, 0, 0, what)
+
+    def row(self) -> tuple[Any, ...]:
+        """Return what makes this message again, together with its time of arrival, in another process perhaps."""
+        return (
             self.cid,
             self.source,
             self.tag,
             self.data,
             self.size_bytes,
             self.kind,
-            self.arrival_ps,
             self.overhead_ps,
             self.to,
             self.origin,
@@ -120,6 +124,9 @@ class Message:
             self.check,
             portable(self),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Message, (self.arrival_ps, *self.row())
 
 
 class Operation:
@@ -133,7 +140,7 @@ class Operation:
         That time.
     overhead_ps : int
         What completing it costs the rank's processor.
-    waiter : Fiber, AllOf or None
+    waiter : Waiter or None
         What to ``resume()``.
     error : Exception or None
         Why it could not be completed; raised where the program completes it.
@@ -145,11 +152,15 @@ class Operation:
         self.done = False
         self.time_ps = 0
         self.overhead_ps = 0
-        self.waiter: Fiber | AllOf | None = None
+        self.waiter: Waiter | None = None
         self.error: BaseException | None = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
+        raise NotImplementedError
+
+    def depends_on(self, number: int) -> bool:
+        """Return whether it can not complete, or not for sure, without a certain rank of the whole run."""
         raise NotImplementedError
 
     def complete(self) -> None:
@@ -195,7 +206,7 @@ class Receive(Operation):
     )
 
     def __init__(
-        self, comm: Communicator, cid: int, source: int, tag: int, post_ps: int, name: str, note: Any = None
+        self, comm: Endpoint, cid: int, source: int, tag: int, post_ps: int, name: str, note: Any = None
     ) -> None:
         self.done = self.cancelled = False
         self.time_ps = self.overhead_ps = self.serial = 0
@@ -211,7 +222,7 @@ class Receive(Operation):
         self.note = note
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         if self.note is not None:
             return f"{self.note} on {self.comm.label()}, for a message of rank {self.source}"
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
@@ -219,20 +230,16 @@ class Receive(Operation):
         what = "the data of a matched message" if self.message is not None else "a message"
         return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
 
-    def concerns(self, number: int) -> bool:
-        """Whether it can not complete, or not for sure, without a certain rank of the whole run."""
+    def depends_on(self, number: int) -> bool:
+        """See `Operation.depends_on`."""
         comm = self.comm
         if self.note is not None:
-            return (comm.outer or comm).holds(number)
+            return comm.involves(number)
         if self.message is not None:  # from now on it is about this message, even if any would have done
             return self.message.origin == number
         if self.source == ANY_SOURCE:
-            return comm.context.is_remote(number) and number not in acknowledged(comm)
+            return comm.expects(number)
         return comm.remote[self.source] == number
-
-    def waits_for(self, number: int) -> bool:
-        """Whether it still waits for a rank."""
-        return not self.done and self.concerns(number)
 
 
 class Send(Operation):
@@ -240,7 +247,7 @@ class Send(Operation):
 
     __slots__ = ("buffered", "comm", "data", "dest", "name", "note", "post_ps", "tag", "ticket", "to")
 
-    def __init__(self, comm: Communicator, dest: int, tag: int, data: bytes, name: str, post_ps: int) -> None:
+    def __init__(self, comm: Endpoint, dest: int, tag: int, data: bytes, name: str, post_ps: int) -> None:
         super().__init__()
         self.post_ps = post_ps
         self.comm = comm
@@ -254,15 +261,11 @@ class Send(Operation):
         self.ticket = 0
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         if self.note is not None:
             return f"{self.note} on {self.comm.label()}, sending to rank {self.dest}"
         return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"
 
-    def concerns(self, number: int) -> bool:
-        """See `Receive.concerns`."""
-        return (self.comm.outer or self.comm).holds(number) if self.note is not None else self.to == number
-
-    def waits_for(self, number: int) -> bool:
-        """See `Receive.waits_for`."""
-        return not self.done and self.concerns(number)
+    def depends_on(self, number: int) -> bool:
+        """See `Operation.depends_on`."""
+        return self.comm.involves(number) if self.note is not None else self.to == number

@@ -1,0 +1,90 @@
+"""Puts the MPI library of a shard together: the one place that knows all of its parts.
+
+Each part is given those that it needs, and none plugs itself in anywhere. The transport passes control messages and
+events on to the part that they are for (`Fabric.add`), and asks the guard once there is trouble. Calls of a program
+find a part by its class (`Fabric.part`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .arrays.meeting import ARRAYS, Meetings
+from .calls import SurvivingAlgorithms
+from .dynamic.launcher import Launcher, Startup
+from .dynamic.ports import Switchboard
+from .failures.deaths import Deaths, Reports
+from .failures.guard import FailureGuard
+from .failures.heartbeat import HeartbeatDetector
+from .failures.repair import Repair
+from .failures.revocation import Revocation
+from .failures.timeout import TimeoutDetector
+from .ftco.driver import Ftco
+from .ftco.operations import ALGORITHMS
+from .transport.fabric import Fabric
+from .transport.shared_links import SharedLinks
+from .transport.tracing import TracingFabric
+
+if TYPE_CHECKING:
+    from xsim_py.failure import FailureModel
+    from xsim_py.process.shard import Shard
+
+    from .failures.detector import Detector
+    from .failures.settings import DetectorSettings
+    from .ftco.shapes import Shapes
+    from .settings import Settings
+
+__all__ = ["make_library"]
+
+
+def make_library(
+    shard: Shard,
+    network: Any,
+    settings: Settings,
+    *,
+    traced: bool,
+    batches: str | None,
+    detection: DetectorSettings,
+    ulfm: Any,
+    shapes: Shapes,
+    startup: Startup,
+    start: str,
+    failures: FailureModel | None,
+) -> Fabric:
+    """Make the MPI library of the ranks of a shard.
+
+    Parameters
+    ----------
+    batches : str or None
+        How collectives are computed for all their ranks at once, as `Meetings` knows it; None: not at all.
+    ulfm : UlfmSpec
+        The algorithms of revoke, agree and shrink.
+    shapes : Shapes
+        The trees and time limits of FTCO.
+    start : str
+        The directory in which processes start.
+    """
+    account = network.contention()
+    links = None if account is None else SharedLinks(settings.machine, account)
+    fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    fabric.connect()
+    deaths = Deaths(fabric)
+    if batches is not None:
+        fabric.meetings = Meetings(fabric, always=batches == ARRAYS)
+    detector = fabric.add(_detector(deaths, detection))
+    reports = fabric.add(Reports(deaths, detector))
+    shard.on_failure = reports.died
+    fabric.bounce = reports.bounce
+    fabric.guard = FailureGuard(deaths, detector)
+    fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
+    fabric.add(Revocation(fabric, ulfm.revoke))
+    fabric.add(Repair(deaths, detector, agree=ulfm.agree, shrink=ulfm.shrink))
+    fabric.add(Ftco(deaths, shapes))
+    Switchboard(fabric.add(Launcher(fabric, network, startup, start, failures)))
+    return fabric
+
+
+def _detector(deaths: Deaths, wanted: DetectorSettings) -> Detector:
+    if wanted.kind == "heartbeat":
+        return HeartbeatDetector(deaths, wanted.timeout_ps, wanted.period_ps)
+    return TimeoutDetector(deaths, wanted.timeout_ps)

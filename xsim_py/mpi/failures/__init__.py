@@ -1,0 +1,1 @@
+"""What ranks learn of failures and do about them: detectors, revocation, agreement, and shrinking."""

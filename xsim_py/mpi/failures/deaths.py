@@ -1,0 +1,207 @@
+"""Deaths, from the moment a rank has died to the end of what others have under way with it.
+
+The simulator itself learns of a death at once, in every shard, by an event that no rank sees. What ranks learn, and
+when, a `Detector` decides. A rank that knows of a failure (from its detector, or from an agreement) does not wait for
+it again: what concerns the dead process fails at once (`guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.constants import ANY_SOURCE
+from xsim_py.mpi.transport.mailbox import ClosedMailbox
+from xsim_py.mpi.transport.message import Send
+from xsim_py.units import format_time
+
+from .knowledge import knowledge_of
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.message import Message
+    from xsim_py.mpi.transport.protocols import ControlHandler
+    from xsim_py.process.rank import Rank
+
+    from .detector import Detector
+
+__all__ = ["Death", "Deaths", "Reports", "end_operations", "is_of_anyone"]
+
+
+class Death(NamedTuple):
+    """A failure as the simulator knows it: who has died, when and why."""
+
+    rank: int
+    time_ps: int
+    cause: str
+
+
+class Deaths:
+    """What one shard has been told of deaths, and what its ranks learn of them.
+
+    Attributes
+    ----------
+    dead : dict of int to Death
+        The failures that this shard has been told of; not what any rank knows.
+    deaths : list of Death
+        The failures of its own ranks.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.shard = fabric.shard
+        self.dead: dict[int, Death] = {}
+        self.deaths: list[Death] = []
+        self._newest: dict[tuple[tuple[int, ...], str], dict[int, tuple[int, str]]] = {}
+        self._news_ps = -1
+        self._said: dict[tuple[int, bool, str], str] = {}
+
+    def learn(self, rank: Rank, numbers: Iterable[int], how: str) -> None:
+        """A rank learns of failures now: everything that concerns the dead fails, and whoever waits for it goes on."""
+        state = knowledge_of(rank.mpi)
+        fabric = self.fabric
+        now_ps = self.shard.kernel.now_ps
+        fresh = tuple([number for number in numbers if number not in state.known])
+        if not fresh:
+            return
+        state.note(self._news(fresh, now_ps, how))
+        fabric.troubled = True
+        for number in fresh:
+            fabric.digest += hash((now_ps, rank.number, number))
+            if fabric.trace is not None:
+                fabric.trace.mark(rank.number, now_ps, "learned", f"rank {number} has failed ({how})")
+        failing = []
+        for operation in rank.mpi.pending():
+            dead = next((number for number in fresh if operation.depends_on(number)), None)
+            if dead is not None:  # a receive from any source goes on once the failure is acknowledged
+                failing.append((operation, None if is_of_anyone(operation) else self.error(dead)))
+        for session in list(state.sessions.values()):
+            session.learn(fresh)
+        end_operations(rank, failing)
+
+    def _news(self, fresh: tuple[int, ...], now_ps: int, how: str) -> dict[int, tuple[int, str]]:
+        """Return what a rank learns now; one object for all ranks that learn the same at the same time."""
+        if now_ps != self._news_ps:
+            self._news_ps = now_ps
+            self._newest.clear()
+        found = self._newest.get((fresh, how))
+        if found is None:
+            found = self._newest[fresh, how] = dict.fromkeys(fresh, (now_ps, how))
+        return found
+
+    def error(self, number: int, code: int = c.ERR_PROC_FAILED) -> errors.Exception:
+        """Return what a call or an operation ends with that needs a dead rank; all ranks share its text."""
+        death = self.dead.get(number)
+        key = number, death is None, self.shard.everyone
+        said = self._said.get(key)
+        if said is None:
+            when = f" at {format_time(death.time_ps, digits=None)}" if death is not None else ""
+            said = self._said[key] = f"rank {number} of {self.shard.everyone} failed{when}"
+        return errors.error(code, said)
+
+
+def is_of_anyone(operation: Any) -> bool:
+    """Return whether this is a receive or probe that has still to find a message, and would take it from any source."""
+    if operation.note is not None or isinstance(operation, Send):
+        return False
+    return bool(operation.source == ANY_SOURCE and operation.message is None)
+
+
+def end_operations(rank: Rank, failing: Sequence[tuple[Any, BaseException | None]]) -> None:
+    """End operations with errors, and then let those who wait for them go on, in order.
+
+    One without an error is only interrupted: its fiber looks whether to wait any longer.
+    """
+    box = rank.mpi
+    now_ps = rank.shard.kernel.now_ps
+    for operation, error in failing:
+        if error is not None:
+            box.give_up(operation)
+            operation.error = error
+            operation.time_ps = now_ps
+            operation.done = True
+    for operation, _ in failing:
+        if rank.exit_status is not None:
+            return
+        waiter, operation.waiter = operation.waiter, None
+        if waiter is not None and operation.done:
+            waiter.resume()
+        elif waiter is not None:
+            waiter.interrupt()
+
+
+class Reports:
+    """Takes reports of deaths: announces them to all shards, and says to the detector which control messages are lost.
+
+    Parameters
+    ----------
+    deaths : Deaths
+        What this shard has been told of.
+    detector : Detector
+        Finds out for the ranks.
+    """
+
+    def __init__(self, deaths: Deaths, detector: Detector) -> None:
+        self._deaths = deaths
+        self._fabric = deaths.fabric
+        self._shard = deaths.shard
+        self._detector = detector
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {"failed": self._announced, "returned": self._returned}
+
+    def died(self, rank: Rank, cause: str, survivable: bool) -> None:
+        """A rank of this shard has died now; if the job goes on, tell every shard as soon as that is possible."""
+        fabric, shard = self._fabric, self._shard
+        now_ps = shard.kernel.now_ps
+        death = Death(rank.number, now_ps, cause)
+        self._deaths.deaths.append(death)
+        if fabric.trace is not None:
+            fabric.trace.mark(rank.number, now_ps, "failed", cause)
+        if not survivable:
+            return
+        fabric.close(rank)
+        fabric.digest += hash((now_ps, rank.number))
+        rank.key += 1
+        shard.post_everywhere(now_ps + shard.abort_delay_ps, rank.key, "failed", death)
+        self._detector.died(rank, death)
+
+    def _announced(self, death: Death) -> None:
+        """Take note of a death; the same event in every shard."""
+        if self._shard.put_off_for_all(self._announced, death):
+            return
+        if self._shard.number != 0:
+            self._shard.kernel.events -= 1
+        death = self._deaths.dead[death[0]] = Death(*death)
+        self._fabric.troubled = True
+        for rank in self._shard.ranks:
+            box = rank.mpi
+            if box is None or type(box) is ClosedMailbox:
+                continue
+            self._detector.announced(rank, death)
+            if box.knowledge is not None:  # of a rank that has ended, too: its library goes on answering
+                for session in box.knowledge.sessions.values():
+                    session.watch(death.rank)
+
+    def bounce(self, dead: Rank, message: Message) -> None:
+        """Let the sender of a control message that came to a dead rank find out: nothing acknowledges it in time."""
+        dead.key += 1
+        when_ps = message.arrival_ps + self._detector.timeout_ps
+        entry = (message.origin, dead.number, message.tag, message.note)
+        self._shard.post_to(message.origin, when_ps, dead.key, "returned", entry)
+
+    def _returned(self, entry: tuple[int, int, int, Any]) -> None:
+        number, to, tag, what = entry
+        rank = self._shard.rank(number)
+        if type(rank.mpi) is not ClosedMailbox and not self._fabric.put_off_for(rank, self._returned, entry):
+            bounced = self._fabric.control[tag].bounced
+            assert bounced is not None
+            bounced(rank, to, what)
+            self._detector.unanswered(rank, to)

@@ -1,0 +1,128 @@
+"""What calls ask once there has been a failure or a revocation: whether to begin, to wait, and how to end.
+
+The order is that in which Open MPI checks a request: complete, revoked, collective on a communicator with a failed
+member, any source, failed peer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.transport.message import Message, Operation, Receive
+from xsim_py.process import current
+
+from .deaths import is_of_anyone
+from .knowledge import revoked_error
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.comm import Communicator
+    from xsim_py.process.rank import Rank
+
+    from .deaths import Deaths
+    from .detector import Detector
+
+__all__ = ["FailureGuard"]
+
+
+class FailureGuard:
+    """Refuses what can not be completed, so far as the rank that calls knows; see `transport.protocols.Guard`."""
+
+    def __init__(self, deaths: Deaths, detector: Detector) -> None:
+        self._deaths = deaths
+        self.watch = detector.watch
+
+    def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
+        """Refuse a call for which there is a `refusal`."""
+        error = self.refusal(comm, peer, collective=collective, survives=survives)
+        if error is not None:
+            comm.report(error)
+            raise error
+
+    def refusal(
+        self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False
+    ) -> errors.Exception | None:
+        """Return why a call can not complete, if this rank knows that.
+
+        Parameters
+        ----------
+        peer : int or None
+            The rank in the whole run that it sends to or receives from; None where it is nobody in particular.
+        survives : bool
+            Whether it goes on though members are dead.
+        """
+        state = comm.box.knowledge
+        if state is None:
+            return None
+        whole = comm.outer or comm
+        if whole.cid in state.revoked:
+            return revoked_error(whole)
+        if not state.known or survives:
+            return None
+        if collective:
+            number = next(iter(whole.failed_members()), None)
+        else:
+            number = peer if peer in state.known else None
+        return None if number is None else self._deaths.error(number)
+
+    def admit_receive(self, comm: Communicator, source: int, note: Any) -> None:
+        """Refuse a blocking receive, from any source also while a failure is not acknowledged."""
+        if note is not None or source >= 0:
+            self.admit(comm, comm.remote[source], collective=note is not None)
+            return
+        self.admit(comm, None)
+        number = _unacknowledged(comm)
+        if number is not None:
+            self._raise(comm, self._deaths.error(number))
+
+    def admit_wait(self, operation: Operation) -> None:
+        """Refuse to wait for a receive from any source while a failure is not acknowledged; it stays active."""
+        if isinstance(operation, Receive) and is_of_anyone(operation):
+            comm: Any = operation.comm
+            number = _unacknowledged(comm)
+            if number is not None:
+                self._raise(comm, self._deaths.error(number, c.ERR_PROC_FAILED_PENDING))
+
+    def recheck(self, operation: Any) -> None:
+        """Refuse to wait on for an operation that is not complete though its fiber was woken.
+
+        It may go on: the program may have begun to wait for it, and acknowledged the failure, in the same event.
+        """
+        _catch_up()
+        self.admit_wait(operation)
+
+    def give_up(self, operation: Any) -> NoReturn:
+        """End the operation of a blocking call here, with the error that it has or for want of an acknowledgement."""
+        _catch_up()
+        comm = operation.comm.outer or operation.comm
+        if operation.error is None:
+            comm.box.give_up(operation)
+            number = _unacknowledged(comm)
+            assert number is not None
+            operation.error = self._deaths.error(number)
+        self._raise(comm, operation.error)
+
+    def lost(self, rank: Rank, message: Message) -> errors.Exception | None:
+        """Return why the data of a rendezvous will not come, if the receiver knows that the sender is dead."""
+        state = rank.mpi.knowledge
+        return None if state is None or message.origin not in state.known else self._deaths.error(message.origin)
+
+    @staticmethod
+    def _raise(comm: Communicator, error: errors.Exception) -> NoReturn:
+        comm.report(error)
+        raise error
+
+
+def _catch_up() -> None:
+    """Let the running fiber be no earlier than what it was woken for."""
+    fiber: Any = current.fiber
+    fiber.clock_ps = max(fiber.clock_ps, fiber.rank.shard.kernel.now_ps)
+
+
+def _unacknowledged(comm: Communicator) -> int | None:
+    """Return a failed process that a receive from any source may wait for in vain, so far as this rank knows."""
+    state = comm.box.knowledge
+    if state is None or not state.known:
+        return None
+    return next((n for n in comm.failed_members()[comm.acknowledged :] if comm.context.is_remote(n)), None)

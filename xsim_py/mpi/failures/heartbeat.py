@@ -1,0 +1,141 @@
+"""The detector ``heartbeat``: every rank watches its predecessor in a ring, and who notices a death tells everybody.
+
+As in Open MPI (Bosilca et al., SC'16) a rank notices that no sign of life has come for the timeout, and tells everybody
+by a reliable broadcast that costs messages. The signs of life themselves are taken to be free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.mpi.transport.mailbox import ClosedMailbox
+from xsim_py.mpi.transport.protocols import ControlHandler
+
+from .broadcast import neighbours, next_place
+from .knowledge import knowledge_of
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.message import Message
+    from xsim_py.process.rank import Rank
+
+    from .deaths import Death, Deaths
+
+__all__ = ["HeartbeatDetector"]
+
+_HEARD = 1
+"""The tag of a control message: a process has failed."""
+
+_SIZE_BYTES = 64
+
+
+class _Suspicion(NamedTuple):
+    """No sign of life comes any more of rank `number`, which died at `died_ps`, to the rank that watches it."""
+
+    number: int
+    died_ps: int
+    observer: int
+
+
+class HeartbeatDetector:
+    """Lets the observer of a dead process notice it, and tell others; see `detector.Detector`.
+
+    Parameters
+    ----------
+    deaths : Deaths
+        What this shard has been told of deaths.
+    timeout_ps, period_ps : int
+        After how long a silent process counts as failed, and how often it gives a sign of life.
+    """
+
+    def __init__(self, deaths: Deaths, timeout_ps: int, period_ps: int) -> None:
+        self.timeout_ps = timeout_ps
+        self.period_ps = period_ps
+        self._deaths = deaths
+        self._fabric = deaths.fabric
+        self._shard = deaths.shard
+
+    def control(self) -> dict[int, ControlHandler]:
+        """See `transport.protocols.LibraryPart`."""
+        return {_HEARD: ControlHandler("detector", self._heard, self._hear_on)}
+
+    def events(self) -> dict[str, Callable[[Any], None]]:
+        """See `transport.protocols.LibraryPart`."""
+        return {"suspect": self._suspect}
+
+    def died(self, rank: Rank, death: Death) -> None:
+        """See `Detector.died`."""
+        observer = self._after(rank.number)
+        if observer == rank.number:
+            return
+        when_ps = self._silent_ps(rank.number, death.time_ps)
+        self._let_suspect(rank, when_ps, _Suspicion(rank.number, death.time_ps, observer))
+        # Who has noticed a failure and dies may not have told anybody: its own observer looks after that, too.
+        state = rank.mpi.knowledge
+        noticed = () if state is None else [number for number, (_, how) in state.known.items() if how == "heartbeat"]
+        for number in noticed:
+            if number != observer:
+                suspicion = _Suspicion(number, self._deaths.dead[number].time_ps, observer)
+                self._let_suspect(rank, when_ps + self.timeout_ps, suspicion)
+
+    def announced(self, rank: Rank, death: Death) -> None:
+        """See `Detector.announced`."""
+
+    def watch(self, operation: Any) -> None:
+        """See `Detector.watch`."""
+
+    def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
+        """See `Detector.expect`."""
+
+    def unanswered(self, rank: Rank, number: int) -> None:
+        """See `Detector.unanswered`."""
+        self._hear(rank, number, "timeout", self._shard.kernel.now_ps)
+
+    def _after(self, number: int) -> int:
+        return (number + 1) % self._shard.population
+
+    def _silent_ps(self, number: int, died_ps: int) -> int:
+        """Return when the observer of a dead process has heard nothing of it for the timeout."""
+        last_ps = died_ps // self.period_ps * self.period_ps
+        latency_ps: int = self._fabric.link(number, self._after(number)).latency_ps
+        return last_ps + latency_ps + self.timeout_ps
+
+    def _let_suspect(self, rank: Rank, when_ps: int, suspicion: _Suspicion) -> None:
+        rank.key += 1
+        self._shard.post_to(suspicion.observer, when_ps, rank.key, "suspect", suspicion)
+
+    def _suspect(self, suspicion: _Suspicion) -> None:
+        """The observer of a dead process notices; if it is dead itself, the next one does, once it has noticed that."""
+        if self._shard.put_off_for_all(self._suspect, suspicion):
+            return
+        number, _, watching = suspicion = _Suspicion(*suspicion)
+        observer = self._shard.rank(watching)
+        now_ps = self._shard.kernel.now_ps
+        if type(observer.mpi) is not ClosedMailbox:
+            self._hear(observer, number, "heartbeat", now_ps)
+            return
+        successor = self._after(watching)
+        if successor != number:
+            own = self._deaths.dead.get(watching)
+            noticed_ps = now_ps if own is None else max(now_ps, self._silent_ps(watching, own.time_ps))
+            self._let_suspect(observer, noticed_ps + self.timeout_ps, suspicion._replace(observer=successor))
+
+    def _heard(self, rank: Rank, message: Message) -> None:
+        self._hear(rank, message.note, "broadcast", message.arrival_ps + message.overhead_ps)
+
+    def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
+        """A rank hears of a failure: it tells others, the first time, and then acts on it."""
+        state = knowledge_of(rank.mpi or self._fabric.open(rank))
+        if not state.tells_of(number):
+            return
+        members = range(self._shard.population)
+        for dest in neighbours(rank.number, members, {*state.known, number}):
+            at_ps = self._fabric.send_control(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
+        self._deaths.learn(rank, (number,), how)
+
+    def _hear_on(self, rank: Rank, to: int, number: int) -> None:
+        """Rank `to` was dead when it was told of a failure: tell the one after it instead."""
+        members = range(self._shard.population)
+        dest = next_place(to, members, {*rank.mpi.knowledge.known, number}, me=rank.number)
+        if dest != rank.number:
+            self._fabric.send_control(rank, dest, _HEARD, number, _SIZE_BYTES, self._shard.kernel.now_ps)

@@ -1,0 +1,270 @@
+"""The calls of point-to-point messages: what the running fiber does to send, receive and wait."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xsim_py.mpi.checksum import crc32
+from xsim_py.mpi.constants import ANY_SOURCE
+from xsim_py.process import current, patches
+
+from .call_sites import program_frame
+from .fabric import occupy_nic
+from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+
+if TYPE_CHECKING:
+    from xsim_py.network import Cost
+    from xsim_py.process.fiber import Fiber
+
+    from .fabric import Fabric
+    from .mailbox import Mailbox
+    from .protocols import Endpoint
+
+__all__ = [
+    "BUFFERED_MODE",
+    "STANDARD_MODE",
+    "SYNC_MODE",
+    "complete",
+    "raise_error",
+    "receive",
+    "start_receive",
+    "start_send",
+    "wait",
+]
+
+STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
+"""Send modes; a ready send is a standard one."""
+
+_LOG_FULL = 3 << 16
+_blank = object.__new__
+_frame = sys._getframe
+_PLAIN = (int, tuple)
+
+
+def start_send(
+    comm: Endpoint, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
+) -> Send | None:
+    """Begin a send in the running fiber, which pays the overhead.
+
+    Hot path: call it without names of arguments, which take Python longer. `about` is what a collective says of itself,
+    or else how many calls inside the program's this one is; 0 where that is not known, or the place of
+    the program itself.
+
+    Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
+    """
+    fiber: Any = current.fiber
+    rank = fiber.rank
+    origin = rank.number
+    fabric = comm.fabric
+    to = comm.whom[dest]
+    if fabric.troubled:
+        fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)
+    size = len(data)
+    cost = fabric.uniform.get(size)
+    if cost is None or to == origin:
+        link = fabric.link(origin, to)
+        cost = link.cache.get(size) or link.cost(size)
+    fiber.clock_ps = start = fiber.clock_ps + cost.send_ps
+    box = comm.box
+    if box.sends or box.background:
+        fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
+        if fabric.troubled:
+            fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
+    if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
+        start = rank.nic_free_ps
+    log = fabric.log
+    log.append(origin)
+    log.append(to)
+    log.append(size)
+    crc = crc32(data) if check else 0
+    note, at = about, 0
+    if type(about) is int:
+        frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
+        note, at = frame.f_code, frame.f_lasti
+    if not cost.eager or mode == SYNC_MODE:
+        send = Send(comm, dest, tag, data, name, fiber.clock_ps)
+        return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note, cost)
+    rank.nic_free_ps = start + cost.busy_ps
+    # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
+    message, box.used = box.used, None
+    if message is None:
+        message = _blank(Message)
+        message.kind = EAGER
+    message.cid = cid
+    message.source = comm.me
+    message.tag = tag
+    message.data = data
+    message.size_bytes = size
+    message.arrival_ps = arrival = start + cost.wire_ps + cost.latency_ps
+    message.overhead_ps = cost.receive_ps
+    message.to = to
+    message.origin = origin
+    message.check = crc
+    message.note = note
+    message.ticket = at
+    if fabric.first <= to < fabric.inline_end:
+        rank.key = key = rank.key + 1
+        there = fabric.due.get(arrival)
+        if there is not None:
+            there.append((key, fabric.deliver, message))
+            return None
+        fabric.kernel.post(arrival, key, fabric.deliver, message)
+    else:
+        fabric.launch(rank, message, start, cost.wire_ps, cost.latency_ps)
+    # At least once for each time of arrival: the log is never much longer than what is under way.
+    if len(log) >= _LOG_FULL:
+        fabric.tally.add_up()
+    return None
+
+
+def _start_with_answer(
+    fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any, cost: Cost
+) -> Send | None:
+    """Let the envelope of a send leave that waits for an answer: by rendezvous, or synchronous. As `start_send`."""
+    send.note = None if type(note) is tuple else note
+    send.buffered = mode == BUFFERED_MODE
+    comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
+    fabric = comm.fabric
+    size = len(data)
+    comm.box.register(send)
+    wire_ps = cost.wire_ps
+    if cost.eager:
+        occupy_nic(rank, start_ps, cost.busy_ps)
+        kind = SYNCHRONOUS
+    else:
+        kind, data, wire_ps = RENDEZVOUS, b"", 0
+    ticket = send.ticket
+    message = Message(0, cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note)
+    fabric.launch(rank, message, start_ps, wire_ps, cost.latency_ps)
+    if fabric.troubled:
+        fabric.guard.watch(send)
+    return None if send.buffered else send
+
+
+def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
+    """Post a receive in the running fiber."""
+    fiber: Any = current.fiber
+    if source == ANY_SOURCE:
+        fiber.sync()
+    box = comm.box
+    fabric = comm.fabric
+    if fabric.troubled:
+        fabric.guard.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
+    operation: Receive = _blank(Receive)  # hot path: what its `__init__` does, in half the time
+    operation.done = operation.cancelled = False
+    operation.time_ps = operation.overhead_ps = operation.serial = 0
+    operation.waiter = operation.error = operation.message = operation.detached = None
+    operation.comm = comm
+    operation.cid = cid
+    operation.source = source
+    operation.tag = tag
+    operation.post_ps = fiber.clock_ps
+    operation.name = name
+    operation.note = note
+    message = box.take(cid, source, tag) if box.unexpected else None
+    if message is None:
+        box.post(operation)
+    elif message.kind == EAGER:
+        operation.message = message
+        operation.done = True
+        operation.time_ps = message.arrival_ps
+        operation.overhead_ps = message.overhead_ps
+    else:
+        fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    if fabric.troubled and not operation.done:
+        fabric.guard.watch(operation)
+    return operation
+
+
+def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
+    """Receive in the running fiber, which waits until the message is here and pays the overhead.
+
+    Take out of the message what is wanted before the next call: that may send it on as another one.
+    """
+    fiber: Any = current.fiber
+    if source == ANY_SOURCE:
+        fiber.sync()
+    box: Mailbox = comm.box
+    fabric: Fabric = comm.fabric
+    message = None
+    if fabric.troubled:
+        fabric.guard.admit_receive(comm, source, note)
+    if box.unexpected:
+        message = box.take(cid, source, tag)
+        if message is not None and message.kind == EAGER:
+            fiber.clock_ps += message.overhead_ps
+            return message
+    operation = box.spare
+    if operation is None:
+        operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
+    else:
+        # Hot path: the one of this rank's last blocking receive again, which nobody else knows any more.
+        box.spare = None
+        operation.done = False
+        operation.comm = comm
+        operation.cid = cid
+        operation.source = source
+        operation.tag = tag
+        operation.post_ps = fiber.clock_ps
+        operation.name = name
+        operation.note = note
+    if message is not None:
+        fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
+    elif box.lone is None and not box.posted and box.posted_any is None and source != ANY_SOURCE and fabric.shortcuts:
+        box.lone = operation  # hot path: what `post` does where this is the only one
+    else:
+        box.post(operation)
+    if not operation.done:
+        if fabric.troubled:
+            fabric.guard.watch(operation)
+        operation.waiter = fiber
+        fiber.park(operation)
+    message = operation.message
+    if message is None or operation.error is not None:  # an envelope without its data is no message
+        fabric.guard.give_up(operation)
+    operation.message = None
+    box.spare = operation
+    if message.kind == EAGER and fabric.shortcuts:
+        box.used = message
+    arrival = message.arrival_ps
+    clock = fiber.clock_ps
+    if arrival > clock:
+        fabric.waited_ps[box.place] += arrival - clock
+        clock = arrival
+    fiber.clock_ps = clock + message.overhead_ps
+    return message
+
+
+def wait(operation: Operation) -> None:
+    """Let the running fiber wait for one operation, and pay for its completion; raises what has ended it."""
+    complete(operation)
+    if operation.error is not None:
+        raise_error(operation)
+
+
+def raise_error(operation: Any) -> NoReturn:
+    """Raise what has ended an operation of a blocking call, after the communicator's error handler has seen it."""
+    operation.comm.report(operation.error)
+    raise operation.error
+
+
+def complete(operation: Operation) -> None:
+    """The same, but leave an error in the operation for who completes the request."""
+    fiber = current.fiber
+    assert fiber is not None
+    if not operation.done:
+        fabric = fiber.rank.mpi.fabric
+        if fabric.troubled:
+            fabric.guard.admit_wait(operation)
+        operation.waiter = fiber
+        fiber.park(operation)
+        while not operation.done:
+            fabric.guard.recheck(operation)
+            operation.waiter = fiber
+            fiber.park(operation)
+    if operation.time_ps > fiber.clock_ps:
+        box = fiber.rank.mpi
+        box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps
+        fiber.clock_ps = operation.time_ps
+    fiber.clock_ps += operation.overhead_ps
