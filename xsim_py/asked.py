@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
@@ -108,6 +107,8 @@ def one_of(*words: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value in words:
             return str(value)
+        from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
+
         near = get_close_matches(str(value), words, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"{value!r} is not one of {', '.join(words[:-1])} and {words[-1]}{hint}")

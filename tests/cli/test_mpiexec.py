@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.helpers import FakeSimulator
-from xsim_py.cli import main, mpiexec
-from xsim_py.cli.mpiexec import is_launcher
+from xsim_py.cli import is_launcher, main, mpiexec
 from xsim_py.process.apps import App
 
 PRINTS = "import os; print(os.environ['PMI_RANK'], os.environ['OMPI_COMM_WORLD_SIZE'], os.getcwd())"

@@ -12,28 +12,22 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py import __version__
-from xsim_py.cli.check import add_check_parser
-from xsim_py.cli.compare import add_compare_parser
-from xsim_py.cli.compare_recovery import add_compare_recovery_parser
-from xsim_py.cli.failures import add_failures_parser
-from xsim_py.cli.ftco import add_ftco_parser
-from xsim_py.cli.models import add_models_parser
-from xsim_py.cli.mpiexec import add_mpiexec_parser, begin_anew, is_launcher, read_mpiexec
 from xsim_py.cli.options import Parser, split_program
 from xsim_py.cli.output import CannotWrite
-from xsim_py.cli.run import add_run_parser
-from xsim_py.cli.study import add_study_parser
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-__all__ = ["command", "main"]
+__all__ = ["command", "is_launcher", "main"]
 
+_COMMANDS = ("run", "check", "compare", "compare-recovery", "mpiexec", "study", "models", "failures", "ftco")
+_LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 _SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
 
 
@@ -48,6 +42,11 @@ def command() -> NoReturn:
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def is_launcher(command: str) -> bool:
+    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
+    return os.path.basename(command).partition(".")[0] in _LAUNCHERS
 
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
@@ -68,6 +67,8 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         _refuse_launcher(args.command)
         args.last = last
         if last and args.command == "mpiexec":
+            from xsim_py.cli.mpiexec import begin_anew
+
             begin_anew(args)
         if last and args.command in _SIMULATING:
             from xsim_py.cli.guard import go_on_in_a_child
@@ -156,27 +157,28 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser = Parser(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
     parser.add_argument("--version", action="version", version=f"xsim_py {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    with_program = {
-        "run": add_run_parser(commands),
-        "check": add_check_parser(commands),
-        "compare": add_compare_parser(commands),
-        "compare-recovery": add_compare_recovery_parser(commands),
-    }
-    add_mpiexec_parser(commands)
-    add_study_parser(commands)
-    add_models_parser(commands)
-    add_failures_parser(commands)
-    add_ftco_parser(commands)
     command = argv[0] if argv else ""
     if command == "mpiexec":
-        return read_mpiexec(parser, argv[1:], with_program["run"])
-    if command not in with_program:
+        from xsim_py.cli.mpiexec import read_mpiexec
+
+        return read_mpiexec(parser, argv[1:], _add_commands(commands, "run", "mpiexec")["run"])
+    options = _add_commands(commands, *([command] if command in _COMMANDS else _COMMANDS)).get(command)
+    if options is None:
         _refuse_half_characters(argv)
         return parser.parse_args(argv)
-    own, program = split_program(argv[1:], with_program[command])
+    own, program = split_program(argv[1:], options)
     _refuse_half_characters(own)
     args = parser.parse_args([command, *own])
     if program is None and command != "compare-recovery":  # which has one of its own
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
     args.program = program
     return args
+
+
+def _add_commands(parsers: Any, *names: str) -> dict[str, Any]:
+    """Add commands, and return the options of those that run a program."""
+    modules = {name: name.replace("-", "_") for name in names}
+    return {
+        name: getattr(import_module(f"{__name__}.{module}"), f"add_{module}_parser")(parsers)
+        for name, module in modules.items()
+    }

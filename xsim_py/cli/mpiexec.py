@@ -7,7 +7,6 @@ other: tools ask ``mpiexec -n 1 hostname``.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from xsim_py.cli.options import Parser
     from xsim_py.process.program import Program
 
-__all__ = ["add_mpiexec_parser", "begin_anew", "is_launcher", "read_mpiexec"]
+__all__ = ["add_mpiexec_parser", "begin_anew", "read_mpiexec"]
 
-_LAUNCHER: Final = re.compile(r"(mpiexec|mpirun|orterun|prterun)(\..+)?")
 _LINKS: Final = ("mpiexec", "mpirun")
 _TIMED_OUT: Final = 4
 _VERSION: Final = f"""\
@@ -62,11 +60,6 @@ take (hosts, binding, --mca ...) is left out.
 
 exit status: as of xsim run; of a command that is not Python, the first that is not zero.
 """
-
-
-def is_launcher(command: str) -> bool:
-    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
-    return _LAUNCHER.fullmatch(os.path.basename(command)) is not None
 
 
 def add_mpiexec_parser(commands: Any) -> None:

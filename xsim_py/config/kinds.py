@@ -6,7 +6,6 @@ A kind is the one place that knows both, so that the checker and ``xsim models s
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -89,7 +88,9 @@ class Kind(Protocol):
 def nearest(word: str, known: Iterable[str]) -> str:
     """The advice ``"; did you mean latency?"``, or the known words when none is near."""
     words = list(known)
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6) if len(word) <= _LONGEST_WORD else []
+    from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
+
+    close = get_close_matches(word, words, n=1, cutoff=0.6) if len(word) <= _LONGEST_WORD else []
     return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(words)}"
 
 

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -132,5 +131,7 @@ def unknown_call(name: str, known: Collection[str]) -> str:
     """What is wrong with a call of that name, or nothing."""
     if name in known:
         return ""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), n=1)
     return f"there is no call {name} in mpi4py" + (f"; did you mean {close[0]}?" if close else "")

@@ -15,7 +15,7 @@ from .program import Program
 
 __all__ = ["Called", "how_called", "is_interpreter", "is_python", "program_of"]
 
-_PYTHON = re.compile(r"python[0-9.]*")
+_PYTHON = r"python[0-9.]*"
 _LONGEST = 4096  # bytes of a line
 _LONG = ("--check-hash-based-pycs",)
 _KINDS = {"c": "code", "m": "module"}
@@ -83,7 +83,7 @@ def program_of(
 
 def is_interpreter(command: str) -> bool:
     """Whether a command is Python itself; then it is the one that simulates."""
-    return command == sys.executable or _PYTHON.fullmatch(os.path.basename(command)) is not None
+    return command == sys.executable or re.fullmatch(_PYTHON, os.path.basename(command)) is not None
 
 
 _FLAGS = {

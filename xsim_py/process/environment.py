@@ -10,7 +10,6 @@ from __future__ import annotations
 import _posixsubprocess
 import ctypes
 import os
-import subprocess
 import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -169,6 +168,8 @@ def install(patches: Patches) -> None:
     _begin()
     patches.set(os, "putenv", _putenv)
     patches.set(os, "unsetenv", _unsetenv)
-    for module, name in ((os, "fork"), (os, "system"), (subprocess, "_fork_exec"), (_posixsubprocess, "fork_exec")):
+    for module, name in ((os, "fork"), (os, "system"), (_posixsubprocess, "fork_exec")):
         patches.set(module, name, _bearing(getattr(module, name)))
+    if "subprocess" in sys.modules:  # else it takes what is now in `_posixsubprocess`
+        patches.set(sys.modules["subprocess"], "_fork_exec", _posixsubprocess.fork_exec)
     patches.at_end(_begin)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ expected = False
 _real_close, _real_open, _real_read = os.close, os.open, os.read
 
 
-@dataclass
 class _Known:
     """What the ranks of a shard have been told of a FIFO.
 
@@ -44,10 +42,10 @@ class _Known:
         How many bytes each rank has put there, and has taken out.
     """
 
-    open: list[int] = field(default_factory=lambda: [0, 0])
-    opened: list[int] = field(default_factory=lambda: [0, 0])
-    written: dict[int, int] = field(default_factory=dict)
-    taken: dict[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.open, self.opened = [0, 0], [0, 0]
+        self.written: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
 
 
 def _told(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:

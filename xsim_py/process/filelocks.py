@@ -18,7 +18,6 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import current, waits
@@ -115,7 +114,7 @@ def _send(rank: Rank, time_ps: int, ask: Ask, *, answered: bool = False) -> int:
     """Tell the shard that keeps the table; return the key under which it will answer, if it is to."""
     rank.key += 1
     if answered:
-        ask = replace(ask, key=rank.key)
+        ask = ask._replace(key=rank.key)
     rank.shard.post_to(0, time_ps + rank.shard.abort_delay_ps, rank.key, _ASKED, ask)
     return rank.key
 
@@ -237,7 +236,7 @@ def _get(fiber: Fiber, target: Any, ask: Ask, *, space: str, by_process: bool = 
     look_after(rank, fiber.clock_ps)
     opened, number = _opened(rank, target), _number_of(target)
     owner: Any = rank.number if by_process else (rank.number, opened.number)
-    ask = replace(ask, rank=rank.number, file=(space, *opened.file), owner=owner)
+    ask = ask._replace(rank=rank.number, file=(space, *opened.file), owner=owner)
     if ask.kind == NONE:
         _really(opened, number, ask)
         _send(rank, fiber.clock_ps, ask)
@@ -273,9 +272,9 @@ def _also_really(fiber: Fiber, opened: _Open, number: int, ask: Ask) -> str:
             waits.poll(fiber, lambda: _really(opened, number, ask))
             return GRANTED
     except OSError:
-        _send(fiber.rank, fiber.clock_ps, replace(ask, kind=NONE))
+        _send(fiber.rank, fiber.clock_ps, ask._replace(kind=NONE))
         raise
-    _send(fiber.rank, fiber.clock_ps, replace(ask, kind=NONE))
+    _send(fiber.rank, fiber.clock_ps, ask._replace(kind=NONE))
     return REFUSED
 
 

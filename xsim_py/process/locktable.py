@@ -9,8 +9,7 @@ what is held allows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["DEADLOCK", "EXCLUSIVE", "GRANTED", "NONE", "REFUSED", "SHARED", "WAITS", "Ask", "LockTable"]
 
@@ -22,8 +21,7 @@ _TOLD = 4
 """So many who wait hear of it when another has got the lock, for what a roll-call says; all would be too many."""
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """A lock that a rank asks for, and then holds.
 
     Attributes
@@ -69,9 +67,9 @@ class Ask:
             yield self
             return
         if self.start < other.start:
-            yield replace(self, end=other.start)
+            yield self._replace(end=other.start)
         if other.end < self.end:
-            yield replace(self, start=other.end)
+            yield self._replace(start=other.end)
 
 
 Answer = Callable[[Ask, str, "Ask | None"], None]
@@ -112,7 +110,7 @@ class LockTable:
     def convert(self, ask: Ask) -> None:
         """Do the same for a lock of a whole file: what its owner had is gone first, whatever comes of it."""
         if any(held.owner == ask.owner and held.meets(ask) and held.kind != ask.kind for held in self._held):
-            self._take(replace(ask, kind=NONE))
+            self._take(ask._replace(kind=NONE))
             self._serve()
         self.ask(ask)
 

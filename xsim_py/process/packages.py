@@ -31,9 +31,9 @@ __all__ = ["has_extensions", "imports_mpi", "is_shared", "with_packages"]
 _MPI = "mpi4py"
 _WORD = _MPI.encode()
 _MOST_FILES = 8192
-_STATEMENT = re.compile(rb"[ \t]*(?:from[ \t]+(\w+)[\w. \t]*|)import[ \t]+([\w., \t]*)")
-_NAMED = re.compile(rb"(?:^|,)[ \t]*(\w+)")
-_REQUIRES = re.compile(rb"^Requires-Dist: *([\w.-]+)([^\r\n]*)", re.MULTILINE)
+_STATEMENT = rb"[ \t]*(?:from[ \t]+(\w+)[\w. \t]*|)import[ \t]+([\w., \t]*)"
+_NAMED = rb"(?:^|,)[ \t]*(\w+)"
+_REQUIRES = rb"(?m)^Requires-Dist: *([\w.-]+)([^\r\n]*)"
 _TESTS = frozenset(("test", "tests", "testing"))
 
 # The real functions: those of `os` are replaced while a run lasts.
@@ -188,11 +188,12 @@ def _finds_mpi(name: str, places: list[str]) -> bool:
 
 def _imported(text: bytes) -> Iterator[str]:
     """The packages that import statements name; those of `TYPE_CHECKING` and of texts are among them."""
+    match = re.compile(_STATEMENT).match
     place = text.find(b"import ")  # a search for lines takes five times as long
     while place >= 0:
-        statement = _STATEMENT.match(text, text.rfind(b"\n", 0, place) + 1)
+        statement = match(text, text.rfind(b"\n", 0, place) + 1)
         if statement is not None:
-            names = [statement[1]] if statement[1] else _NAMED.findall(statement[2])
+            names = [statement[1]] if statement[1] else re.findall(_NAMED, statement[2])
             yield from (name.decode() for name in names)
         place = text.find(b"import ", place + 1)
 
@@ -263,7 +264,7 @@ def _leads_to_mpi(name: str) -> bool:
         return False
     folder = os.path.dirname(_places(spec)[0])
     metadata = _metadata(folder).get(_normalised(name))
-    may_matter = metadata is None or _speaks_of_mpi(folder, metadata) or not _REQUIRES.search(_text(metadata))
+    may_matter = metadata is None or _speaks_of_mpi(folder, metadata) or not re.search(_REQUIRES, _text(metadata))
     return may_matter and imports_mpi(spec)
 
 
@@ -290,7 +291,7 @@ def _speaks_of_mpi(folder: str, metadata: str) -> bool:
     if metadata not in _speaking:
         _speaking[metadata] = False
         text = _text(metadata)
-        needs = [_normalised(name.decode()) for name, when in _REQUIRES.findall(text) if b"extra ==" not in when]
+        needs = [_normalised(name.decode()) for name, when in re.findall(_REQUIRES, text) if b"extra ==" not in when]
         there = _metadata(folder)
         _speaking[metadata] = (
             b"MPI" in text

@@ -29,7 +29,6 @@ from xsim_py.units import spans
 from xsim_py.whose import is_installed, of_program, shown
 
 from . import context, current
-from .writers import line_in_package, line_in_program
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -429,6 +428,8 @@ class _Sharing:
 
     def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
         """What there is to say of a name that has changed."""
+        from .writers import line_in_package, line_in_program  # not above: few programs change one
+
         module, last = change.table.module, name.rpartition(".")[2]
         owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
         files = dict.fromkeys(code.co_filename for code in self._codes.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -182,6 +181,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook, with the tables folded up below."""
+        from html import escape
+
         rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
         said = "".join(f"<p><b>warning:</b> {escape(warning)}</p>" for warning in self.warnings)
         said += f"<pre>{escape(self.report)}</pre>" if self.report else ""

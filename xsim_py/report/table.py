@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from html import escape
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import InternalError
@@ -117,6 +116,8 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
+        from html import escape
+
         align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in self._numeric()]
         body = [[_text(cell) for cell in row] for row in self._shown(_SHOWN_ROWS)]
         rows = [_html_row("td", row, align) for row in body]
@@ -201,4 +202,6 @@ def _justify(text: str, width: int, right: bool) -> str:
 
 
 def _html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
+    from html import escape  # not above: it takes long to import, and is for notebooks
+
     return "<tr>" + "".join(f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, align, strict=True)) + "</tr>"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -149,6 +148,8 @@ def choose_name(
         name: str = rules["names"][str(_first_row(_first_row(rows, comm_size), size_bytes))]
         return name
     if preference not in names:
+        from difflib import get_close_matches
+
         near = get_close_matches(preference, [*names, TUNED], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"{operation} has no algorithm {preference!r}{hint} It has: {TUNED}, {', '.join(names)}")
