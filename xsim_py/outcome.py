@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xsim_py.errors import NOT_WRITTEN
-from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.shard_result import Leftover, Part, Waiting
 from xsim_py.process.profile import PARTS
@@ -63,7 +62,7 @@ def assemble(
     *,
     left: str,
     compute: str,
-    missed: Iterable[str] = (),
+    missed: Sequence[str] = (),
     unwritten: Sequence[str] = (),
     found: Iterable[str] = (),
 ) -> Result:
@@ -79,7 +78,7 @@ def assemble(
         Digest of what the program printed, and stored.
     compute : str
         The compute mode.
-    missed : iterable of str
+    missed : sequence of str
         The causes of injected failures that did not come, such as those at a call that was not made.
     unwritten : sequence of str
         What of the program's files could not be brought to this computer, which is no matter of the digest.
@@ -344,11 +343,13 @@ def _shared(parts: Sequence[Part]) -> list[str]:
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
-def _never_came(missed: Iterable[str], ended: str) -> list[str]:
+def _never_came(missed: Sequence[str], ended: str) -> list[str]:
     """What to say of failures that were wanted: without a word a run without any would pass for one that survived."""
-    causes = [cause.removeprefix(INJECTED) for cause in dict.fromkeys(missed)]
-    if not causes or ended != "finished":
+    if not missed or ended != "finished":
         return []
+    from xsim_py.failure.schedule import INJECTED  # most runs have no failures, and should start quickly
+
+    causes = [cause.removeprefix(INJECTED) for cause in dict.fromkeys(missed)]
     more = f"; and {len(causes) - _MOST_LISTED:,} more" if len(causes) > _MOST_LISTED else ""
     said = "; ".join(causes[:_MOST_LISTED])
     return [f"never came, for the ranks had ended or made no such call: {said}{more}"]

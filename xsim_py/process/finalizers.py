@@ -134,7 +134,7 @@ def end(rank: Rank) -> None:
     classes = tuple((rank.extra or {}).get(_CLASSES, ()))
     modules = [each for each in (rank.main, *(rank.modules or {}).values()) if each is not None]
     tables = [vars(each) for each in modules] if classes else [vars(each) for each in modules[:1]]
-    if not classes and not any(type(value) is GeneratorType for table in tables for value in table.values()):
+    if not classes and not any(GeneratorType in map(type, table.values()) for table in tables):
         return
     found = [each for table in tables for each in _within(table, classes)]
     if classes and rank.shard.initial <= _FEW:

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.errors import ConfigError, InternalError
-from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
-from xsim_py.report.timeline import Timeline
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from xsim_py.report.timeline import Timeline
     from xsim_py.trace import Trace
 
 __all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result", "failure_entry"]
@@ -262,6 +261,8 @@ class Result:
         OSError
             When the path cannot be written.
         """
+        from xsim_py.report.perfetto import write_perfetto  # not above: most runs are not traced
+
         facts = {
             name: getattr(self, name) for name in ("program", "machine", "version", "seed", "config_hash", "digest")
         }
@@ -290,6 +291,8 @@ class Result:
         return self._timeline().text(width=width)
 
     def _timeline(self) -> Timeline:
+        from xsim_py.report.timeline import Timeline
+
         trace, lives = self._traced(), self._lives()
         return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title())
 
