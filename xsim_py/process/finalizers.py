@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from . import current
 from .complaint import report_ignored
 from .imported import is_for_all
-from .ownership import owns
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -63,7 +62,7 @@ def _build_class(function: Any, name: str, /, *bases: Any, **told: Any) -> Any:
     cls = _real_build(function, name, *bases, **told)
     finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
     fiber = current.here()
-    if fiber is not None and isinstance(finalizer, FunctionType) and owns(fiber.rank, finalizer.__globals__):
+    if fiber is not None and isinstance(finalizer, FunctionType) and fiber.rank.owns(finalizer.__globals__):
         _listen()
         fiber.rank.private(_CLASSES, set).add(cls)
         cls.__del__ = _put_off(fiber.rank, finalizer)

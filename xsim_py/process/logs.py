@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import clock, current, own
 from .imported import is_for_all
-from .ownership import is_own_class
 from .perrank import of_each_rank
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _setattr(patches: Patches) -> Callable[[Any, str, Any], None]:
     def set_attribute(self: Any, name: str, value: Any) -> None:
         fiber = current.here()
         cls = type(self)
-        if fiber is not None and name not in _SAME and not is_own_class(fiber.rank, cls):
+        if fiber is not None and name not in _SAME and not fiber.rank.has_made(cls):
             usual = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), _NOTHING)
             if not hasattr(type(usual), "__set__"):
                 add = patches.set_own if name in vars(cls) else patches.add
@@ -210,7 +209,7 @@ class _Loggers(MutableMapping[str, Any]):
         is_there = isinstance(there, logging.Logger)
         if is_there and (name not in self.of_ranks or type(there) is cls):
             logger = there
-        elif is_there or is_own_class(fiber.rank, cls):
+        elif is_there or fiber.rank.has_made(cls):
             logger = cls(name)
             logger.manager = manager
             self._adopt(logger, own)

@@ -103,3 +103,14 @@ class Rank(_Hot):
         if name not in self.extra:
             self.extra[name] = make()
         return self.extra[name]
+
+    def owns(self, names: dict[str, Any]) -> bool:
+        """Tell whether these are the globals of one of the rank's own modules."""
+        if self.main is not None and names is vars(self.main):
+            return True
+        module = None if self.modules is None else self.modules.get(str(names.get("__name__")))
+        return module is not None and vars(module) is names
+
+    def has_made(self, cls: type) -> bool:
+        """Tell whether a class has been made in one of the rank's own modules."""
+        return (cls.__module__ == "__main__" and self.main is not None) or cls.__module__ in (self.modules or ())

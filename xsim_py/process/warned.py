@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.whose import is_simulator
 
 from . import current, own
-from .ownership import owns
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -121,7 +120,7 @@ _asked: list[bool] = []
 def _ask(rank: Rank, warning: warnings.WarningMessage, file: str, line: int, names: dict[str, Any]) -> None:
     """Warn again of a line, with what the rank remembers of the module in which it stands."""
     name = names.get("__name__")
-    if owns(rank, names):
+    if rank.owns(names):
         registry = names.setdefault(_REGISTRY, {})
     else:
         registry = rank.private("warned", dict).setdefault(name, {})
@@ -141,7 +140,7 @@ def _caller(warning: warnings.WarningMessage) -> FrameType | None:
 
 
 def _is_private(rank: Rank, frame: FrameType) -> bool:
-    return not is_simulator(frame.f_code.co_filename) and owns(rank, frame.f_globals)
+    return not is_simulator(frame.f_code.co_filename) and rank.owns(frame.f_globals)
 
 
 def _remember_again() -> None:

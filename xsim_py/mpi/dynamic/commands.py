@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Universe
 from xsim_py.mpi import constants as c
-from xsim_py.process.command import program_of
 from xsim_py.process.program import Program
 
 __all__ = ["Command", "Refused", "program_for", "settle"]
@@ -57,6 +56,8 @@ class Command(NamedTuple):
 
 def program_for(command: Command, start: str) -> Program:
     """The program of a command that is started in a directory, unless its hints name another one."""
+    from xsim_py.process.command import program_of  # most programs start no others
+
     folder = os.path.join(start, command.info.get("wdir", ""))
     if not os.path.isdir(folder):
         raise Refused(f"{folder}: there is no such directory")
