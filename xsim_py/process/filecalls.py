@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import errno
-import glob
 import inspect
 import io
 import os
@@ -491,7 +490,7 @@ def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
     openers = getattr(getattr(sys.modules.get("numpy.lib._datasource"), "_file_openers", None), "_file_openers", None)
     if isinstance(openers, dict) and id(openers.get(None)) in taken:  # numpy.savetxt and loadtxt
         patches.put(openers, None, open_)  # type: ignore[arg-type]
-    globber: Any = getattr(glob, "_StringGlobber", None)  # of pathlib, since Python 3.13
+    globber: Any = getattr(sys.modules.get("glob"), "_StringGlobber", None)  # of pathlib, since Python 3.13
     for key, value in list(vars(globber).items()) if globber is not None else ():
         if isinstance(value, staticmethod) and id(value.__func__) in taken:
             patches.set_own(globber, key, staticmethod(taken[id(value.__func__)]))

@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -128,7 +127,8 @@ def _is_named(name: str, source: bytes | str | None) -> bool:
 
 def _nowhere(name: str, folders: Collection[str]) -> str:
     """What to say of a name that no package has."""
-    import pkgutil  # not above: nobody needs it whose names are right
+    import pkgutil  # not above: nobody needs these whose names are right
+    from difflib import get_close_matches
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
     near = get_close_matches(name, sorted(known), n=1)
