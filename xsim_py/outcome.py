@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xsim_py.errors import NOT_WRITTEN
-from xsim_py.failure.schedule import INJECTED
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.shard_result import Leftover, Part, Waiting
 from xsim_py.process.profile import PARTS
@@ -80,7 +79,7 @@ def assemble(
     compute : str
         The compute mode.
     missed : iterable of str
-        The causes of injected failures that did not come, such as those at a call that was not made.
+        The injected failures that did not come, as they were written: at a call that was not made, say.
     unwritten : sequence of str
         What of the program's files could not be brought to this computer, which is no matter of the digest.
     found : iterable of str
@@ -165,12 +164,11 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
         return reasons[0], 4 if reasons[0] == "wall limit" else 130, _roll_call(said, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
-        rank, time_ps, status, message = abort
-        when = format_time(time_ps, digits=None)
-        if message.startswith(MISMATCH):
-            return "stalled", 3, _roll_call(f"{message}, at {when}", waiting, total, parts)
+        when = format_time(abort.time_ps, digits=None)
+        if abort.is_mismatch:
+            return "stalled", 3, _roll_call(f"{abort.message}, at {when}", waiting, total, parts)
         place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
-        return "aborted", status, f"rank {rank} ended the job at {when}: {message}{place}"
+        return "aborted", abort.status, f"rank {abort.rank} ended the job at {when}: {abort.message}{place}"
     failed = {rank for part in parts for _, rank, _ in part.failures}
     if len(failed) == total:
         time_ps, rank, cause = max(_flat(part.failures for part in parts))
@@ -346,11 +344,11 @@ def _shared(parts: Sequence[Part]) -> list[str]:
 
 def _never_came(missed: Iterable[str], ended: str) -> list[str]:
     """What to say of failures that were wanted: without a word a run without any would pass for one that survived."""
-    causes = [cause.removeprefix(INJECTED) for cause in dict.fromkeys(missed)]
-    if not causes or ended != "finished":
+    statements = list(dict.fromkeys(missed))
+    if not statements or ended != "finished":
         return []
-    more = f"; and {len(causes) - _MOST_LISTED:,} more" if len(causes) > _MOST_LISTED else ""
-    said = "; ".join(causes[:_MOST_LISTED])
+    more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
+    said = "; ".join(statements[:_MOST_LISTED])
     return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
 
 

@@ -252,7 +252,7 @@ class _Run:
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
-        self.scheduled: list[tuple[int, str]] = []  # what was written down for this start: rank and cause
+        self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
         self.host: Isolation | None = None
 
@@ -399,13 +399,11 @@ class _Run:
         """Who is to fail from this start of the job on, at what times and at which calls."""
         if self.failures is None:
             return (), ()
-        from xsim_py.failure.schedule import INJECTED
         from xsim_py.mpi4py.watch import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
-        self.scheduled = [(rank, cause) for rank, _, cause in schedule.timed if cause.startswith(INJECTED)]
-        self.scheduled += [(site.rank, site.cause) for site in schedule.sites]
+        self.written = schedule.written
         return schedule.timed, schedule.sites
 
     def _attempt(
@@ -492,7 +490,7 @@ class _Run:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
-            missed = [cause for who, cause in self.scheduled if (who, cause) not in died and cause not in came]
+            missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             unwritten = [] if self.files is None else self.files.write_out()
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}

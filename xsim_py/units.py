@@ -30,6 +30,7 @@ __all__ = [
     "format_number",
     "format_size",
     "format_time",
+    "ordinal",
     "parse_bandwidth",
     "parse_cost_ps",
     "parse_exact_seconds",
@@ -317,6 +318,12 @@ def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
         return _UNLIMITED
     bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte
     return _format(bits_per_s, [(f"{prefix}bps", _DECIMAL[prefix]) for prefix in ("", "k", "M", "G", "T")], digits)
+
+
+def ordinal(number: int, form: str = "") -> str:
+    """Return a number that counts, such as ``22nd``; with `form` ``,`` also ``1,013th``."""
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:{form}}{ending}"
 
 
 def spans(numbers: Iterable[int]) -> str:

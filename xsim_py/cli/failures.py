@@ -121,8 +121,14 @@ def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
     return [
-        {"rank": rank, "when": "before" if before else "after", "count": count, "call": name, "cause": cause}
-        for rank, before, count, name, cause in sites
+        {
+            "rank": site.rank,
+            "when": "before" if site.before else "after",
+            "count": site.ordinal,
+            "call": site.name,
+            "cause": site.cause,
+        }
+        for site in sites
     ]
 
 

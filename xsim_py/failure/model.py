@@ -13,7 +13,7 @@ from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
 from xsim_py.failure.said import misfits, read_failures
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
-from xsim_py.failure.statements import AtCall, Timed
+from xsim_py.failure.statements import Timed
 
 __all__ = ["FailureModel", "check_failures"]
 
@@ -77,7 +77,7 @@ class FailureModel:
         raise_all([*said.problems, *misfits(here, self._components)])
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
-        self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
+        self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
         self._events = sorted(event for _, event in said.events)
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 
@@ -88,9 +88,9 @@ class FailureModel:
             yield Renewals(draw, occurrence=before[draw.per], count=count, seed=seed)
             before[draw.per] += 1
 
-    def _is_there(self, what: Timed | AtCall) -> bool:
+    def _is_there(self, what: Timed | CallSite) -> bool:
         """Whether there is somebody now whom a statement concerns, or never can be."""
-        level, number = ("rank", what.rank) if isinstance(what, AtCall) else (what.level, what.number)
+        level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
 
     @property
@@ -128,7 +128,10 @@ class FailureModel:
         dying = [rank for rank, time_ps in enumerate(times_ps) if time_ps < _NEVER_PS]
         dying.sort(key=times_ps.__getitem__)  # it keeps the order of ranks that die together
         timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
-        return Schedule(timed, tuple(site for site in self._sites if site not in struck))
+        sites = tuple(site for site in self._sites if site not in struck)
+        written = {f"{INJECTED}{what}": str(what) for what in self._timed}
+        injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
+        return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}})
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
         """The failure that a rank meets which is started later, on a node; None if there is none."""

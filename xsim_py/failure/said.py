@@ -12,7 +12,8 @@ from xsim_py.config.entries import Place, Problem
 from xsim_py.config.kinds import nearest
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
-from xsim_py.failure.statements import AtCall, Drawn, Timed, parse_statement, unknown_call
+from xsim_py.failure.schedule import CallSite
+from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 
 __all__ = ["Said", "misfits", "read_failures"]
@@ -24,7 +25,7 @@ class Said(NamedTuple):
     """What is to happen, as far as it could be understood, and what could not."""
 
     levels: dict[str, Level]
-    explicit: list[tuple[Place, Timed | AtCall]]
+    explicit: list[tuple[Place, Timed | CallSite]]
     events: list[tuple[Place, Event]]
     draws: list[tuple[Place, DrawSpec]]
     problems: list[Problem]
@@ -45,12 +46,12 @@ class Said(NamedTuple):
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
-    def single(self, what: Timed | AtCall, place: Place, path: str, known_calls: Collection[str] | None) -> None:
+    def single(self, what: Timed | CallSite, place: Place, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
         wrong = ""
         if isinstance(what, Timed) and what.level not in self.levels:
             wrong = f"nothing is called {what.level!r}{nearest(what.level, self.levels)}"
-        elif isinstance(what, AtCall) and known_calls is not None:
+        elif isinstance(what, CallSite) and known_calls is not None:
             wrong = unknown_call(what.name, known_calls)
         if wrong:
             self.problems.append(Problem(place, path, wrong))
@@ -89,7 +90,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
             said.problems.extend(what)
         elif isinstance(what, Drawn):
             said.draw(what.draw, place, path)
-        elif isinstance(what, Timed | AtCall):
+        elif isinstance(what, Timed | CallSite):
             said.single(what, place, path, known_calls)
         else:
             said.trace(what.file)
@@ -106,8 +107,12 @@ def misfits(said: Said, components: Components) -> Iterator[Problem]:
 
 
 def _strangers(said: Said, components: Components) -> Iterator[Problem]:
-    explicit = [(place, ("rank", what.rank) if isinstance(what, AtCall) else what[:2]) for place, what in said.explicit]
-    for place, (level, number) in [*explicit, *((place, (event.level, event.number)) for place, event in said.events)]:
+    found = [
+        (place, "rank", what.rank) if isinstance(what, CallSite) else (place, what.level, what.number)
+        for place, what in said.explicit
+    ]
+    found += [(place, event.level, event.number) for place, event in said.events]
+    for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)
             wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
@@ -115,10 +120,10 @@ def _strangers(said: Said, components: Components) -> Iterator[Problem]:
             yield Problem(place, "", f"{level} {number} {wrong}; {there}")
 
 
-def _dead_already(explicit: Sequence[tuple[Place, Timed | AtCall]], components: Components) -> Iterator[Problem]:
+def _dead_already(explicit: Sequence[tuple[Place, Timed | CallSite]], components: Components) -> Iterator[Problem]:
     """Explicit failures that would find nobody alive: a rank dies once."""
     killers: dict[int, Timed] = {}
-    named: dict[int, Timed | AtCall] = {}
+    named: dict[int, Timed | CallSite] = {}
     timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]
     for what, place in sorted(timed, key=lambda item: item[0].time_ps):
         ranks = components.members(what.level, what.number)
@@ -131,7 +136,7 @@ def _dead_already(explicit: Sequence[tuple[Place, Timed | AtCall]], components: 
         if what.level == "rank":
             named[what.number] = what
     for place, site in explicit:
-        if isinstance(site, AtCall):
+        if isinstance(site, CallSite):
             if site.rank in named:
                 yield Problem(place, "", f"rank {site.rank} fails twice: there is also {named[site.rank]}")
             named[site.rank] = site

@@ -12,7 +12,7 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.units import format_size, format_time
+from xsim_py.units import format_size, format_time, ordinal
 from xsim_py.whose import shown
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _doings(one: Result, other: Result, start: str) -> Iterator[Difference]:
     if not candidates:
         return
     (time_ps, rank, number, pair), is_message = min(candidates, key=lambda each: (each[0][:2], each[1]))
-    when = f"at {format_time(time_ps, digits=None)}: rank {rank}, its {_ordinal(number)}"
+    when = f"at {format_time(time_ps, digits=None)}: rank {rank}, its {ordinal(number, ',')}"
     if is_message:
         sides = [
             _message(message, calls[side].get(rank, []), start) if message else "no such message"
@@ -164,11 +164,6 @@ def _message(message: Message, calls: list[Span], start: str) -> str:
 def _addressed(message: Message) -> str:
     part = f", part of {message.call}" if message.call else f", tag {message.tag}"
     return f"{format_size(message.size_bytes)} to rank {message.dest}{part}"
-
-
-def _ordinal(number: int) -> str:
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
 
 
 # ------------------------------------------------------------------------------------------------------- output

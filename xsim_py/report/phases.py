@@ -59,7 +59,6 @@ RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restar
 _COLLECTIVE: Final = re.compile(
     "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
 )
-_LEARNED: Final = re.compile(r"rank (\d+) has failed \((\w+)\)")
 _BY_ITSELF: Final = "ftco"
 _REVOKED: Final = "ERR_REVOKED"
 _FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
@@ -256,13 +255,10 @@ class _Story:
         for mark in trace.marks:
             if mark.kind == "failed":
                 died[mark.rank] = mark.time_ps
-            elif mark.kind == "learned":
-                match = _LEARNED.match(mark.text)
-                assert match is not None
-                number, how = int(match[1]), match[2]
-                if number in died and (number not in known or how == _BY_ITSELF):
-                    found.append(_Found(number, died[number], mark.rank, mark.time_ps, number not in known))
-                    known.add(number)
+            elif mark.dead is not None:
+                if mark.dead in died and (mark.dead not in known or mark.how == _BY_ITSELF):
+                    found.append(_Found(mark.dead, died[mark.dead], mark.rank, mark.time_ps, mark.dead not in known))
+                    known.add(mark.dead)
             elif mark.kind in ("aborted", "restart"):
                 if mark.kind == "aborted" and mark.rank in died and mark.rank not in known:
                     yield died[mark.rank], mark.time_ps

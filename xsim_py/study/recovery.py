@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple
 from xsim_py.config import MachineSpec, load_machine
 from xsim_py.config.entries import Place
 from xsim_py.errors import ConfigError
-from xsim_py.failure.statements import AtCall, parse_statement, unknown_call
+from xsim_py.failure import CallSite
+from xsim_py.failure.statements import parse_statement, unknown_call
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.settings import detector_settings
 from xsim_py.mpi.ftco.paper import ALLREDUCE
@@ -32,7 +33,7 @@ from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
-from xsim_py.units import PS_PER_S, format_time
+from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.whole import scratch_folder, whole_file
 from xsim_py.workers import Crash, do_in_workers
 
@@ -348,8 +349,8 @@ def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
         time_ps = before.start_ps + experiment.after_ps
     if time_ps is not None:
         return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
-    name, ordinal = before.call
-    return f"rank={victim.rank} before its {ordinal}{ordinal_suffix(ordinal)} {name}"
+    name, number = before.call
+    return str(CallSite(victim.rank, True, number, name))
 
 
 def parse_call(text: str) -> tuple[str, int]:
@@ -363,16 +364,11 @@ def parse_call(text: str) -> tuple[str, int]:
     from xsim_py.mpi4py.watch import known_calls
 
     found = parse_statement(f"rank=0 before its {text}", Place(False, 0, 0, "call"))
-    if not isinstance(found, AtCall):
+    if not isinstance(found, CallSite):
         raise ValueError(f"{text!r} is not which call it is; write for example 2nd Allreduce")
     if problem := unknown_call(found.name, known_calls()):
         raise ValueError(problem)
     return found.name, found.ordinal
-
-
-def ordinal_suffix(number: int) -> str:
-    """Return what makes a number an ordinal one: ``st``, ``nd``, ``rd`` or ``th``."""
-    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number // 10 % 10 != 1 else 0, "th")
 
 
 # --------------------------------------------------------------------------------------------- in a worker process
@@ -411,5 +407,5 @@ def do(task: Task) -> Report:
         phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
     except ConfigError as error:
         return Report({**_NOTHING, **facts, "said": str(error)}, None, None, None)
-    facts |= {"phases": phases, "call": f"{call[1]}{ordinal_suffix(call[1])} {call[0]}"}
+    facts |= {"phases": phases, "call": f"{ordinal(call[1])} {call[0]}"}
     return Report({**_NOTHING, **facts}, call, usual, start_ps)
