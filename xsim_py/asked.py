@@ -9,10 +9,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, close_match
 from xsim_py.units import PS_PER_S, parse_time_ps
 from xsim_py.whose import package_name
 
@@ -108,8 +107,8 @@ def one_of(*words: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value in words:
             return str(value)
-        near = get_close_matches(str(value), words, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = close_match(str(value), words)
+        hint = f"; did you mean {near}?" if near else ""
         raise ValueError(f"{value!r} is not one of {', '.join(words[:-1])} and {words[-1]}{hint}")
 
     return read
@@ -172,7 +171,7 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     if wrong:
-        raise ConfigError("\n".join(wrong))
+        raise ConfigError(*wrong)
     words, entries, limit_s = (found.pop(name) for name in ("collectives", "set", "wall_limit"))
     algorithms = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
     way = next((word for word in reversed(words) if word in WAYS), "auto")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xsim_py.config import load_machine
-from xsim_py.config.entries import Place
+from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
 from xsim_py.process.program import Program
@@ -17,7 +17,7 @@ from xsim_py.whole import is_special, meant
 
 __all__ = ["Input", "Output", "failure_files", "machine_files", "program_files", "refuse_clashes"]
 
-_NOWHERE = Place(True, 0, 0, "")
+_NOWHERE = Location.in_option("")
 
 
 class Output(NamedTuple):

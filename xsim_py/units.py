@@ -10,11 +10,12 @@ Decimal prefixes count in thousands and binary ones in 1024s: ``64KB`` is 64 000
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
+
+from xsim_py.errors import close_match
 
 __all__ = [
     "BANDWIDTH_PATTERN",
@@ -134,8 +135,8 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     if not unit:
         return number * bare
     if unit not in units:
-        close = difflib.get_close_matches(unit, units, n=1)
-        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close[0]}?' if close else f'write {examples}'}")
+        close = close_match(unit, units)
+        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close}?' if close else f'write {examples}'}")
     return number * units[unit]
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.config.entries import Place
+from xsim_py.config.entries import Location
 from xsim_py.failure import CallSite
 from xsim_py.failure.statements import Drawn, FromTrace, Timed, parse_statement
 
-HERE = Place(True, 0, 0, "--fail")
+HERE = Location.in_option("--fail")
 
 LEVELS = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True)
 TIMED = st.builds(Timed, LEVELS, st.integers(0, 10**9), st.integers(0, 10**27))

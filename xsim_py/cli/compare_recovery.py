@@ -23,7 +23,7 @@ from xsim_py.cli.options import (
 from xsim_py.cli.output import writing
 from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine, Tally
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ def compare_recovery(args: Namespace) -> int:
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     experiment = _experiment(args)
-    planned = plan_recovery(experiment)
+    try:
+        planned = plan_recovery(experiment)
+    except ConfigError as error:
+        named = (f"--{each}" if isinstance(each, OptionProblem) else each for each in error.problems)
+        raise ConfigError(*named) from None
     check_outputs(
         not_dash(args, "json"),
         folder=args.out,

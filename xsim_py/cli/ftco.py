@@ -118,7 +118,7 @@ def run_ftco(args: Namespace) -> int:
     try:
         made = configurations(given, rules=args.rules or ())
     except ConfigError as error:
-        raise ConfigError("\n".join(f"--{line}" for line in str(error).splitlines())) from None
+        raise ConfigError(*(f"--{problem}" for problem in error.problems)) from None
     _check_outputs(args)
     _check_trace(made, args)
     if args.trace is not None:
@@ -275,7 +275,7 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
     try:
         outcome, flow = trace_run(made[0], seed=args.seed, deaths=deaths)
     except ConfigError as error:
-        raise ConfigError("\n".join(f"--kill {line}" for line in str(error).splitlines())) from None
+        raise ConfigError(*(f"--kill {problem}" for problem in error.problems)) from None
     if args.trace == "-":
         print(flow.text(width=get_terminal_size((100, 24)).columns))
     else:
@@ -311,7 +311,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
         if args.kill and (made[0].inactive or made[0].failures):
             problems.append("--kill says who dies; --inactive and --failures draw others")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
 
 
 def _death(text: str) -> tuple[int, int]:

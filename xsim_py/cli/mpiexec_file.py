@@ -49,7 +49,7 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
     """
     from xsim_py.config.document import read_yaml_file
     from xsim_py.config.entries import Problem, raise_all
-    from xsim_py.config.kinds import nearest
+    from xsim_py.errors import advice
 
     problems: list[Problem] = []
     root = read_yaml_file(file, what="file of options", problems=problems)
@@ -58,8 +58,8 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
         for name, entry in root.value.items():
             action = known.get(f"--{name}")
             if action is None:
-                advice = nearest(name, [option.removeprefix("--") for option in known])
-                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so{advice}"))
+                hint = advice(name, [option.removeprefix("--") for option in known])
+                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so; {hint}"))
             else:
                 words += _words(name, entry, action, problems)
     elif not problems:

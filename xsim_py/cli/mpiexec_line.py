@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from xsim_py.cli.options import positive
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, close_match
 
 __all__ = ["AppLine", "Line", "read_line"]
 
@@ -169,11 +169,9 @@ class _Reader:
     def _advice(self, said: str) -> str:
         if said in ("-m", "-c"):
             return f"; begin the command with python: python {said} ..."
-        from xsim_py.config.kinds import nearest
-
         known = [*self._valued, *(f"--{name}" for name in (*_MEANT, *_LEFT_OUT) if len(name) > 1)]
-        advice = nearest(f"--{said.lstrip('-')}", known)
-        return advice if "did you mean" in advice else ""
+        close = close_match(f"--{said.lstrip('-')}", known)
+        return f"; did you mean {close}?" if close else ""
 
     # ------------------------------------------------------------------------------------- what means something
 

@@ -135,8 +135,8 @@ def _run(spec: StudySpec, args: Namespace) -> int:
         print("xsim: the same command goes on with the rest", file=sys.stderr)
         return 130
     print(results.shown().to_text(max_rows=None))
-    for complaint in results.complaints():
-        print(complaint if complaint.startswith(" ") else f"xsim: {complaint}", file=sys.stderr)
+    for text, details in results.problems():
+        print(f"xsim: {text}", *details, sep="\n", file=sys.stderr)
     if not args.quiet:
         _say_where(results, folder)
     return 1 if results.failed or results.given_up else 0

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from xsim_py.config import kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
-from xsim_py.config.entries import Place, Problem
+from xsim_py.config.entries import Location, Problem
 from xsim_py.config.kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
 from xsim_py.errors import ConfigError
 
@@ -567,9 +567,9 @@ class MachineSpec:
         "A parallel file system.",
         shown="files are this computer's, and cost no time",
     )
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> Location:
         """Where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
         while path and path not in self.places:
             path = path.rpartition(".")[0]
@@ -577,4 +577,4 @@ class MachineSpec:
 
     def error(self, path: str, message: str) -> ConfigError:
         """An error about the key at ``path`` that only a floor above can find, with the place of that key."""
-        return ConfigError(str(Problem(self.place(path), path, message)))
+        return ConfigError(Problem(self.place(path), path, message))

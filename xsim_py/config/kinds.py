@@ -6,7 +6,6 @@ A kind is the one place that knows both, so that the checker and ``xsim models s
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from xsim_py import units
 from xsim_py.config.entries import Entry, Problem
+from xsim_py.errors import advice
 from xsim_py.whose import package_name
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "Scalar",
     "Section",
     "WordOr",
-    "nearest",
     "option",
     "without_nul",
 ]
@@ -50,7 +49,6 @@ __all__ = [
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
 _ADVISED: Final = 100  # problems
-_LONGEST_WORD: Final = 100
 _LONGEST_LINE: Final = 200
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
@@ -68,9 +66,9 @@ class Reading:
         self.problems.append(Problem(entry.place, path, message))
         return REFUSED
 
-    def unknown(self, entry: Entry, path: str, advice: Callable[[], str]) -> None:
+    def unknown(self, entry: Entry, path: str, advise: Callable[[], str]) -> None:
         """Note a key that nobody knows, with some advice: a name that is near takes a while to find."""
-        said = advice() if len(self.problems) < _ADVISED else ""
+        said = f"; {advise()}" if len(self.problems) < _ADVISED else ""
         self.problems.append(Problem(entry.key_place, path, f"unknown key{said}"))
 
 
@@ -84,13 +82,6 @@ class Kind(Protocol):
     def schema(self) -> dict[str, Any]:
         """The same, for JSON Schema."""
         ...
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The advice ``"; did you mean latency?"``, or the known words when none is near."""
-    words = list(known)
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.6) if len(word) <= _LONGEST_WORD else []
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(words)}"
 
 
 @dataclass(frozen=True)
@@ -248,7 +239,7 @@ class Choice:
     def parse(self, value: object) -> str:
         """The word; ValueError when it is another."""
         if value not in self.choices:
-            raise ValueError(f"{value!r} is not one of its values{nearest(str(value), self.choices)}")
+            raise ValueError(f"{value!r} is not one of its values; {advice(str(value), self.choices)}")
         return str(value)
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -349,7 +340,7 @@ class MapOf:
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
             if key not in self.kinds:
-                reading.unknown(item, f"{path}.{key}", partial(nearest, key, self.kinds))
+                reading.unknown(item, f"{path}.{key}", partial(advice, key, self.kinds))
         found = {key: kind for key, kind in self.kinds.items() if key in entry.value}
         values = {key: kind.read(entry.value[key], f"{path}.{key}", reading) for key, kind in found.items()}
         return REFUSED if REFUSED in values.values() else values
@@ -416,7 +407,7 @@ class Section:
     def _advice(key: str, reading: Reading, fields: Iterable[str]) -> str:
         """Perhaps the key is a right one in the wrong section."""
         elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
-        return f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(key, fields)
+        return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, fields)
 
     def schema(self) -> dict[str, Any]:
         """An object whose keys are the options."""

@@ -15,9 +15,9 @@ from typing import Any
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import override, read_yaml_file
 from xsim_py.config.entries import Entry, Problem, from_python, raise_all
-from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
+from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.config.rules import contradictions
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, advice
 
 __all__ = [
     "config_hash",
@@ -51,9 +51,8 @@ def preset_path(name: str) -> Path:
     """
     found = presets().get(name)
     if found is None:
-        advice = nearest(name, presets()).removeprefix("; ")
         raise ConfigError(
-            f"there is no preset machine {name!r}: {advice}\n"
+            f"there is no preset machine {name!r}: {advice(name, presets())}\n"
             f"presets: {', '.join(presets())}; the name of a file ends in .yaml"
         )
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import parse_time_ps, parse_whole
 
 __all__ = ["RestartPolicy"]
@@ -56,5 +56,5 @@ class RestartPolicy(NamedTuple):
         if found["delay_ps"] < 0:
             problems.append(f"delay: {value} is negative")
         if problems:
-            raise ConfigError("\n".join(f"restart: {text}: {problem}; write {_FORM}" for problem in problems))
+            raise ConfigError(*(OptionProblem("restart", f"{text}: {problem}; write {_FORM}") for problem in problems))
         return cls(**found)

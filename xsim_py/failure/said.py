@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec, MachineSpec
-from xsim_py.config.entries import Place, Problem
-from xsim_py.config.kinds import nearest
+from xsim_py.config.entries import Location, Problem
+from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
 from xsim_py.failure.schedule import CallSite
@@ -25,32 +25,32 @@ class Said(NamedTuple):
     """What is to happen, as far as it could be understood, and what could not."""
 
     levels: dict[str, Level]
-    explicit: list[tuple[Place, Timed | CallSite]]
-    events: list[tuple[Place, Event]]
-    draws: list[tuple[Place, DrawSpec]]
+    explicit: list[tuple[Location, Timed | CallSite]]
+    events: list[tuple[Location, Event]]
+    draws: list[tuple[Location, DrawSpec]]
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
         """Add what stands in a file."""
         events = read_trace(file, levels=self.levels, problems=self.problems)
-        self.events.extend((Place(False, event.line, 1, str(file)), event) for event in events)
+        self.events.extend((Location.in_file(file, event.line, 1), event) for event in events)
 
-    def draw(self, draw: DrawSpec, place: Place, path: str) -> None:
+    def draw(self, draw: DrawSpec, place: Location, path: str) -> None:
         """Add a law."""
         wrong = draw_problem(draw)
         if draw.per not in self.levels:
-            wrong = "per", f"nothing is called {draw.per!r}{nearest(draw.per, self.levels)}"
+            wrong = "per", f"nothing is called {draw.per!r}; {advice(draw.per, self.levels)}"
         if wrong is None:
             self.draws.append((place, draw))
         else:
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
-    def single(self, what: Timed | CallSite, place: Place, path: str, known_calls: Collection[str] | None) -> None:
+    def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
         wrong = ""
         if isinstance(what, Timed) and what.level not in self.levels:
-            wrong = f"nothing is called {what.level!r}{nearest(what.level, self.levels)}"
+            wrong = f"nothing is called {what.level!r}; {advice(what.level, self.levels)}"
         elif isinstance(what, CallSite) and known_calls is not None:
             wrong = unknown_call(what.name, known_calls)
         if wrong:
@@ -83,7 +83,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         said.trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
     texts = [(text, spec.place(path), path) for text, path in zip(failures.at, paths, strict=True)]
-    texts += [(text, Place(True, 0, 0, f"--fail {text}"), "") for text in extra]
+    texts += [(text, Location.in_option(f"--fail {text}"), "") for text in extra]
     for text, place, path in texts:
         what = parse_statement(text, place, path=path)
         if isinstance(what, list):
@@ -120,7 +120,7 @@ def _strangers(said: Said, components: Components) -> Iterator[Problem]:
             yield Problem(place, "", f"{level} {number} {wrong}; {there}")
 
 
-def _dead_already(explicit: Sequence[tuple[Place, Timed | CallSite]], components: Components) -> Iterator[Problem]:
+def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:
     """Explicit failures that would find nobody alive: a rank dies once."""
     killers: dict[int, Timed] = {}
     named: dict[int, Timed | CallSite] = {}

@@ -10,15 +10,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec
-from xsim_py.config.entries import Place, Problem, from_python
+from xsim_py.config.entries import Location, Problem, from_python
 from xsim_py.config.kinds import Reading, Section
+from xsim_py.errors import close_match
 from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps
 
@@ -61,7 +61,7 @@ class FromTrace(NamedTuple):
 Statement = Timed | CallSite | Drawn | FromTrace
 
 
-def parse_statement(text: str, place: Place, *, path: str = "") -> Statement | list[Problem]:
+def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
     """What one failure's text means, or what is wrong with it.
 
     Parameters
@@ -98,7 +98,7 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     return CallSite(int(number), when == "before", count, name)
 
 
-def _drawn(law: str, per: str, rest: str, place: Place) -> Drawn | list[Problem]:
+def _drawn(law: str, per: str, rest: str, place: Location) -> Drawn | list[Problem]:
     """A law is checked by the checker of a description's ``failures.draws``."""
     keys: dict[str, object] = {"law": law, "per": per.strip()}
     for word in rest.split(",")[1:]:
@@ -119,5 +119,5 @@ def unknown_call(name: str, known: Collection[str]) -> str:
     """What is wrong with a call of that name, or nothing."""
     if name in known:
         return ""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"there is no call {name} in mpi4py" + (f"; did you mean {close[0]}?" if close else "")
+    close = close_match(name, sorted(known))
+    return f"there is no call {name} in mpi4py" + (f"; did you mean {close}?" if close else "")

@@ -63,7 +63,7 @@ def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
     if len(deaths) >= nodes:
         problems.append(f"{len(deaths)}: all {nodes:,} nodes would die; one node at least must live")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
 
 
 class _Traced(StepModel):

@@ -13,7 +13,7 @@ from sys import intern
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
-from xsim_py.config.entries import Place, Problem, line_and_column, raise_all
+from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
 from xsim_py.inputs import MIB, read_input
 
 __all__ = ["Graph", "read_graph", "repeated"]
@@ -35,7 +35,7 @@ class Graph:
 
     def refuse(self, line: int, column: int, message: str) -> None:
         """Note what is wrong."""
-        self.problems.append(Problem(Place(False, line, column, str(self.file)), "", message))
+        self.problems.append(Problem(Location.in_file(self.file, line, column), "", message))
 
     def link(self, a: str, b: str, line: int, column: int, *, one_way: bool = False) -> None:
         """Add a link; one that is there already, unless it leads the other way, is refused."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
-from xsim_py.config.kinds import nearest
 from xsim_py.config.loader import every_path
+from xsim_py.errors import advice
 from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -68,8 +68,8 @@ def _command(spec: StudySpec) -> Iterator[Contradiction]:
         yield path, f"this is about a program on a machine, and {spec.command} is none", ("command",)
     for name in spec.command_options:
         if name not in _choices(spec):
-            known = nearest(name, _choices(spec))
-            yield f"options.{name}", f"{spec.command} has no such option{known}", ("command",)
+            known = advice(name, _choices(spec))
+            yield f"options.{name}", f"{spec.command} has no such option; {known}", ("command",)
         if name in spec.sweep:
             yield f"sweep.{name}", f"options.{name} gives this one value, and sweep others", ("options",)
 
@@ -96,14 +96,14 @@ def _variables(spec: StudySpec) -> Iterator[Contradiction]:
         if name in RESERVED or (spec.command is not None and name in COMMANDS[spec.command].metrics):
             yield path, "the results have a column of this name; choose another", ()
         elif "." in name and name not in every_path():
-            yield path, f"no entry of a machine{nearest(name, every_path())}", ()
+            yield path, f"no entry of a machine; {advice(name, every_path())}", ()
         elif "." not in name and name not in _choices(spec) and name not in used:
-            known = nearest(name, _choices(spec))
+            known = advice(name, _choices(spec))
             of = "a run" if spec.command is None else spec.command
-            yield path, f"this is neither an option of {of} nor used in a template{known}", tuple(OPTIONS)
+            yield path, f"this is neither an option of {of} nor used in a template; {known}", tuple(OPTIONS)
     for name in spec.overrides:
         if name not in every_path():
-            yield f"set.{name}", f"no entry of a machine{nearest(name, every_path())}", ()
+            yield f"set.{name}", f"no entry of a machine; {advice(name, every_path())}", ()
 
 
 def _templates(spec: StudySpec) -> Iterator[Contradiction]:
@@ -116,7 +116,7 @@ def _templates(spec: StudySpec) -> Iterator[Contradiction]:
     for path, given in _all_given(spec):
         for where, name in given.names():
             if name not in known:
-                yield path + where, f"no variable {name}{nearest(name, sorted(known))}", ("sweep",)
+                yield path + where, f"no variable {name}; {advice(name, sorted(known))}", ("sweep",)
 
 
 def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
@@ -151,7 +151,7 @@ def _conditions(path: str, conditions: Iterable[Condition], columns: list[str]) 
 def _columns(spec: StudySpec) -> Iterator[Contradiction]:
     for name in spec.table or ():
         if name not in metric_names(spec):
-            yield "table", f"there are no means of {name}{nearest(name, metric_names(spec))}", ("capture",)
+            yield "table", f"there are no means of {name}; {advice(name, metric_names(spec))}", ("capture",)
 
 
 def _plots(spec: StudySpec) -> Iterator[Contradiction]:
@@ -182,4 +182,4 @@ def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
         for name in names:
             if name not in known:
                 there = "is no number" if name in column_names(spec) else "does not exist"
-                yield f"{path}.{key}", f"the column {name!r} {there}{nearest(name, known)}", ("sweep", "capture")
+                yield f"{path}.{key}", f"the column {name!r} {there}; {advice(name, known)}", ("sweep", "capture")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from xsim_py.config.kinds import nearest
+from xsim_py.errors import advice
 from xsim_py.study.template import NAME, Scalar, text_of
 
 __all__ = ["Condition"]
@@ -64,7 +64,7 @@ class Condition:
         known = list(columns)
         for test in self._tests:
             if test.name not in known:
-                raise ValueError(f"{self.text!r}: there is no {test.name} here{nearest(test.name, known)}")
+                raise ValueError(f"{self.text!r}: there is no {test.name} here; {advice(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
         """Whether it holds for a run with these columns."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config import kinds
-from xsim_py.config.entries import Place, Problem
+from xsim_py.config.entries import Location, Problem
 from xsim_py.config.kinds import Choice, Integer, ListOf, Scalar, Section, option, options
 from xsim_py.report.result import ENDINGS
 from xsim_py.study.commands import COMMANDS
@@ -287,7 +287,7 @@ class StudySpec:
     )
     folder: Path = Path()
     """Of the study's file."""
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
 
     def problem(self, path: str, message: str) -> Problem:
         """What is wrong with the key at ``path``, with the place of that key or of the section that it belongs to."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config.document import read_yaml_file
-from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all
-from xsim_py.config.kinds import Reading, Section, nearest
+from xsim_py.config.entries import Entry, Location, Problem, from_python, raise_all
+from xsim_py.config.kinds import Reading, Section
 from xsim_py.config.schema import TABLE_HEAD, table_rows
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, advice
 from xsim_py.inputs import is_file
 from xsim_py.study.check import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
@@ -20,7 +20,7 @@ from xsim_py.study.description import CaptureSpec, StudySpec
 __all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_PYTHON: Final = Place(False, 0, 0, "study")
+_PYTHON: Final = Location.in_file("study")
 
 
 def _bundled(installed: str, checkout: str) -> Path:
@@ -86,12 +86,11 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 def _preset(name: str) -> Path:
     """The preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
-    found = presets().get(name.removeprefix("studies/").removesuffix(".yaml"))
+    short = name.removeprefix("studies/").removesuffix(".yaml")
+    found = presets().get(short)
     if found is None:
-        advice = nearest(name.removeprefix("studies/").removesuffix(".yaml"), presets()).removeprefix("; ")
-        raise ConfigError(
-            f"there is neither a file nor a preset study {name!r}: {advice}\npresets: {', '.join(presets())}"
-        )
+        said = f"there is neither a file nor a preset study {name!r}: {advice(short, presets())}"
+        raise ConfigError(f"{said}\npresets: {', '.join(presets())}")
     return found
 
 

@@ -23,11 +23,11 @@ from typing import Any, Final, NamedTuple
 from xsim_py import __version__
 from xsim_py.asked import isolation
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
-from xsim_py.config.entries import Place, from_python, raise_all
-from xsim_py.config.kinds import REFUSED, Reading, nearest
+from xsim_py.config.entries import Location, Problem, from_python, raise_all
+from xsim_py.config.kinds import REFUSED, Reading
 from xsim_py.config.rules import MOST_RANKS
 from xsim_py.engine import most_shards, problem_of_processes
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.inputs import is_file
 from xsim_py.machine import Machine
@@ -47,7 +47,6 @@ _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
 _FOLDERS: Final = ("folder", "apps")
 _IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
-_SET: Final = re.compile(r"--set ([\w.]+)=[^:]*: (?:\1: )?")
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def plan_runs(
     total = math.prod(map(len, spec.sweep.values()), start=spec.repetitions)
     if total > _MOST_RUNS:
         count = f"{total:,}" if total < 10**30 else "more than 10^30"
-        raise ConfigError(str(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}")))
+        raise ConfigError(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}"))
     for condition in only:
         try:
             condition.check(key_columns(spec))
@@ -109,19 +108,19 @@ def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
     """A study with other options of its command."""
     known = COMMANDS[str(spec.command)].options
     problems = [
-        f"--set {name}: {spec.command} has no such option{nearest(name, known)}"
+        OptionProblem(f"--set {name}", f"{spec.command} has no such option; {advice(name, known)}")
         for name in changes
         if name not in known
     ]
     problems += [
-        f"--set {name}: the study sweeps over it; choose of its values with --only"
+        OptionProblem(f"--set {name}", "the study sweeps over it; choose of its values with --only")
         for name in changes
         if name in spec.sweep
     ]
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     given = {
-        name: Given(from_python(value, place=Place(False, 0, 0, f"--set {name}")), ANY)
+        name: Given(from_python(value, place=Location.in_option(f"--set {name}", name)), ANY)
         for name, value in changes.items()
     }
     return dataclasses.replace(spec, command_options={**spec.command_options, **given})
@@ -193,7 +192,7 @@ class _Planner:
                 self.reading.problems.append(self.spec.problem(f"plots[{index}].series", message))
         raise_all(self.reading.problems)
         if not runs:
-            raise ConfigError(str(self.spec.problem("", "no combination of values meets the conditions")))
+            raise ConfigError(self.spec.problem("", "no combination of values meets the conditions"))
         return runs
 
     def _each(self) -> Iterator[Run | None]:
@@ -314,7 +313,7 @@ class _Planner:
                 self._refuse("program", f"{found} is neither a file nor a folder with a __main__.py in it")
             elif found is None:
                 known = sorted(f"apps/{path.name}" for path in bundled_apps().glob("*.py"))
-                missing = f"there is no {name} in {self.spec.folder} or with xsim_py{nearest(name, known)}"
+                missing = f"there is no {name} in {self.spec.folder} or with xsim_py; {advice(name, known)}"
                 self._refuse("program", missing)
         found = self.programs[name]
         return None if found is None else str(found)
@@ -382,12 +381,14 @@ class _Planner:
         try:
             yield
         except ConfigError as error:
-            for line in str(error).splitlines():
-                about = _SET.match(line)
-                if about and (about[1] in self.spec.sweep or about[1] in self.spec.overrides):
-                    self._refuse(f"set.{about[1]}", line[about.end() :])
+            for problem in error.problems:
+                entry = problem.place.entry if isinstance(problem, Problem) else ""
+                if entry in self.spec.sweep or entry in self.spec.overrides:
+                    other = f"{problem.path}: " if problem.path not in ("", entry) else ""
+                    self._refuse(f"set.{entry}", f"{other}{problem.message}")
                 else:
-                    self._refuse(key, line)
+                    for line in str(problem).splitlines():
+                        self._refuse(key, line)
 
     def _refuse(self, key: str, message: str) -> None:
         """Note a problem about an option or an entry of the machine, wherever it is given."""
@@ -424,9 +425,9 @@ class _CommandPlanner(_Planner):
         try:
             settings = command.check({name: value for name, value in given.items() if value is not None})
         except ConfigError as error:
-            for line in str(error).splitlines():
-                name, _, message = line.partition(": ")
-                self._refuse_option(name, message if name in command.options else line)
+            for problem in error.problems:
+                named = isinstance(problem, OptionProblem)
+                self._refuse_option(problem.option if named else "machine", problem.message if named else str(problem))
             return None
         begin = {**columns, "repetition": repetition}
         begin.setdefault("seed", given["seed"])

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from xsim_py.config.kinds import nearest
+from xsim_py.errors import advice
 from xsim_py.inputs import MIB, read_input
 from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
@@ -66,7 +66,7 @@ def read_published(spec: StudySpec) -> Published:
     known = [*key_columns(spec), *metric_names(spec), *_REMARKS]
     for name in names:
         if name not in known:
-            raise ValueError(f"{path}: the column {name!r} is none of the study's{nearest(name, known)}")
+            raise ValueError(f"{path}: the column {name!r} is none of the study's; {advice(name, known)}")
     metrics = tuple(name for name in names if name in metric_names(spec))
     for number, row in enumerate(rows, 1):
         for metric in metrics:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config import MachineSpec, load_machine
-from xsim_py.config.entries import Place
-from xsim_py.errors import ConfigError
+from xsim_py.config.entries import Location, Problem
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.failure import CallSite
 from xsim_py.failure.statements import parse_statement, unknown_call
 from xsim_py.machine import Machine
@@ -52,7 +52,6 @@ _PLAIN_TREE: Final = {
 }
 _FTCO: Final = {"mpi.collectives": "ftco"}
 _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
-_TIMEOUT_PLACE: Final = "--set mpi.detector.timeout={}: mpi.detector.timeout: "
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
 
@@ -144,7 +143,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
     ConfigError
         With everything that is wrong; nothing was run.
     """
-    problems: dict[str, None] = {}
+    problems: dict[object, None] = {}
     planned: dict[Case, tuple[Victim, ...]] = {}
     for name, machine in experiment.machines.items():
         for ranks in experiment.ranks:
@@ -153,19 +152,26 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
                     spec = load_machine(machine, overrides=_overrides(experiment, scheme))
                     shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
                 except ConfigError as error:
-                    problems[str(error).replace(_TIMEOUT_PLACE.format(_timeout(experiment)), "--timeout: ")] = None
+                    problems |= dict.fromkeys(map(_as_option, error.problems))
                     continue
                 for code in experiment.failures:
                     try:
                         planned[Case(name, ranks, code, scheme)] = victims_of(code, shape, ranks)
                     except ValueError as error:
-                        problems[f"--failures {error} (with {ranks} rank{'s' * (ranks > 1)})"] = None
+                        said = f"{error} (with {ranks} rank{'s' * (ranks > 1)})"
+                        problems[OptionProblem("failures", said)] = None
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     order = {code: place for place, code in enumerate(experiment.failures)}
     names = {name: place for place, name in enumerate(experiment.machines)}
     keys = sorted(planned, key=lambda case: (case.ranks, names[case.machine], order[case.failures]))
     return {case: planned[case] for case in keys}
+
+
+def _as_option(problem: Any) -> Any:
+    """Return a problem of an entry that an option of the experiment sets as one of that option."""
+    ours = isinstance(problem, Problem) and problem.path == problem.place.entry == "mpi.detector.timeout"
+    return OptionProblem("timeout", problem.message) if ours else problem
 
 
 def compare_recovery(
@@ -213,7 +219,7 @@ def compare_recovery(
     before = dict(run(first, [_task(experiment, case, (), None) for case in first]))
     refused = {report.facts["said"]: None for report in before.values() if _is_refused(report)}
     if refused:
-        raise ConfigError("\n".join(refused))
+        raise ConfigError(*refused)
     later = [case for case in later if before[case._replace(failures="none")].call is not None]
     tasks = [_task(experiment, case, planned[case], before[case._replace(failures="none")]) for case in later]
     reports = before | dict(run(later, tasks))
@@ -363,7 +369,7 @@ def parse_call(text: str) -> tuple[str, int]:
     """
     from xsim_py.mpi4py.watch import known_calls
 
-    found = parse_statement(f"rank=0 before its {text}", Place(False, 0, 0, "call"))
+    found = parse_statement(f"rank=0 before its {text}", Location.in_option("--call"))
     if not isinstance(found, CallSite):
         raise ValueError(f"{text!r} is not which call it is; write for example 2nd Allreduce")
     if problem := unknown_call(found.name, known_calls()):

@@ -106,7 +106,8 @@ class StudyResults:
 
     def __str__(self) -> str:
         """Return the means for a terminal, and what went wrong."""
-        return "\n".join([self.shown().to_text(max_rows=None), *self.complaints()])
+        lines = [line for text, details in self.problems() for line in (text, *details)]
+        return "\n".join([self.shown().to_text(max_rows=None), *lines])
 
     def _repr_html_(self) -> str:
         return self.shown()._repr_html_()
@@ -185,25 +186,25 @@ class StudyResults:
         numbers = [row[name] for row in rows if isinstance(row[name], int | float)]
         return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
 
-    def complaints(self) -> Iterator[str]:
-        """Say in a few lines what became of each run that is not good, the first ones only, and of those missing."""
+    def problems(self) -> Iterator[tuple[str, list[str]]]:
+        """Say what became of each run that is not good, the first ones only, and of those missing; with details."""
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
             names = [*self._telling(), *(["repetition"] if self.spec.repetitions > 1 else [])]
             which = ", ".join(f"{name}={text_of(run.columns[name])}" for name in names)
-            yield f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
             most = 3 if outcome["ended"] == "crashed" else 2  # the worker, the rank and its line
             lines = [line for line in outcome["said"].splitlines() if line.strip()][:most] or outcome["last_lines"][-2:]
-            yield from (f"    {line[:_SHOWN_CHARACTERS]}" for line in lines)
+            said = f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
+            yield said, [f"    {line[:_SHOWN_CHARACTERS]}" for line in lines]
         if len(failed) > _SHOWN_FAILURES:
-            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
+            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results", []
         for name, lines in self.given_up.items():
             where = f"given up in {len(lines):,} of {len(self._rows):,} runs, which have no value"
             why = f"its regular expression takes more than {MOST_SEARCHED_S:g} s, or all memory"
-            yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}"
+            yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}", []
         if self.missing:
-            yield f"missing: {self.missing:,} of {len(self.planned):,} runs"
+            yield f"missing: {self.missing:,} of {len(self.planned):,} runs", []
 
     # -------------------------------------------------------------------------------------------------- pictures
 
