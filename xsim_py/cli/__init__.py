@@ -23,7 +23,7 @@ from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
 from xsim_py.cli.mpiexec import add_mpiexec_parser, begin_anew, is_launcher, read_mpiexec
 from xsim_py.cli.options import Parser, split_program
-from xsim_py.cli.output import CannotWrite
+from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.cli.run import add_run_parser
 from xsim_py.cli.study import add_study_parser
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten

@@ -17,8 +17,8 @@ from xsim_py.cli.options import (
     simulation_arguments,
     sizes,
 )
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, simulation_inputs
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.run import print_findings
 from xsim_py.errors import ConfigError

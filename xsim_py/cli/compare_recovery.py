@@ -20,8 +20,8 @@ from xsim_py.cli.options import (
     sizes,
     time_ps,
 )
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine, Tally
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import PS_PER_S

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.units import format_time
 
 if TYPE_CHECKING:

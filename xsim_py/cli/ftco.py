@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import positive, seed, time_ps
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash
 from xsim_py.cli.progress import ProgressLine, Tally
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S

@@ -17,8 +17,8 @@ from xsim_py.cli.options import (
     positive,
     simulation_arguments,
 )
-from xsim_py.cli.output import Patient, writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.output_errors import Patient, writing
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import format_time, parse_exact_seconds

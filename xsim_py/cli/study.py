@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_set_option, positive
-from xsim_py.cli.output import writing
+from xsim_py.cli.output_errors import writing
 from xsim_py.cli.progress import ProgressLine, Tally
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.entries import Location, Problem
-from xsim_py.config.kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
+from xsim_py.config.value_kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
 from xsim_py.errors import ConfigError
 
 __all__ = [

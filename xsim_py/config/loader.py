@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xsim_py.config.bundled import bundled, files_by_name
+from xsim_py.config.contradictions import contradictions
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import override, read_yaml_file
 from xsim_py.config.entries import Entry, Problem, from_python, raise_all
-from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, options
-from xsim_py.config.rules import contradictions
+from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
 __all__ = [
@@ -30,15 +31,10 @@ __all__ = [
     "presets",
 ]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 
-
-@cache
 def presets() -> Mapping[str, Path]:
-    """The files of the machines that come with xsim_py, by name: from the wheel, or from ``models/`` of a checkout."""
-    installed = _PACKAGE / "_models"
-    folder = installed if installed.is_dir() else _PACKAGE.parent / "models"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    """Return the files of the machines that come with xsim_py, by name."""
+    return files_by_name(bundled("models"))
 
 
 def preset_path(name: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.kinds import ListOf, OneOf, Section, options
+from xsim_py.config.value_kinds import ListOf, OneOf, Section, options
 
 __all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
 

@@ -11,8 +11,8 @@ from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.said import misfits, read_failures
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
+from xsim_py.failure.sources import misfits, read_failures
 from xsim_py.failure.statements import Timed
 
 __all__ = ["FailureModel", "check_failures"]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec
 from xsim_py.config.entries import Location, Problem, from_python
-from xsim_py.config.kinds import Reading, Section
+from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import close_match
 from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps

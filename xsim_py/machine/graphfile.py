@@ -16,14 +16,14 @@ from xml.parsers import expat
 from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
 from xsim_py.inputs import MIB, read_input
 
-__all__ = ["Graph", "read_graph", "repeated"]
+__all__ = ["GraphFile", "read_graph", "repeated"]
 
 _MOST_BYTES: Final = 16 * MIB  # half a million links
 _NO_GRAPH: Final = "this cannot be read as a graph"
 
 
 @dataclass
-class Graph:
+class GraphFile:
     """A graph has vertices by name, and links, each with the line of the file where it stands."""
 
     file: Path
@@ -52,7 +52,7 @@ def repeated(a: str, b: str, first: str) -> str:
     return f"there is a link of {a} and {b} already, in {first}; links side by side cannot be simulated: name it once"
 
 
-def read_graph(file: Path) -> Graph:
+def read_graph(file: Path) -> GraphFile:
     """The graph in a file; GraphML where its name ends in .graphml or .xml.
 
     Raises
@@ -63,7 +63,7 @@ def read_graph(file: Path) -> Graph:
         It is no graph; with the place of each problem.
     """
     content = read_input(file, most_bytes=_MOST_BYTES)
-    graph = Graph(file)
+    graph = GraphFile(file)
     if file.suffix.lower() in (".graphml", ".xml"):
         _GraphML(graph).read(content)
     else:
@@ -72,7 +72,7 @@ def read_graph(file: Path) -> Graph:
     return graph
 
 
-def _read_edges(graph: Graph, content: bytes) -> None:
+def _read_edges(graph: GraphFile, content: bytes) -> None:
     """An edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
     try:
         text = content.decode("utf-8-sig")
@@ -103,7 +103,7 @@ class _Edge(NamedTuple):
 class _GraphML:
     """GraphML on its way to a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphFile) -> None:
         self.graph = graph
         self.graphs = 0
         self.one_way = False

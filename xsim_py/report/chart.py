@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from xsim_py.report.ruler import Ruler
 
-__all__ = ["Chart", "Line"]
+__all__ = ["Chart", "Series"]
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
 _MOST_LETTERS = 75  # of names beside each other along the x axis
@@ -29,7 +29,7 @@ _HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markere
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One line: its points from left to right, its name, and what it shares with others.
 
     ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only its
@@ -53,7 +53,7 @@ class Chart:
     ----------
     title, x_label, y_label : str
         What stands around it.
-    lines : sequence of Line
+    lines : sequence of Series
         What it shows. Where an x is no number, all are names, in the order in which they come.
     x_scale, y_scale : str
         ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one.
@@ -66,7 +66,7 @@ class Chart:
     title: str
     x_label: str
     y_label: str
-    lines: Sequence[Line]
+    lines: Sequence[Series]
     x_scale: str = "linear"
     y_scale: str = "linear"
     ruler: Ruler = PLAIN
@@ -101,7 +101,7 @@ class Chart:
         """Return how many points are left out, because a logarithmic axis begins above them."""
         return sum(len(line.x) - len(self._points(line)) for line in self.lines)
 
-    def _points(self, line: Line) -> list[int]:
+    def _points(self, line: Series) -> list[int]:
         """The numbers of those points of a line that have a place."""
         x_above = self.x_scale != "linear" and not self._named()
         y_above = self.y_scale != "linear"
@@ -117,7 +117,7 @@ class Chart:
         look = {"color": INK, "marker": "o", "linestyle": "none", **_HOLLOW}
         return [*lines, *(Line2D([], [], label=name, **look) for name in names)]
 
-    def _draw_line(self, axes: Axes, line: Line) -> None:
+    def _draw_line(self, axes: Axes, line: Series) -> None:
         stroke = line.dashes if any(other.dashes for other in self.lines) else line.colour
         marker = MARKERS[stroke % len(MARKERS)]
         colour = LINE_COLOURS[line.colour % len(LINE_COLOURS)]

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from xsim_py.report.result import Result
     from xsim_py.trace import Message, Span
 
-__all__ = ["Difference", "Outcome", "differences"]
+__all__ = ["Difference", "TracedRun", "differences"]
 
 _LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback that several ranks have: ``[0-3] ...``
 _MOST_SHOWN = 200
 
 
-class Outcome(NamedTuple):
+class TracedRun(NamedTuple):
     """A run that was traced, and what the program printed in it, with labels."""
 
     result: Result
@@ -49,12 +49,12 @@ class _Candidate(NamedTuple):
     pair: tuple[Any, Any]
 
 
-def differences(one: Outcome, other: Outcome, *, start: str) -> list[Difference]:
+def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Difference]:
     """Return the first difference in what the ranks do, the first in what they print, and how the runs ended.
 
     Parameters
     ----------
-    one, other : Outcome
+    one, other : TracedRun
         The two runs.
     start : str
         The folder from which files are named.

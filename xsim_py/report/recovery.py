@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.chart import Chart, Line
+from xsim_py.report.chart import Chart, Series
 from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
@@ -231,7 +231,7 @@ class RecoveryComparison:
             runs = [self._by_case[case] for case in keys if (case.machine, case.scheme) == (machine, scheme)]
             times = [(run.case.ranks, _active_ps(run.phases)) for run in runs if run.phases is not None]
             lines.append(
-                Line(
+                Series(
                     label=f"{scheme}, {machine}" if len(machines) > 1 else scheme,
                     x=[ranks for ranks, _ in times],
                     y=[time_ps / 1e6 for _, time_ps in times],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.loader import kind_of
 from xsim_py.report.ruler import Ruler
 from xsim_py.study.commands import COMMANDS

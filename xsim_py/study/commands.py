@@ -8,25 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from xsim_py.study import ftco, recovering
+from xsim_py.study import ftco_command, recovery_command
 from xsim_py.study.template import Value
 
-__all__ = ["COMMANDS", "Command", "Figure"]
-
-
-class Figure(NamedTuple):
-    """What came out for one column: a mean, and its standard error, smallest and largest value where there are such."""
-
-    mean: float | None
-    stderr: float | None = None
-    min: float | None = None
-    max: float | None = None
+__all__ = ["COMMANDS", "StudyCommand"]
 
 
 @dataclass(frozen=True)
-class Command:
+class StudyCommand:
     """A command that studies can run.
 
     Attributes
@@ -41,7 +32,7 @@ class Command:
         ``check(given)`` turns the options that are given, and ``seed``, into plain data for `do`; ConfigError with a
         line ``option: what is wrong`` for each problem.
     do : callable
-        ``do(settings)`` gives a tuple of up to four numbers, those of `Figure`, for each metric.
+        ``do(settings)`` gives for each metric its mean, and where there are such, standard error, minimum and maximum.
     """
 
     options: tuple[str, ...]
@@ -51,10 +42,8 @@ class Command:
     do: Callable[[Mapping[str, Any]], Mapping[str, tuple[float | None, ...]]]
 
 
-COMMANDS: Final[dict[str, Command]] = {
-    "ftco": Command(ftco.OPTIONS, ftco.METRICS, ftco.TABLE, ftco.check, ftco.do),
-    "compare-recovery": Command(
-        recovering.OPTIONS, recovering.METRICS, recovering.TABLE, recovering.check, recovering.do
-    ),
+COMMANDS: Final[dict[str, StudyCommand]] = {
+    name: StudyCommand(module.OPTIONS, module.METRICS, module.TABLE, module.check, module.do)
+    for name, module in (("ftco", ftco_command), ("compare-recovery", recovery_command))
 }
 """By the name that a study gives in ``command``."""

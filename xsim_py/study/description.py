@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Location, Problem
-from xsim_py.config.kinds import Choice, Integer, ListOf, Scalar, Section, option, options
+from xsim_py.config.value_kinds import Choice, Integer, ListOf, Scalar, Section, option, options
 from xsim_py.report.result import ENDINGS
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
-from xsim_py.study.kinds import (
+from xsim_py.study.value_kinds import (
     ANY,
     CONDITION,
     ISOLATION,

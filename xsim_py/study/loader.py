@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from xsim_py.config.bundled import bundled, files_by_name
 from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Location, Problem, from_python, raise_all
-from xsim_py.config.kinds import Reading, Section
 from xsim_py.config.schema import TABLE_HEAD, table_rows
+from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError, advice
 from xsim_py.inputs import is_file
-from xsim_py.study.check import contradictions
+from xsim_py.study.contradictions import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
 
-__all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
+__all__ = ["json_schema", "load_study", "markdown_table", "presets"]
 
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
 _PYTHON: Final = Location.in_file("study")
 
 
-def _bundled(installed: str, checkout: str) -> Path:
-    """A folder that comes with xsim_py: in the wheel, or in a checkout."""
-    folder = _PACKAGE / installed
-    return folder if folder.is_dir() else _PACKAGE.parent / checkout
-
-
-def bundled_apps() -> Path:
-    """The folder of the programs that come with xsim_py."""
-    return _bundled("_apps", "apps")
-
-
-@cache
 def presets() -> Mapping[str, Path]:
-    """The files of the studies that come with xsim_py, by name."""
-    return {path.stem: path for path in sorted((_bundled("_models", "models") / "studies").glob("*.yaml"))}
+    """Return the files of the studies that come with xsim_py, by name."""
+    return files_by_name(bundled("models") / "studies")
 
 
 def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:

@@ -23,9 +23,10 @@ from typing import Any, Final, NamedTuple
 from xsim_py import __version__
 from xsim_py.asked import isolation
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
+from xsim_py.config.bundled import bundled_apps
+from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.config.entries import Location, Problem, from_python, raise_all
-from xsim_py.config.kinds import REFUSED, Reading
-from xsim_py.config.rules import MOST_RANKS
+from xsim_py.config.value_kinds import REFUSED, Reading
 from xsim_py.engine import most_shards, problem_of_processes
 from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
@@ -36,12 +37,11 @@ from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
 from xsim_py.study.grouping import hidden_by, scale_problem
-from xsim_py.study.kinds import ANY, PLAIN, Given, Swept
-from xsim_py.study.loader import bundled_apps
 from xsim_py.study.template import Scalar, Value, text_of
+from xsim_py.study.value_kinds import ANY, PLAIN, Given, Swept
 from xsim_py.units import PS_PER_S
 
-__all__ = ["Run", "plan_runs"]
+__all__ = ["PlannedRun", "plan_runs"]
 
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
@@ -50,7 +50,7 @@ _IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One run of a study.
 
     Attributes
@@ -73,7 +73,7 @@ class Run:
 
 def plan_runs(
     spec: StudySpec, *, only: Sequence[Condition] = (), overrides: Mapping[str, Any] | None = None
-) -> list[Run]:
+) -> list[PlannedRun]:
     """The runs of a study, in the order of its variables; the last one varies fastest.
 
     Parameters
@@ -178,7 +178,7 @@ class _Planner:
         written = [str(swept.label) for swept in spec.sweep.get("machine", ())]
         self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[PlannedRun]:
         """All of them; ConfigError with every problem when one cannot be made."""
         runs = [run for run in self._each() if run is not None]
         rows = [run.columns for run in runs]
@@ -195,7 +195,7 @@ class _Planner:
             raise ConfigError(self.spec.problem("", "no combination of values meets the conditions"))
         return runs
 
-    def _each(self) -> Iterator[Run | None]:
+    def _each(self) -> Iterator[PlannedRun | None]:
         names, choices = list(self.spec.sweep), self.spec.sweep.values()
         for values in itertools.product(*choices):
             chosen = dict(zip(names, values, strict=True))
@@ -223,7 +223,7 @@ class _Planner:
             columns["machine"] = self.names.get(str(swept.label), swept.label)
         return columns
 
-    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
         """One run; None after a noted problem."""
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
@@ -254,7 +254,9 @@ class _Planner:
                 entries[name] = Given(swept.given.entry, PLAIN).read(value_of, f"sweep.{name}", self.reading)
         return {name: value for name, value in entries.items() if value is not None} | self.overrides
 
-    def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
+    def _finish(
+        self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]
+    ) -> PlannedRun | None:
         program = self._program(options["program"], options["kind"])
         if not self._has_room(options):
             return None
@@ -275,7 +277,7 @@ class _Planner:
             "args": [self._in_folders(word) for word in settings["args"]],
             "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
-        return Run(columns, settings, arguments, self._key(settings, arguments, machine.hash))
+        return PlannedRun(columns, settings, arguments, self._key(settings, arguments, machine.hash))
 
     def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
@@ -414,7 +416,7 @@ class _CommandPlanner(_Planner):
                 columns[name] = " ".join(map(text_of, value)) if isinstance(value, list) else value
         return columns
 
-    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
         command = COMMANDS[str(self.spec.command)]
@@ -433,7 +435,7 @@ class _CommandPlanner(_Planner):
         begin.setdefault("seed", given["seed"])
         told = {"command": self.spec.command, "version": __version__, **settings}
         key = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
-        return Run(begin, {"command": self.spec.command, **settings}, settings, key)
+        return PlannedRun(begin, {"command": self.spec.command, **settings}, settings, key)
 
     def _filled(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
         given = value_of.given(name)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config import MachineSpec, load_machine
+from xsim_py.config.bundled import bundled_apps
 from xsim_py.config.entries import Location, Problem
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.failure import CallSite
@@ -31,7 +32,6 @@ from xsim_py.network import make_network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
-from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.whole import scratch_folder, whole_file
@@ -113,7 +113,7 @@ class Experiment:
         return " ".join([Path(what).name if self.kind == "script" else what, *self.args])
 
 
-class Task(NamedTuple):
+class RecoveryTask(NamedTuple):
     """One run, for a process of its own."""
 
     arguments: dict[str, Any]
@@ -206,7 +206,7 @@ def compare_recovery(
     total = len(first) + len(later)
     done = 0
 
-    def run(cases: Sequence[Case], tasks: Sequence[Task]) -> Iterator[tuple[Case, Report]]:
+    def run(cases: Sequence[Case], tasks: Sequence[RecoveryTask]) -> Iterator[tuple[Case, Report]]:
         nonlocal done
         for number, found in _in_order(tasks, at_once):
             done += 1
@@ -251,7 +251,7 @@ def measure_case(experiment: Experiment) -> RecoveryRun:
     return RecoveryRun(case, tuple(map(str, victims)), **_told(report))
 
 
-def _in_order(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Report | Crash]]:
+def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, Report | Crash]]:
     with closing(do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS)) as outcomes:
         yield from outcomes
 
@@ -313,7 +313,7 @@ def _check(spec: MachineSpec, ranks: int) -> Shapes:
     return ftco_shapes(spec, network)
 
 
-def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> Task:
+def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> RecoveryTask:
     """The run of a case; `before` is that without failures, and None for that one itself."""
     program = experiment.program
     args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
@@ -337,7 +337,9 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "restart": f"on-abort,delay={delay}" if case.scheme == "restart" else None,
         "fail": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
     }
-    return Task(arguments, experiment.call if before is None else before.call, None if before is None else before.usual)
+    if before is None:
+        return RecoveryTask(arguments, experiment.call, None)
+    return RecoveryTask(arguments, before.call, before.usual)
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -380,7 +382,7 @@ def parse_call(text: str) -> tuple[str, int]:
 # --------------------------------------------------------------------------------------------- in a worker process
 
 
-def do(task: Task) -> Report:
+def do(task: RecoveryTask) -> Report:
     """Make a run in an empty folder, and measure it."""
     from xsim_py.run import simulate
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from xsim_py import __version__
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
-from xsim_py.report.chart import Chart, Line
+from xsim_py.report.chart import Chart, Series
 from xsim_py.report.ruler import PLAIN
 from xsim_py.report.style import time_scale
 from xsim_py.study.capture import MOST_SEARCHED_S
@@ -28,7 +28,7 @@ from xsim_py.study.columns import (
 )
 from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
-from xsim_py.study.plan import Run
+from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import Outcome
 from xsim_py.study.template import is_number, text_of
@@ -52,7 +52,7 @@ class StudyResults:
     ----------
     spec : StudySpec
         The study.
-    planned : sequence of Run
+    planned : sequence of PlannedRun
         Its runs, in order.
     outcomes : mapping of str to dict
         What came of them, by fingerprint; one that is not there is missing.
@@ -72,7 +72,7 @@ class StudyResults:
         What a picture leaves out.
     """
 
-    def __init__(self, spec: StudySpec, planned: Sequence[Run], outcomes: Mapping[str, Outcome]) -> None:
+    def __init__(self, spec: StudySpec, planned: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> None:
         self.spec = spec
         self.planned = list(planned)
         self._outcomes = {run.key: outcomes[run.key] for run in planned if run.key in outcomes}
@@ -91,7 +91,7 @@ class StudyResults:
         return len(self.planned) - len(self._rows)
 
     @property
-    def failed(self) -> list[Run]:
+    def failed(self) -> list[PlannedRun]:
         """The runs that are done and not good."""
         return [run for run in self.planned if run.key in self._outcomes and not self.is_good(self._outcomes[run.key])]
 
@@ -119,7 +119,7 @@ class StudyResults:
         accept = self.spec.accept
         return row["ended"] in accept.ended and (row["ended"] != "finished" or row["exit_status"] in accept.exit_status)
 
-    def _row(self, run: Run) -> Row:
+    def _row(self, run: PlannedRun) -> Row:
         outcome = self._outcomes[run.key]
         captured = outcome.get("captured", {})
         measured = {name: outcome.get(name) for name in MEASURED}
@@ -224,7 +224,7 @@ class StudyResults:
                     points.sort(key=lambda row: place(row[plot.x]))
                 words = [text_of(rows[0][name]) for name in names]
                 words += [self._bare(y)] if len(plot.y) > 1 else []
-                line = Line(
+                line = Series(
                     label=", ".join(words),
                     x=[place(row[plot.x]) for row in points],
                     y=[row[y] * scales[y][0] for row in points],
@@ -245,7 +245,7 @@ class StudyResults:
             legend=_heading(names, means),
         )
 
-    def _beside(self, line: Line, rows: Sequence[Row], y: str, scale: float) -> Iterator[Line]:
+    def _beside(self, line: Series, rows: Sequence[Row], y: str, scale: float) -> Iterator[Series]:
         """The published points that belong to a line."""
         if self.spec.published is None or y not in self._published.metrics:
             return
@@ -253,7 +253,7 @@ class StudyResults:
         found = [(x, value * scale) for x, value in values if value is not None]
         if found:
             xs, ys = zip(*found, strict=True)
-            yield Line(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
+            yield Series(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
         """Factor and unit for columns that share an axis: those of the largest."""

@@ -18,7 +18,7 @@ from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
 from xsim_py.whole import scratch_folder
 
-__all__ = ["Outcome", "Task", "do", "is_outcome"]
+__all__ = ["Outcome", "StudyTask", "do", "is_outcome"]
 
 Outcome = dict[str, Any]
 """``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
@@ -41,7 +41,7 @@ _FIGURES: Final = (
 )
 
 
-class Task(NamedTuple):
+class StudyTask(NamedTuple):
     """What one run needs."""
 
     arguments: Mapping[str, Any]
@@ -89,7 +89,7 @@ def _is_map(value: object, holds: Callable[[Any], bool]) -> bool:
     return isinstance(value, dict) and all(map(holds, value.values()))
 
 
-def do(task: Task) -> Outcome:
+def do(task: StudyTask) -> Outcome:
     """Run it, and say what came of it; whatever goes wrong is an outcome too."""
     if task.command is not None:
         return _command(task)
@@ -124,7 +124,7 @@ def do(task: Task) -> Outcome:
     }
 
 
-def _command(task: Task) -> Outcome:
+def _command(task: StudyTask) -> Outcome:
     """Do the work of a command."""
     from xsim_py.study.commands import COMMANDS
 

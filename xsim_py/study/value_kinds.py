@@ -1,6 +1,6 @@
 """The kinds of value that only a study has: templates, values to sweep over, and sections with names of one's own.
 
-They stand beside those of `xsim_py.config.kinds`: each knows how it is checked and how JSON Schema says the same.
+They stand beside those of `xsim_py.config.value_kinds`: each knows how it is checked and how JSON Schema says the same.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from xsim_py.asked import isolation
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
-from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
+from xsim_py.config.value_kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar

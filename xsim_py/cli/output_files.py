@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xsim_py.cli.output import CannotWrite
+from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from xsim_py.clashes import Input
+    from xsim_py.clashes import InputFile
 
 __all__ = ["check_outputs", "not_dash", "simulation_inputs"]
 
@@ -26,7 +26,7 @@ def check_outputs(
     *,
     folder: str | None = None,
     holds: Sequence[str] = (),
-    inputs: Callable[[], Iterable[Input]] = tuple,
+    inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
     """See that files can be written where they belong, and that none of them is an input or another one.
 
@@ -51,11 +51,11 @@ def check_outputs(
     named = {option: name for option, name in files.items() if name is not None}
     if not named and folder is None:
         return
-    from xsim_py.clashes import Output, refuse_clashes
+    from xsim_py.clashes import OutputFile, refuse_clashes
 
-    outputs = [Output(f"--{option} {name}", name) for option, name in named.items()]
+    outputs = [OutputFile(f"--{option} {name}", name) for option, name in named.items()]
     if folder is not None:
-        outputs += [Output(f"--out {folder} ({name})", Path(folder) / name, follow=False) for name in holds]
+        outputs += [OutputFile(f"--out {folder} ({name})", Path(folder) / name, follow=False) for name in holds]
     refuse_clashes(outputs, inputs)
     for option, name in named.items():
         _check_file(f"--{option} {name}", Path(name), follow=True)
@@ -93,7 +93,7 @@ def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> N
     raise CannotWrite(f"{said}: {error.strerror}") from error
 
 
-def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[Input]:
+def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[InputFile]:
     """Return what a command reads that runs a program on machines."""
     from xsim_py.clashes import failure_files, machine_files, program_files
 

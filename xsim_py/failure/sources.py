@@ -16,12 +16,12 @@ from xsim_py.failure.schedule import CallSite
 from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 
-__all__ = ["Said", "misfits", "read_failures"]
+__all__ = ["FailureSources", "misfits", "read_failures"]
 
 _MOST_SHOWN: Final = 100
 
 
-class Said(NamedTuple):
+class FailureSources(NamedTuple):
     """What is to happen, as far as it could be understood, and what could not."""
 
     levels: dict[str, Level]
@@ -59,7 +59,7 @@ class Said(NamedTuple):
             self.explicit.append((place, what))
 
 
-def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> Said:
+def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> FailureSources:
     """Everything that a description and further texts say, whether the machine has such ranks and nodes or not.
 
     Parameters
@@ -72,7 +72,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         The names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
-    said = Said(levels(failures.components), [], [], [], [])
+    said = FailureSources(levels(failures.components), [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
         said.problems.append(Problem(spec.place(path), path, message))
@@ -97,7 +97,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     return said
 
 
-def misfits(said: Said, components: Components) -> Iterator[Problem]:
+def misfits(said: FailureSources, components: Components) -> Iterator[Problem]:
     """Yield what a machine of these components cannot meet: failures of what is not there, of the dead, of too many."""
     for place, draw in said.draws:
         if too_many := components.too_many(draw.per):
@@ -106,7 +106,7 @@ def misfits(said: Said, components: Components) -> Iterator[Problem]:
     yield from strangers or _dead_already(said.explicit, components)
 
 
-def _strangers(said: Said, components: Components) -> Iterator[Problem]:
+def _strangers(said: FailureSources, components: Components) -> Iterator[Problem]:
     found = [
         (place, "rank", what.rank) if isinstance(what, CallSite) else (place, what.level, what.number)
         for place, what in said.explicit

@@ -12,8 +12,8 @@ from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_na
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec
-from xsim_py.study.kinds import Given
 from xsim_py.study.published import read_published
+from xsim_py.study.value_kinds import Given
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
