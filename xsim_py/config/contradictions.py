@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from xsim_py.config.described import Contradiction
 from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
 from xsim_py.inputs import is_file
 
@@ -16,9 +17,6 @@ MOST_TORUS_NODES = 2**22  # a little more than 161 x 161 x 161, 26 times Fugaku:
 _MOST_WAYS = 1_000
 _MOST_TRIED = 2**26
 _SPEEDS = (1e-9, 1e9)
-
-# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
-Contradiction = tuple[str, str, tuple[str, ...]]
 
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:

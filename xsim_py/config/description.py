@@ -11,15 +11,14 @@ Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
-from xsim_py.config.entries import Location, Problem
-from xsim_py.config.value_kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
-from xsim_py.errors import ConfigError
+from xsim_py.config.described import Described
+from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
 __all__ = [
     "ComponentSpec",
@@ -46,7 +45,7 @@ _MOST = 2**31 - 1
 
 def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
     """The algorithm of an operation: one, or several by the size of the communicator."""
-    word = Choice(("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else [])))
+    word = choice("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else []))
     by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
     return OneOf(word, by_size, f"{word.words}, or {by_size.words}")
 
@@ -57,19 +56,19 @@ class NodesSpec:
 
     nodes: int | None = option(
         "nodes",
-        Integer(1, _MOST),
+        integer(1, _MOST),
         "Nodes of the machine. A torus and a graph know their own number.",
         shown="as many as the ranks need",
     )
     cores_per_node: int | None = option(
         "cores_per_node",
-        Integer(1, _MOST),
+        integer(1, _MOST),
         "Ranks that fit on a node.",
         shown="1; on a single node as many as there are ranks",
     )
     placement: str = option(
         "placement",
-        Choice(("block", "round_robin")),
+        choice("block", "round_robin"),
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
     )
@@ -90,7 +89,7 @@ class TwistSpec:
     )
     shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
     by: int = option(
-        "by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
+        "by", integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
     )
 
 
@@ -104,20 +103,20 @@ class TopologySpec:
 
     type: str = option(
         "type",
-        Choice(tuple(TOPOLOGY_KEYS)),
+        choice(*TOPOLOGY_KEYS),
         "One node, a switch (two hops between any two nodes), an n-D torus, or any graph of your own.",
         default="switch",
     )
     dims: tuple[int, ...] | None = option(
         "dims",
-        ListOf(Integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
+        ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
         "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x.",
         shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
     )
     twist: str | tuple[TwistSpec, ...] = option(
         "twist",
         OneOf(
-            Choice(("none", "half")),
+            choice("none", "half"),
             ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
             "none, half, or a list of {wrap: y, shift: x, by: 4}",
         ),
@@ -207,13 +206,13 @@ class NetworkSpec(LayerSpec):
     per_hop_ps: int = option("per_hop", kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
     model: str = option(
         "model",
-        Choice(("loggp",)),
+        choice("loggp"),
         "How the cost of a message follows from its size; loggp: overheads, gap, bandwidth and latency are constants.",
         default="loggp",
     )
     contention: str = option(
         "contention",
-        Choice(("none", "links")),
+        choice("none", "links"),
         "links: messages that meet on a link of the network wait for each other.",
         default="none",
     )
@@ -225,7 +224,7 @@ class DetectorSpec:
 
     type: str = option(
         "type",
-        Choice(("timeout", "heartbeat")),
+        choice("timeout", "heartbeat"),
         "timeout: an operation that waits for a dead rank fails after so long; heartbeat: each rank observes its "
         "neighbour in a ring, and who misses its heartbeats tells all.",
         default="timeout",
@@ -248,20 +247,20 @@ class UlfmSpec:
 
     agree: str = option(
         "agree",
-        Choice(("two_phase", "early_returning")),
+        choice("two_phase", "early_returning"),
         "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement.",
         default="two_phase",
     )
     shrink: str = option(
         "shrink",
-        Choice(("two_phase", "agreement")),
+        choice("two_phase", "agreement"),
         "two_phase: both of its phases are a reduction and a broadcast, as in xSim; agreement: it agrees on who has "
         "failed as agree does.",
         default="two_phase",
     )
     revoke: str = option(
         "revoke",
-        Choice(("reliable_broadcast", "direct", "local")),
+        choice("reliable_broadcast", "direct", "local"),
         "How a revocation spreads: each rank that learns of it tells some others; each that learns of it tells all; or "
         "it costs no messages, as in xSim, and each rank knows after one latency.",
         default="reliable_broadcast",
@@ -274,26 +273,26 @@ class FtcoSpec:
 
     tree: str = option(
         "tree",
-        Choice(("knomial", "kary")),
+        choice("knomial", "kary"),
         "The tree: in each round all nodes so far get children, or only the newest.",
         default="knomial",
     )
     radix: int | None = option(
         "radix",
-        WordOr("auto", Integer(2, _MOST)),
+        WordOr("auto", integer(2, _MOST)),
         "How many children a node gets in a round (one less in a k-nomial tree), and how many roots there are; auto: "
         "what is fastest on this network for messages of that length.",
         shown="auto",
     )
     roots: str = option(
         "roots",
-        Choice(("single", "multi")),
+        choice("single", "multi"),
         "One root, or as many as the radix says, which exchange what they have; Reduce and Bcast always have one.",
         default="multi",
     )
     service: str = option(
         "service_distance",
-        Choice(("rsd", "disd", "none")),
+        choice("rsd", "disd", "none"),
         "Whose messages a rank turns to first: of a distance in the tree that is random, or follows fixed intervals; "
         "or it makes no difference.",
         default="rsd",
@@ -307,7 +306,7 @@ class FtcoSpec:
     )
     missing: str = option(
         "missing",
-        Choice(("none", "zero", "error")),
+        choice("none", "zero", "error"),
         "What a rank gets for the block of one that is dead: nothing (None in a list, and a buffer keeps what it "
         "holds), zeros, or MPI_ERR_PROC_FAILED. error: reductions that lack somebody fail, too.",
         default="none",
@@ -329,7 +328,7 @@ class MpiSpec:
     collectives: str | Mapping[str, str | tuple[tuple[int, str], ...]] = option(
         "collectives",
         OneOf(
-            Choice(("tuned", FTCO)),
+            choice("tuned", FTCO),
             MapOf(
                 {operation: _algorithm(operation, names) for operation, names in ALGORITHMS.items()},
                 "a section of operation: algorithm",
@@ -368,7 +367,7 @@ class ComputeSpec:
 
     mode: str = option(
         "mode",
-        Choice(("none", "measured")),
+        choice("none", "measured"),
         "none: nothing; measured: its CPU time here (then no two runs are the same).",
         default="none",
     )
@@ -408,9 +407,9 @@ class ComponentSpec:
     name: str = option(
         "name", kinds.NAME, "What it is called, such as cabinet, blade or socket.", default="", required=True
     )
-    nodes: int | None = option("nodes", Integer(1, _MOST), "How many nodes, one after the other, make one of these.")
+    nodes: int | None = option("nodes", integer(1, _MOST), "How many nodes, one after the other, make one of these.")
     cores: int | None = option(
-        "cores", Integer(1, _MOST), "How many cores of a node make one of these, if it is less than a node."
+        "cores", integer(1, _MOST), "How many cores of a node make one of these, if it is less than a node."
     )
 
 
@@ -427,7 +426,7 @@ class DrawSpec:
     )
     law: str = option(
         "law",
-        Choice(("exponential", "weibull")),
+        choice("exponential", "weibull"),
         "Distribution of the time from one failure of a component to its next.",
         default="exponential",
     )
@@ -495,7 +494,7 @@ class StorageSpec:
     )
     layout: str = option(
         "layout",
-        Choice(("shared", "node")),
+        choice("shared", "node"),
         "shared: one server and one tree of files for all; node: each node has its own.",
         default="shared",
     )
@@ -534,14 +533,14 @@ class SpawnSpec:
     )
     universe: int | None = option(
         "universe",
-        Integer(1, _MOST),
+        integer(1, _MOST),
         "How many processes there can be at a time, first and later ones; it is what MPI.UNIVERSE_SIZE says.",
         shown="the machine's cores; without a limit where their number is left open",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineSpec:
+class MachineSpec(Described):
     """A whole machine description, checked."""
 
     name: str = option("name", kinds.LINE, "A short name.", default="", shown="the file's name")
@@ -567,14 +566,3 @@ class MachineSpec:
         "A parallel file system.",
         shown="files are this computer's, and cost no time",
     )
-    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
-
-    def place(self, path: str) -> Location:
-        """Where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
-        while path and path not in self.places:
-            path = path.rpartition(".")[0]
-        return self.places[path]
-
-    def error(self, path: str, message: str) -> ConfigError:
-        """An error about the key at ``path`` that only a floor above can find, with the place of that key."""
-        return ConfigError(Problem(self.place(path), path, message))

@@ -14,9 +14,10 @@ from typing import Any
 
 from xsim_py.config.bundled import bundled, files_by_name
 from xsim_py.config.contradictions import contradictions
+from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
-from xsim_py.config.document import override, read_yaml_file
-from xsim_py.config.entries import Entry, Problem, from_python, raise_all
+from xsim_py.config.document import read_yaml_file
+from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
@@ -71,22 +72,9 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     """
     reading = Reading(every_path=every_path())
     root, name = _root(source, reading.problems)
-    if not isinstance(root.value, dict):
-        if not reading.problems:
-            reading.refuse(root, "", "a machine description is a section of the form `key: value`")
-        raise_all(reading.problems)
-    root = dataclasses.replace(root, value=dict(root.value))
-    for path, value in (overrides or {}).items():
-        override(root, path=path, value=value, problems=reading.problems)
-    spec: MachineSpec = Section(MachineSpec).read(root, "", reading)
-    wrong = {problem.path for problem in reading.problems}
-    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, places=places)
-    for path, message, involved in contradictions(spec):
-        if not any(_touches(key, bad) for key in involved for bad in wrong):
-            reading.problems.append(Problem(spec.place(path), path, message))
-    raise_all(reading.problems)
-    return spec
+    return read_description(
+        MachineSpec, "machine description", root, reading, contradictions, name=name, overrides=overrides
+    )
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
@@ -109,11 +97,6 @@ def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
     while len(counts := Counter(names.values())) < len(names):
         names = {asked: name if counts[name] == 1 else asked for asked, name in names.items()}
     return names
-
-
-def _touches(key: str, bad: str) -> bool:
-    """Whether a rule about ``key`` means nothing when ``bad`` could not be read."""
-    return key == bad or key.startswith((f"{bad}.", f"{bad}[")) or bad.startswith((f"{key}.", f"{key}["))
 
 
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str]:

@@ -32,8 +32,6 @@ __all__ = [
     "TIME",
     "TIME_PER_BYTE",
     "BySize",
-    "Choice",
-    "Integer",
     "Kind",
     "ListOf",
     "MapOf",
@@ -42,6 +40,8 @@ __all__ = [
     "Scalar",
     "Section",
     "WordOr",
+    "choice",
+    "integer",
     "option",
     "without_nul",
 ]
@@ -196,59 +196,29 @@ SIZE_OR_UNLIMITED: Final = Scalar(
 DIMENSION: Final = Scalar(_dimension, {"enum": list(DIMENSIONS)}, "a dimension")
 
 
-@dataclass(frozen=True)
-class Integer:
-    """A whole number from ``minimum`` to ``maximum``."""
+def integer(minimum: int, maximum: int) -> Scalar:
+    """Return the kind of a whole number from ``minimum`` to ``maximum``."""
+    words = f"a whole number from {minimum} to {maximum}"
 
-    minimum: int
-    maximum: int
-
-    @property
-    def words(self) -> str:
-        """What the table of the manual calls it."""
-        return f"a whole number from {self.minimum} to {self.maximum}"
-
-    def parse(self, value: object) -> int:
-        """The number; ValueError when it is none, or out of its range."""
+    def parse(value: object) -> int:
         if isinstance(value, float) and value.is_integer():  # JSON Schema counts 2.0 among the integers
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
-            raise ValueError(f"{value!r} is not {self.words}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise ValueError(f"{value!r} is not {words}")
         return value
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The number."""
-        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """An integer with its range."""
-        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+    return Scalar(parse, {"type": "integer", "minimum": minimum, "maximum": maximum}, words)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One word of a few."""
+def choice(*choices: str) -> Scalar:
+    """Return the kind of a value that is one of a few words."""
 
-    choices: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        """What the table of the manual calls it."""
-        return " or ".join(self.choices)
-
-    def parse(self, value: object) -> str:
-        """The word; ValueError when it is another."""
-        if value not in self.choices:
-            raise ValueError(f"{value!r} is not one of its values; {advice(str(value), self.choices)}")
+    def parse(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is not one of its values; {advice(str(value), choices)}")
         return str(value)
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The word."""
-        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """An enumeration."""
-        return {"enum": list(self.choices)}
+    return Scalar(parse, {"enum": list(choices)}, " or ".join(choices))
 
 
 @dataclass(frozen=True)
@@ -256,7 +226,7 @@ class WordOr:
     """A word that says to decide by other means, read as None, or a value."""
 
     word: str
-    kind: Scalar | Integer
+    kind: Scalar
 
     @property
     def words(self) -> str:
@@ -276,7 +246,7 @@ class WordOr:
 class BySize:
     """A word for each size from a number on, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
 
-    word: Choice
+    word: Scalar
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -355,7 +325,7 @@ class MapOf:
 class OneOf:
     """A word, or something longer: which of the two is meant shows in the form of the value."""
 
-    word: Choice
+    word: Scalar
     other: Kind
     words: str
 

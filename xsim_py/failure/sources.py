@@ -75,7 +75,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     said = FailureSources(levels(failures.components), [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
-        said.problems.append(Problem(spec.place(path), path, message))
+        said.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
         said.draw(draw, spec.place(path), path)

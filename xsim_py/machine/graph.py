@@ -190,7 +190,7 @@ def _given(spec: MachineSpec) -> list[tuple[str, str]]:
         path = f"topology.edges[{index}]"
         first = seen.setdefault(tuple(sorted((a, b))), path)
         if first != path:
-            problems.append(Problem(spec.place(path), path, repeated(a, b, f"{first}, {spec.place(first)}")))
+            problems.append(spec.problem(path, repeated(a, b, f"{first}, {spec.place(first)}")))
     raise_all(problems)
     return edges
 

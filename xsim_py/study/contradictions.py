@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
+from xsim_py.config.described import Contradiction
 from xsim_py.config.loader import every_path
 from xsim_py.errors import advice
 from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
@@ -17,8 +18,6 @@ from xsim_py.study.value_kinds import Given
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
-# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
-Contradiction = tuple[str, str, tuple[str, ...]]
 
 ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
 """What a template may name beside the variables and the options that are given."""
@@ -29,6 +28,11 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
     """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    for path, message, involved in _all(spec):
+        yield path, message, (path, *involved)
+
+
+def _all(spec: StudySpec) -> Iterator[Contradiction]:
     yield from _options(spec)
     if "/" in spec.name:
         yield "name", f"{spec.name!r} cannot be part of the name of a folder, which that of the results is made of", ()

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config import value_kinds as kinds
-from xsim_py.config.entries import Location, Problem
-from xsim_py.config.value_kinds import Choice, Integer, ListOf, Scalar, Section, option, options
+from xsim_py.config.described import Described
+from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
 from xsim_py.report.result import ENDINGS
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -40,7 +40,7 @@ __all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", 
 
 _MOST: Final = 2**31 - 1
 _LONGEST_PATTERN: Final = 10_000
-_SCALES: Final = Choice(("linear", "log", "log2"))
+_SCALES: Final = choice("linear", "log", "log2")
 
 
 def _pattern(value: object) -> re.Pattern[str]:
@@ -81,7 +81,7 @@ class CaptureSpec:
     )
     take: str = option(
         "take",
-        Choice(("last", "first", "min", "max", "mean", "sum", "count")),
+        choice("last", "first", "min", "max", "mean", "sum", "count"),
         "Which value, or what of all values, when several lines match.",
         default="last",
     )
@@ -136,16 +136,14 @@ class AcceptSpec:
 
     ended: tuple[str, ...] = option(
         "ended",
-        TextOrList(
-            Scalar(Choice(ENDINGS).parse, {"enum": list(ENDINGS)}, "an ending"), "one ending, or a list of them"
-        ),
+        TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
         "How a good run ends: finished, aborted, stalled or wall limit.",
         default=("finished",),
         shown="finished",
     )
     exit_status: tuple[int, ...] = option(
         "exit_status",
-        TextOrList(Integer(0, 255), "one exit status, or a list of them"),
+        TextOrList(integer(0, 255), "one exit status, or a list of them"),
         "With which exit status.",
         default=(0,),
         shown="0",
@@ -167,7 +165,7 @@ class PublishedSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudySpec:
+class StudySpec(Described):
     """A whole study, checked."""
 
     name: str = option(
@@ -177,7 +175,7 @@ class StudySpec:
     source: str = option("source", TEXT, "Where the experiment comes from.", default="")
     command: str | None = option(
         "command",
-        Choice(tuple(COMMANDS)),
+        choice(*COMMANDS),
         "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO, or "
         "compare-recovery, a program under one way to recover.",
         shown="run, a program",
@@ -195,12 +193,12 @@ class StudySpec:
         "or Python text, as kind says.",
     )
     kind: Given | None = option(
-        "kind", Templated(Choice(("script", "module", "code"))), "What the program is.", shown="script"
+        "kind", Templated(choice("script", "module", "code")), "What the program is.", shown="script"
     )
     args: Given | None = option(
         "args", TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments."
     )
-    ranks: Given | None = option("ranks", Templated(Integer(1, _MOST)), "Number of virtual ranks.")
+    ranks: Given | None = option("ranks", Templated(integer(1, _MOST)), "Number of virtual ranks.")
     machine: Given | None = option(
         "machine", Templated(TEXT), "A preset, or a YAML file beside the study.", shown="gige"
     )
@@ -211,16 +209,16 @@ class StudySpec:
         default=dict,
     )
     seed: Given | None = option(
-        "seed", Templated(Integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.",
+        "seed", Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.",
         shown="0",
     )  # fmt: skip
-    shards: Given | None = option("shards", Templated(Integer(1, _MOST)), "Shards of a run.", shown="1")
+    shards: Given | None = option("shards", Templated(integer(1, _MOST)), "Shards of a run.", shown="1")
     isolation: Given | None = option(
         "isolation", Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets"
     )
     compute: Given | None = option(
         "compute",
-        Templated(Choice(("none", "measured"))),
+        Templated(choice("none", "measured")),
         "What computing costs.",
         shown="what the machine says",
     )
@@ -260,11 +258,11 @@ class StudySpec:
         "only", ListOf(CONDITION, "a list of conditions"), "Leave out combinations that break a condition.", default=()
     )
     repetitions: int = option(
-        "repetitions", Integer(1, 10**6), "Runs of each combination, each with another seed.", default=1
+        "repetitions", integer(1, 10**6), "Runs of each combination, each with another seed.", default=1
     )
     run_in: str = option(
         "run_in",
-        Choice(("scratch", "study")),
+        choice("scratch", "study"),
         "Where a run takes place: in an empty folder of its own that goes when it ends, or in the study's folder.",
         default="scratch",
     )
@@ -287,14 +285,6 @@ class StudySpec:
     )
     folder: Path = Path()
     """Of the study's file."""
-    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
-
-    def problem(self, path: str, message: str) -> Problem:
-        """What is wrong with the key at ``path``, with the place of that key or of the section that it belongs to."""
-        where = path
-        while where and where not in self.places:
-            where = re.sub(r"(?:^[^.\[]+|\.[^.\[]*|\[\d+\])$", "", where)
-        return Problem(self.places[where], path, message)
 
     def given(self, key: str) -> Given | None:
         """What the study says of an option of the run or of the command, apart from a sweep over it."""

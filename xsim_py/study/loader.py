@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config.bundled import bundled, files_by_name
+from xsim_py.config.described import read_description
 from xsim_py.config.document import read_yaml_file
-from xsim_py.config.entries import Entry, Location, Problem, from_python, raise_all
+from xsim_py.config.entries import Entry, Location, Problem, from_python
 from xsim_py.config.schema import TABLE_HEAD, table_rows
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError, advice
@@ -42,24 +42,7 @@ def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
     """
     reading = Reading()
     root, name, folder = _root(source, reading.problems)
-    if not isinstance(root.value, dict):
-        if not reading.problems:
-            reading.refuse(root, "", "a study is a section of the form `key: value`")
-        raise_all(reading.problems)
-    spec: StudySpec = Section(StudySpec).read(root, "", reading)
-    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, folder=folder, places=places)
-    # A key that could not be read has its default, and what follows from that would be said of nothing.
-    wrong = {_top(problem.path) for problem in reading.problems}
-    for path, message, involved in contradictions(spec):
-        if not {_top(key) for key in (path, *involved)} & wrong:
-            reading.problems.append(spec.problem(path, message))
-    raise_all(reading.problems)
-    return spec
-
-
-def _top(path: str) -> str:
-    return path.partition(".")[0].partition("[")[0]
+    return read_description(StudySpec, "study", root, reading, contradictions, name=name, folder=folder)
 
 
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str, Path]:

@@ -5,6 +5,7 @@ They stand beside those of `xsim_py.config.value_kinds`: each knows how it is ch
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py.asked import isolation
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
-from xsim_py.config.value_kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
+from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
@@ -63,6 +64,7 @@ ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a
 ISOLATION: Final = Scalar(
     _isolation, {"type": "string", "pattern": "^(greenlets|process(:[0-9]+)?)$"}, "greenlets, process or process:8"
 )
+PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of some")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
 
@@ -106,7 +108,7 @@ class Given:
         if value is None:
             return None
         entry = from_python(value, place=self.entry.place)
-        return self.kind.read(Entry(entry.value, entry.place, entry.place, self.entry.folder), path, reading)
+        return self.kind.read(dataclasses.replace(entry, folder=self.entry.folder), path, reading)
 
 
 def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None:
@@ -132,7 +134,7 @@ def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainSca
 class Templated:
     """A value of some kind, or a template that becomes one."""
 
-    kind: Scalar | Integer | Choice
+    kind: Scalar
 
     @property
     def words(self) -> str:
@@ -150,21 +152,6 @@ class Templated:
     def schema(self) -> dict[str, Any]:
         """The kind's own schema, or a template's."""
         return {"anyOf": [self.kind.schema(), _TEMPLATE_SCHEMA]}
-
-
-@dataclass(frozen=True)
-class _Plain:
-    """A scalar or a list of scalars; what it means is for a machine description to say."""
-
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value, as Python has it."""
-        if isinstance(entry.value, list):
-            return ListOf(ANY, "a list of values", least=0).read(entry, path, reading)
-        return ANY.read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """A scalar, or an array."""
-        return {"anyOf": [ANY.schema(), {"type": "array", "items": ANY.schema()}]}
 
 
 @dataclass(frozen=True)
@@ -269,7 +256,7 @@ class Values:
             items = [(item.value, item) for item in entry.value]
         else:
             try:
-                items = [(number, Entry(number, *_places(entry))) for number in _range(entry.value)]
+                items = [(number, dataclasses.replace(entry, value=number)) for number in _range(entry.value)]
             except ValueError as error:
                 return reading.refuse(entry, path, str(error))
         if not items:
@@ -311,14 +298,6 @@ class Values:
                 {"type": "string", "pattern": f"^{_RANGE.pattern}$"},
             ]
         }
-
-
-PLAIN: Final = _Plain()
-
-
-def _places(entry: Entry) -> tuple[Any, Any, Any]:
-    """Where an entry stands, for another in its place."""
-    return entry.place, entry.key_place, entry.folder
 
 
 def _range(value: Any) -> list[int]:
