@@ -327,8 +327,8 @@ def ordinal(number: int, form: str = "") -> str:
     return f"{number:{form}}{ending}"
 
 
-def spans(numbers: Iterable[int]) -> str:
-    """Return numbers in few words: ``0-3, 7, 9-10``."""
+def spans(numbers: Iterable[int], *, most: int | None = _MOST_SPANS) -> str:
+    """Return numbers in few words, ``0-3, 7, 9-10``, and in no more than so many."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -336,6 +336,6 @@ def spans(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    if len(words) > _MOST_SPANS:
-        words = [*words[: _MOST_SPANS // 2], "...", words[-1]]
+    if most is not None and len(words) > most:
+        words = [*words[: most // 2], "...", words[-1]]
     return ", ".join(words)

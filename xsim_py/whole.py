@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Self, TextIO
+from typing import IO, Any, Self
 
 __all__ = [
     "Unfinished",
@@ -56,14 +56,17 @@ moved: dict[int, int] = {}
 
 
 @contextmanager
-def whole_file(target: str | Path, *, follow: bool = True) -> Iterator[TextIO]:
-    """Open a text file to write into, which takes its place when that has come to its end.
+def whole_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
+    """Open a text file to write into, which takes its place when that has come to its end; an open one is given back.
 
     Raises
     ------
     OSError
         When the file cannot be written; it names `target`.
     """
+    if not isinstance(target, str | Path):
+        yield target
+        return
     number = _descriptor(str(target)) if follow else None
     if number is not None:  # as whoever printed there before us: opened by its name, it would be written over
         with open(os.dup(number), "w", encoding="utf-8", newline="") as file:

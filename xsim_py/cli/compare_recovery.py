@@ -22,7 +22,7 @@ from xsim_py.cli.options import (
 )
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
-from xsim_py.cli.progress import ProgressLine, Tally
+from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import PS_PER_S
 
@@ -163,8 +163,8 @@ def compare_recovery(args: Namespace) -> int:
     folder = None if args.out is None else Path(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
     kept = nullcontext() if folder is None else writing(folder)
-    with Tally(ProgressLine(sys.stderr, plain="xsim: ")) as tally, kept:
-        comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=tally.update)
+    with ProgressLine(sys.stderr, plain="xsim: ") as line, kept:
+        comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=line.count)
     if args.json == "-":
         comparison.to_json(sys.stdout)
     else:

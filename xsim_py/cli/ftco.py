@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import positive, seed, time_ps
 from xsim_py.cli.output_errors import writing
-from xsim_py.cli.output_files import check_outputs, not_dash
-from xsim_py.cli.progress import ProgressLine, Tally
+from xsim_py.cli.output_files import check_outputs, not_dash, write_text
+from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -126,10 +126,11 @@ def run_ftco(args: Namespace) -> int:
     summaries = _measure(made, args)
     if "-" not in (args.json, args.csv):
         print(_table(summaries).to_text(max_rows=None))
+    told = [summary.to_dict() for summary in summaries]
     if args.json is not None:
-        _write_json(args.json, [summary.to_dict() for summary in summaries])
+        write_text(args.json, json.dumps(told, indent=2) + "\n")
     if args.csv is not None:
-        _write_csv(args.csv, [summary.to_dict() for summary in summaries])
+        write_text(args.csv, _as_csv(told))
     return 0
 
 
@@ -144,14 +145,14 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
         print(told, file=sys.stderr)
         for said in about(made, args.runs):
             print(f"xsim: {said}", file=sys.stderr)
-    with Tally(ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")) as tally:
+    with ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:
         return run_ensemble(
             made,
             runs=args.runs,
             seed=args.seed,
             jobs=args.jobs,
             overhead_s=args.overhead_time / PS_PER_S,
-            progress=tally.update,
+            progress=line.count,
         )
 
 
@@ -215,17 +216,8 @@ def _telling(made: Configuration) -> dict[str, Any]:
     }
 
 
-def _write_json(target: str, told: list[dict[str, Any]]) -> None:
-    """A list with an object for each configuration."""
-    text = json.dumps(told, indent=2) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    _write(target, text)
-
-
-def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
-    """A row for each configuration; a statistic takes four columns."""
+def _as_csv(told: Sequence[Mapping[str, Any]]) -> str:
+    """Return a row for each configuration; a statistic takes four columns."""
     from io import StringIO
 
     from xsim_py.report import Table
@@ -234,10 +226,7 @@ def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = StringIO()
     Table("ftco", {name: [row.get(name) for row in rows] for name in names}).to_csv(text)
-    if target == "-":
-        sys.stdout.write(text.getvalue())
-    else:
-        _write(target, text.getvalue())
+    return text.getvalue()
 
 
 def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -251,13 +240,6 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             cells.append((name, "..".join(map(str, value)) if isinstance(value, list) else value))
     return cells
-
-
-def _write(target: str, text: str) -> None:
-    from xsim_py.whole import whole_file
-
-    with writing(), whole_file(target) as file:
-        file.write(text)
 
 
 def _check_outputs(args: Namespace) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xsim_py.cli.output_errors import CannotWrite
+from xsim_py.cli.output_errors import CannotWrite, writing
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from xsim_py.clashes import InputFile
 
-__all__ = ["check_outputs", "not_dash", "simulation_inputs"]
+__all__ = ["check_outputs", "not_dash", "simulation_inputs", "write_text"]
 
 _WRONG_NAME = {errno.EBADF, errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
 
@@ -71,6 +72,17 @@ def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
     """Options with what was given for them, where that is not ``-``, which is standard output."""
     given = {option: getattr(args, option) for option in options}
     return {option: name for option, name in given.items() if name != "-"}
+
+
+def write_text(target: str, text: str) -> None:
+    """Write a text to a file, or to standard output where that is ``-``."""
+    from xsim_py.whole import whole_file
+
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        with writing(), whole_file(target) as file:
+            file.write(text)
 
 
 def _check_file(said: str, path: Path, *, follow: bool) -> None:

@@ -70,11 +70,14 @@ def write_perfetto(
     """
     horizon_ps = _horizon_ps(trace, most_events)
     export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
-    if isinstance(target, str | Path):
-        with whole_file(target) as file:
-            _write(export, file, facts)
-    else:
-        _write(export, target, facts)
+    head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
+    with whole_file(target) as file:
+        file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
+        separator = "\n"
+        for event in export.events():
+            file.write(separator + event)
+            separator = ",\n"
+        file.write("\n]}\n")
     return len(trace) - export.written
 
 
@@ -86,17 +89,6 @@ def _horizon_ps(trace: Trace, most_events: int) -> int | None:
     times += [message.sent_ps for message in trace.messages]
     times += [mark.time_ps for mark in trace.marks]
     return sorted(times)[most_events - 1]
-
-
-def _write(export: _Export, file: IO[str], facts: Mapping[str, Any] | None) -> None:
-    head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
-    file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
-    separator = "\n"
-    for event in export.events():
-        file.write(separator)
-        file.write(event)
-        separator = ",\n"
-    file.write("\n]}\n")
 
 
 class _Calls(NamedTuple):

@@ -186,11 +186,8 @@ class RecoveryComparison:
     def to_json(self, target: str | Path | IO[str]) -> None:
         """Write everything as JSON to a path or an open text file."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        if isinstance(target, str | Path):
-            with whole_file(target) as file:
-                file.write(text)
-        else:
-            target.write(text)
+        with whole_file(target) as file:
+            file.write(text)
 
     # ------------------------------------------------------------------------------------------------ as pictures
 

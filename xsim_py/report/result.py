@@ -236,11 +236,8 @@ class Result:
             When the path cannot be written.
         """
         text = json.dumps(self.to_dict(tables=tables), indent=2, allow_nan=False) + "\n"
-        if isinstance(target, str | Path):
-            with whole_file(target) as file:
-                file.write(text)
-        else:
-            target.write(text)
+        with whole_file(target) as file:
+            file.write(text)
 
     def to_csv(self, folder: str | Path) -> list[Path]:
         """Write each table to ``NAME.csv`` in a folder, which is made if need be, and return the paths."""

@@ -132,13 +132,10 @@ class Table:
 
     def to_csv(self, target: str | Path | IO[str]) -> None:
         """Write the table as CSV, with one line of headings, to a path or an open text file."""
-        if not isinstance(target, str) and hasattr(target, "write"):
-            writer = csv.writer(target, lineterminator="\n")
+        with whole_file(target) as file:
+            writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.headings())
             writer.writerows(self._written())
-        else:
-            with whole_file(target) as file:
-                self.to_csv(file)
 
     def to_dict(self) -> dict[str, Any]:
         """Return units, columns and, of those that are known exactly, every digit, as plain data for JSON."""
