@@ -191,7 +191,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """One text, or several, or None."""
+    """Return the texts of one, of several, or of None."""
     return tuple(_text(each) for each in _several(value))
 
 

@@ -72,7 +72,7 @@ def _known_by(path: str | Path, *, follow: bool) -> set[object]:
 
 
 def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
-    """The device and number of a regular file, if it is one."""
+    """Return the device and number of a regular file, if it is one."""
     try:
         found = os.fstat(file) if isinstance(file, int) else os.stat(file, follow_symlinks=follow)
     except OSError:
@@ -89,7 +89,7 @@ def _is_read_once(path: str) -> bool:
 
 
 def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
-    """The file of a program that has one, or those of several."""
+    """Yield the file of a program that has one, or those of several."""
     if isinstance(program, list):
         yield from (InputFile("the program", file) for app in program if (file := app.load().file) is not None)
         return
@@ -100,7 +100,7 @@ def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
 
 
 def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputFile]:
-    """The file of a machine that has one, and those that it names."""
+    """Yield the file of a machine that has one, and those that it names."""
     if _is_read_once(machine):
         return
     if Path(machine).suffix in (".yaml", ".yml") or len(Path(machine).parts) > 1:
@@ -113,7 +113,7 @@ def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputF
 
 
 def failure_files(texts: Iterable[str]) -> Iterator[InputFile]:
-    """The files that injected failures stand in."""
+    """Yield the files that injected failures stand in."""
     for text in texts:
         if isinstance(what := parse_statement(text, _NOWHERE), FromTrace):
             yield InputFile("what fails", what.file)

@@ -44,7 +44,7 @@ _LONGEST_WORD: Final = 100
 
 
 def shortened(text: str) -> str:
-    """A message that a person can read, whatever it quotes: long lines lose their middle, many lines the last ones."""
+    """Return a message that a person can read: long lines lose their middle, many lines the last ones."""
     lines = text.split("\n")
     if len(lines) > _MOST_LINES + 1:  # and one that says so, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]

@@ -131,7 +131,7 @@ def assemble(
 
 
 def _trace(attempts: Sequence[Attempt]) -> Trace | None:
-    """What was recorded, if the run was traced."""
+    """Return what was recorded, if the run was traced."""
     recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
     if not any(recorded):
         return None
@@ -154,7 +154,7 @@ def _virtual_time_ps(parts: Sequence[Part]) -> int:
 
 
 def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
-    """How the run ended, its exit status, and what there is to report."""
+    """Return how the run ended, its exit status, and what there is to report."""
     reasons = [part.stop_reason for part in parts if part.stop_reason]
     waiting = _flat(part.waiting for part in parts)
     total = sum(len(part.ended_ps) for part in parts)
@@ -192,7 +192,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
 
 
 def _unread(parts: Sequence[Part]) -> tuple[str, int]:
-    """What is known of the first collective whose messages nobody took, and how many different ones that were.
+    """Return what is known of the first collective whose messages nobody took, and how many different ones that were.
 
     Small messages leave no rank waiting; the program goes on as if the collective had taken place.
     """
@@ -248,7 +248,7 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 
 def _particulars(members: list[Waiting]) -> list[str]:
-    """What ranks that stand at one line wait for."""
+    """Return what ranks that stand at one line wait for."""
     groups: dict[str, list[Waiting]] = {}
     for entry in members:
         groups.setdefault(entry.reason, []).append(entry)
@@ -262,7 +262,7 @@ def _particulars(members: list[Waiting]) -> list[str]:
 
 
 def _mismatches(waiting: list[Waiting]) -> list[str]:
-    """Ranks that are in different collectives on one communicator."""
+    """Return ranks that are in different collectives on one communicator."""
     places: dict[tuple[str, int], dict[str, list[int]]] = {}
     for entry in waiting:
         for label, number, note in entry.collectives:
@@ -294,7 +294,7 @@ def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """A cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
+    """Return a cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
     done: set[int] = set()
     for start in sorted(edges):
         path: dict[int, None] = {}  # in order
@@ -328,7 +328,7 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
 
 
 def _shared(parts: Sequence[Part]) -> list[str]:
-    """What ranks have changed for each other, each name once, whichever of the processes it was in."""
+    """Return what ranks have changed for each other, each name once, whichever of the processes it was in."""
     told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
     turns = Counter[str]()
     in_turn: dict[str, int] = {}
@@ -343,7 +343,7 @@ def _shared(parts: Sequence[Part]) -> list[str]:
 
 
 def _never_came(missed: Iterable[str], ended: str) -> list[str]:
-    """What to say of failures that were wanted: without a word a run without any would pass for one that survived."""
+    """Return a warning of failures that did not come: a run without any would else pass for one that survived."""
     statements = list(dict.fromkeys(missed))
     if not statements or ended != "finished":
         return []
@@ -384,12 +384,12 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
-    """Each pair of ranks and size class once, in order."""
+    """Return the table of messages: each pair of ranks and size class once, in order."""
     return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units={"size_from": "B", "size_to": "B"})
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
-    """The columns of that table; there may be millions of rows, so it is left to numpy."""
+    """Return the columns of the table of pairs; there may be millions of rows, so it is left to numpy."""
     rows = np.concatenate(pieces)
     slots = rows[:, 0] << 38 | rows[:, 1] << 6 | rows[:, 2]
     if (slots[1:] < slots[:-1]).any():  # else all parts are, and those of one start follow each other
@@ -434,7 +434,7 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
 
 
 def _failures_table(attempts: Sequence[Attempt]) -> Table:
-    """Every failure, and how many ranks learnt of it, the first and the last when."""
+    """Return every failure, and how many ranks learnt of it, the first and the last when."""
     rows = []
     for start, attempt in enumerate(attempts):
         told: dict[int, list[int]] = {}
@@ -467,7 +467,7 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
 
 
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Who was started while others ran; no table where nobody was."""
+    """Return who was started while others ran; no table where nobody was."""
     rows = [
         (start, world.number, world.first, world.size, world.born_ps, world.parent, world.command)
         for start, attempt in enumerate(attempts)
@@ -479,7 +479,7 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _storage_table(parts: Sequence[Part]) -> list[Table]:
-    """What each rank has done with a simulated storage, over all starts of the job; no table where there is none."""
+    """Return what each rank has done with a simulated storage, over all starts; no table where there is none."""
     rows = _flat(part.storage for part in parts)
     if not rows:
         return []
@@ -494,7 +494,7 @@ def _storage_table(parts: Sequence[Part]) -> list[Table]:
 
 
 def _profile_table(parts: Sequence[Part]) -> list[Table]:
-    """Where the wall time of each shard went, if somebody has asked."""
+    """Return where the wall time of each shard went, if somebody has asked."""
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
@@ -503,6 +503,6 @@ def _profile_table(parts: Sequence[Part]) -> list[Table]:
 
 
 def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A table of rows; columns of seconds, given in picoseconds, say so in their names."""
+    """Return a table of rows; columns of seconds, given in picoseconds, say so in their names."""
     exact = [column for column in columns if column.endswith("_s")]
     return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, exact=exact)

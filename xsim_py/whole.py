@@ -231,7 +231,7 @@ def is_regular(path: str) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """The open file of ours that a name such as ``/dev/stdout`` stands for."""
+    """Return the open file of ours that a name such as ``/dev/stdout`` stands for."""
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(os.path.abspath(path))
         folder = os.path.realpath(folder)
@@ -262,7 +262,7 @@ def scratch_folder(parent: str) -> Iterator[str]:
 
 
 def in_use() -> list[str]:
-    """The folders of `scratch_folder` that this process has now."""
+    """Return the folders of `scratch_folder` that this process has now."""
     return list(_in_use)
 
 

@@ -120,7 +120,7 @@ def _drop_output() -> None:
 
 
 def _is_first_process() -> bool:
-    """Whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
+    """Return whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
     from xsim_py.engine import OF_VIRTUAL_RANK, RANK_VARIABLES
 
     return OF_VIRTUAL_RANK in os.environ or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)

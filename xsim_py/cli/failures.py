@@ -84,7 +84,7 @@ def show_failures(args: Namespace) -> int:
 
 
 def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
-    """One line for all ranks that die of the same cause at the same time."""
+    """Return one line for all ranks that die of the same cause at the same time."""
     from xsim_py.report import Table
 
     rows = [

@@ -157,7 +157,7 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
 
 
 def _table(summaries: Sequence[Summary]) -> Table:
-    """What tells the configurations apart, and the means with their standard errors."""
+    """Return what tells the configurations apart, and the means with their standard errors."""
     from xsim_py.report import Table
 
     rows = [_telling(summary.configuration) for summary in summaries]
@@ -187,7 +187,7 @@ _WITH_ERROR = ("latency_steps", "penalty_steps_per_fault", "work")
 
 
 def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool) -> list[Any]:
-    """The cells of a column: numbers, or with their errors, text that is aligned."""
+    """Return the cells of a column: numbers, or with their errors, text that is aligned."""
     means = [None if each is None else float(f"{each.mean * scale:.5g}") for each in found]
     errors = [each.stderr * scale if each is not None and each.stderr else 0.0 for each in found]
     if not with_errors or not any(errors):
@@ -199,7 +199,7 @@ def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool
 
 
 def _telling(made: Configuration) -> dict[str, Any]:
-    """What a configuration is, in the words of the options."""
+    """Return what a configuration is, in the words of the options."""
     from xsim_py.ftco.options import rules_text
 
     return {

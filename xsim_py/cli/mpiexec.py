@@ -237,7 +237,7 @@ def _unwrap(app: AppLine) -> None:
 
 
 def _found(command: str, start: str) -> str:
-    """The file that a command means: as a shell would find it, or beside us, as Open MPI does."""
+    """Return the file that a command means: as a shell would find it, or beside us, as Open MPI does."""
     import shutil
 
     here = os.path.join(start, command)

@@ -118,7 +118,7 @@ def read_line(
 
 
 def _before(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
-    """The words before the first that is `mark`, that one, and those after it."""
+    """Return the words before the first that is `mark`, that one, and those after it."""
     if mark not in words:
         return words, "", []
     place = words.index(mark)

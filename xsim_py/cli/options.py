@@ -1,4 +1,4 @@
-"""What the commands that run a program have in common."""
+"""Options that several commands have, and how they are read."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ProgramSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the program in a word or two."""
+        """The program in a word or two."""
         return {"module": f"-m {self.target}", "code": "-c ..."}.get(self.kind or "", str(self.target))
 
 

@@ -29,7 +29,7 @@ def check_outputs(
     holds: Sequence[str] = (),
     inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
-    """See that files can be written where they belong, and that none of them is an input or another one.
+    """Refuse files that cannot be written where they belong, or of which one is an input or another one.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def check_outputs(
 
 
 def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
-    """Options with what was given for them, where that is not ``-``, which is standard output."""
+    """Return options with what was given for them, where that is not ``-``, which is standard output."""
     given = {option: getattr(args, option) for option in options}
     return {option: name for option, name in given.items() if name != "-"}
 
@@ -99,7 +99,7 @@ def _check_file(said: str, path: Path, *, follow: bool) -> None:
 
 
 def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
-    """A name that means nothing is bad input; a place that takes no file is as a disk that is full."""
+    """Raise what an error means: a wrong name is bad input, a place that takes no file is as a disk that is full."""
     if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
         raise ConfigError(f"{said}: {getattr(error, 'strerror', error)}") from error
     raise CannotWrite(f"{said}: {error.strerror}") from error

@@ -116,7 +116,7 @@ class ProgressLine:
         self._shown = True
 
     def _say(self, text: str) -> None:
-        """A plain line, unless the last one was only just said."""
+        """Write a plain line, unless the last one was written just now."""
         now_s = self._clock()
         if self._plain is not None and now_s - self._said_s >= _PLAIN_EVERY_S:
             self._said_s = now_s

@@ -229,7 +229,7 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 
 def _to_files(args: Namespace) -> bool:
-    """Whether results of the run go to files."""
+    """Return whether results of the run go to files."""
     return args.out is not None or any(name not in (None, "-") for name in (args.json, args.trace, args.timeline))
 
 

@@ -1,4 +1,4 @@
-"""What cannot stand together in one machine description."""
+"""Contradictions in one machine description: keys that cannot stand together, or need another one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPEEDS = (1e-9, 1e9)
 
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
+    """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
     for rule in (_nodes, _torus, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
@@ -71,7 +71,7 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
-    """How often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
+    """Return how often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
     if isinstance(twist, str):
         shifts = dict.fromkeys(range(1, len(dims)), dims[0]) if twist == "half" else {}
     else:
@@ -136,7 +136,7 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
-    """The lengths of its times are judged where the network's longest latency is known."""
+    """Yield what is wrong but for the lengths of its times, which are judged where the network is known."""
     detector = spec.mpi.detector
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)

@@ -1,4 +1,4 @@
-"""What all descriptions have in common: they know where each thing was written, and are checked as a whole."""
+"""Descriptions know where each thing in them was written, and are checked as a whole: machines and studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine description may say: one dataclass a section, one field a key.
+"""The keys of a machine description: one dataclass a section, one field a key.
 
 This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
 made from it, so a new key (of a failure model, a file system) is one more field here and nothing else.
@@ -44,7 +44,7 @@ _MOST = 2**31 - 1
 
 
 def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
-    """The algorithm of an operation: one, or several by the size of the communicator."""
+    """Return the algorithm of an operation: one, or several by the size of the communicator."""
     word = choice("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else []))
     by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
     return OneOf(word, by_size, f"{word.words}, or {by_size.words}")

@@ -36,7 +36,7 @@ _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """The entry of a YAML document, an empty section if nothing is in it, and one without a value if it is not YAML.
+    """Return the entry of a YAML document: an empty section if nothing is in it, None if it is not YAML.
 
     What is wrong with the syntax, and every key given twice, goes to ``problems``.
     """
@@ -44,7 +44,7 @@ def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) ->
 
 
 def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
-    """The entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
+    """Return the entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
 
     Raises
     ------
@@ -164,7 +164,7 @@ class _Reader:
         self.problems.append(Problem(place, path, message))
 
     def take(self, event: yaml.Event) -> None:
-        """The parser's next event."""
+        """Take the parser's next event."""
         if isinstance(event, yaml.ScalarEvent):
             place = self.place(event.start_mark)
             self.count(1, levels=0)

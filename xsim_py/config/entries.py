@@ -48,7 +48,7 @@ class Location:
 
 
 def line_and_column(content: AnyStr, offset: int) -> tuple[int, int]:
-    """Where a character of a text, or a byte, stands, both counted from 1."""
+    """Return where a character of a text, or a byte, stands, both counted from 1."""
     end = "\n" if isinstance(content, str) else b"\n"
     return content.count(end, 0, offset) + 1, offset - content.rfind(end, 0, offset)
 
@@ -88,7 +88,7 @@ def raise_all(problems: list[Problem]) -> None:
 
 
 def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_LEVELS) -> Entry:
-    """The entry of a plain Python value: mappings, sequences and scalars.
+    """Return the entry of a plain Python value: mappings, sequences and scalars.
 
     Raises
     ------

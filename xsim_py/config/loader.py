@@ -39,7 +39,7 @@ def presets() -> Mapping[str, Path]:
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset.
+    """Return the file of a preset.
 
     Raises
     ------
@@ -112,12 +112,12 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 @cache
 def every_path() -> tuple[str, ...]:
-    """The dotted path of every key that a description may have, in order."""
+    """Return the dotted path of every key that a description may have, in order."""
     return tuple(path for path, _ in _paths(MachineSpec, ""))
 
 
 def kind_of(path: str) -> Any:
-    """The kind of value that stands at a dotted path; None where there is no such key."""
+    """Return the kind of value that stands at a dotted path; None where there is no such key."""
     return dict(_paths(MachineSpec, "")).get(path)
 
 
@@ -151,7 +151,7 @@ def config_hash(spec: MachineSpec) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON cannot say by itself."""
+    """Return what JSON cannot say by itself."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Path):

@@ -12,7 +12,7 @@ __all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a machine description.
+    """Return the JSON Schema (draft 2020-12) of a machine description.
 
     It accepts whatever `load_machine` accepts. `load_machine` also refuses what JSON Schema cannot see: keys that
     contradict each other, files that are not there, times below a picosecond, and sizes with half a byte.
@@ -26,7 +26,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def markdown_table() -> str:
-    """A Markdown table of every key, its values and its default."""
+    """Return a Markdown table of every key, its values and its default."""
     return "\n".join([*TABLE_HEAD, *table_rows(MachineSpec, "")])
 
 
@@ -34,7 +34,7 @@ TABLE_HEAD: Final = ("| key | value | default | meaning |", "| --- | --- | --- |
 
 
 def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
-    """The rows of such a table for the keys of one section, and of the sections in it."""
+    """Yield the rows of such a table for the keys of one section, and of the sections in it."""
     for field in options(cls):
         told = field.metadata
         kind = told["kind"]

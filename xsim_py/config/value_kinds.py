@@ -73,14 +73,14 @@ class Reading:
 
 
 class Kind(Protocol):
-    """What the checker and the schema need to know about one kind of value."""
+    """A kind of value knows how one is read, and how JSON Schema describes it."""
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value inside the simulator, or REFUSED after a noted problem."""
+        """Return the value inside the simulator, or REFUSED after a noted problem."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """The same, for JSON Schema."""
+        """Return the JSON Schema of what `read` takes."""
         ...
 
 
@@ -94,7 +94,7 @@ class Scalar:
     is_file: bool = False  # then it means a file beside the one that names it
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The parsed value."""
+        """Return the parsed value."""
         if isinstance(entry.value, (dict, list)):
             form = "section" if isinstance(entry.value, dict) else "list"
             return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
@@ -105,7 +105,7 @@ class Scalar:
             return reading.refuse(entry, path, str(error))
 
     def schema(self) -> dict[str, Any]:
-        """The schema given."""
+        """Return the schema given."""
         return dict(self.json)
 
 
@@ -230,11 +230,11 @@ class WordOr:
 
     @property
     def words(self) -> str:
-        """What the table of the manual calls it."""
+        """The name that it has in the table of the manual."""
         return f"{self.word} or {self.kind.words}"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value; None for the word."""
+        """Return the value; None for the word."""
         return None if entry.value == self.word else self.kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class BySize:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The pairs of a least size and a word."""
+        """Return the pairs of a least size and a word."""
         if not isinstance(entry.value, dict) or not entry.value:
             return reading.refuse(entry, path, f"{_shown(entry)} is not {self.words}")
         pairs = []
@@ -267,7 +267,7 @@ class BySize:
         return tuple(sorted((int(key), value) for key, value in pairs))
 
     def schema(self) -> dict[str, Any]:
-        """An object whose keys are whole numbers."""
+        """Return an object whose keys are whole numbers."""
         patterns = {f"^{_SIZE_KEY.pattern}$": self.word.schema()}
         return {"type": "object", "patternProperties": patterns, "additionalProperties": False, "minProperties": 1}
 
@@ -282,7 +282,7 @@ class ListOf:
     most: int | None = None
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, as a tuple."""
+        """Return the values, as a tuple."""
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
@@ -292,7 +292,7 @@ class ListOf:
         return REFUSED if REFUSED in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
-        """An array."""
+        """Return an array."""
         most = {} if self.most is None else {"maxItems": self.most}
         return {"type": "array", "items": self.items.schema(), "minItems": self.least, **most}
 
@@ -305,7 +305,7 @@ class MapOf:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, by key."""
+        """Return the values, by key."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
@@ -316,7 +316,7 @@ class MapOf:
         return REFUSED if REFUSED in values.values() else values
 
     def schema(self) -> dict[str, Any]:
-        """An object with these properties and no others."""
+        """Return an object with these properties and no others."""
         properties = {key: kind.schema() for key, kind in self.kinds.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -330,7 +330,7 @@ class OneOf:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The word, or the other value."""
+        """Return the word, or the other value."""
         kind: Kind = self.other if isinstance(entry.value, (dict, list)) else self.word
         return kind.read(entry, path, reading)
 
@@ -347,7 +347,7 @@ class Section:
     words: str = "a section"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The instance; a key that was refused or left out has its default."""
+        """Return the instance; a key that was refused or left out has its default."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
         fields = {f.metadata["key"]: f for f in options(self.type)}
@@ -380,7 +380,7 @@ class Section:
         return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, fields)
 
     def schema(self) -> dict[str, Any]:
-        """An object whose keys are the options."""
+        """Return an object whose keys are the options."""
         properties: dict[str, Any] = {}
         for f in options(self.type):
             kind = f.metadata["kind"].schema()
@@ -401,12 +401,12 @@ def _join(path: str, key: str) -> str:
 
 
 def options(cls: type[Any]) -> list[dataclasses.Field[Any]]:
-    """The fields of a section that come from the description."""
+    """Return the fields of a section that come from the description."""
     return [f for f in dataclasses.fields(cls) if "kind" in f.metadata]
 
 
 def option(key: str, kind: Kind, help: str, *, default: Any = None, shown: str = "", required: bool = False) -> Any:
-    """A field of a section: one key of the description.
+    """Return a field of a section, for one key of the description.
 
     Parameters
     ----------

@@ -89,17 +89,17 @@ class FailureModel:
             before[draw.per] += 1
 
     def _is_there(self, what: Timed | CallSite) -> bool:
-        """Whether there is somebody now whom a statement concerns, or never can be."""
+        """Return whether there is somebody now whom a statement concerns, or never can be."""
         level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
 
     @property
     def any(self) -> bool:
-        """Whether anything can fail."""
+        """True if anything can fail."""
         return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
-        """What a start of the job meets.
+        """Return what a start of the job meets.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class FailureModel:
         return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}})
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
-        """The failure that a rank meets which is started later, on a node; None if there is none."""
+        """Return the failure that a rank meets which is started later, on a node; None if there is none."""
         found: list[tuple[int, str]] = []
         for time_ps, level, component, cause in self._one_by_one(born_ps):
             if self._components.of_later(level, number, node) == component:
@@ -151,7 +151,7 @@ class FailureModel:
         return cause.cause(self._components.of_ranks(cause.draw.per)[rank])
 
     def _one_by_one(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
-        """The explicit failures and, of each component, the first in the traces."""
+        """Yield the explicit failures and, of each component, the first in the traces."""
         for what in self._timed:
             if what.time_ps > after_ps:
                 yield what.time_ps, what.level, what.number, f"{INJECTED}{what}"

@@ -1,4 +1,4 @@
-"""What one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
+"""The failures that one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
 
 from __future__ import annotations
 

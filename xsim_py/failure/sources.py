@@ -1,4 +1,4 @@
-"""Everything that is said about failures, in a description and on the command line, checked and brought together."""
+"""The sources of failures, a description, the command line and traces, are checked and brought together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_SHOWN: Final = 100
 
 
 class FailureSources(NamedTuple):
-    """What is to happen, as far as it could be understood, and what could not."""
+    """The failures that are to happen, as far as they could be understood, and what could not."""
 
     levels: dict[str, Level]
     explicit: list[tuple[Location, Timed | CallSite]]
@@ -60,7 +60,7 @@ class FailureSources(NamedTuple):
 
 
 def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> FailureSources:
-    """Everything that a description and further texts say, whether the machine has such ranks and nodes or not.
+    """Return everything that a description and further texts say, whether the machine has such ranks and nodes or not.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _strangers(said: FailureSources, components: Components) -> Iterator[Problem
 
 
 def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:
-    """Explicit failures that would find nobody alive: a rank dies once."""
+    """Yield explicit failures that would find nobody alive: a rank dies once."""
     killers: dict[int, Timed] = {}
     named: dict[int, Timed | CallSite] = {}
     timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]

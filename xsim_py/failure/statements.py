@@ -62,7 +62,7 @@ Statement = Timed | CallSite | Drawn | FromTrace
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
-    """What one failure's text means, or what is wrong with it.
+    """Return what one failure's text means, or what is wrong with it.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
 
 
 def _drawn(law: str, per: str, rest: str, place: Location) -> Drawn | list[Problem]:
-    """A law is checked by the checker of a description's ``failures.draws``."""
+    """Return a law, which is checked as those of a description's ``failures.draws``."""
     keys: dict[str, object] = {"law": law, "per": per.strip()}
     for word in rest.split(",")[1:]:
         key, equals, value = word.partition("=")
@@ -116,7 +116,7 @@ def _number(text: str) -> float | str:
 
 
 def unknown_call(name: str, known: Collection[str]) -> str:
-    """What is wrong with a call of that name, or nothing."""
+    """Return what is wrong with a call of that name, or nothing."""
     if name in known:
         return ""
     close = close_match(name, sorted(known))

@@ -41,7 +41,7 @@ class _Columns(NamedTuple):
 
 
 def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
-    """The failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
+    """Return the failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def repeated(a: str, b: str, first: str) -> str:
 
 
 def read_graph(file: Path) -> GraphFile:
-    """The graph in a file; GraphML where its name ends in .graphml or .xml.
+    """Return the graph in a file; GraphML where its name ends in .graphml or .xml.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def read_graph(file: Path) -> GraphFile:
 
 
 def _read_edges(graph: GraphFile, content: bytes) -> None:
-    """An edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
+    """Read an edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -102,14 +102,14 @@ class Chart:
         return sum(len(line.x) - len(self._points(line)) for line in self.lines)
 
     def _points(self, line: Series) -> list[int]:
-        """The numbers of those points of a line that have a place."""
+        """Return the numbers of those points of a line that have a place."""
         x_above = self.x_scale != "linear" and not self._named()
         y_above = self.y_scale != "linear"
         pairs = enumerate(zip(line.x, line.y, strict=True))
         return [index for index, (x, y) in pairs if (not x_above or x > 0) and (not y_above or y > 0)]
 
     def _keys(self, axes: Axes) -> list[Any]:
-        """What the legend explains: each line, and once what hollow points are."""
+        """Return what the legend explains: each line, and once what hollow points are."""
         from matplotlib.lines import Line2D
 
         lines, _ = axes.get_legend_handles_labels()
@@ -146,7 +146,7 @@ class Chart:
         return any(isinstance(x, str | bool) for line in self.lines for x in line.x)
 
     def _places(self) -> list[Any]:
-        """Every x that occurs: names as they come, numbers in order."""
+        """Return every x that occurs: names as they come, numbers in order."""
         found = list(dict.fromkeys(x for line in self.lines for x in line.x))
         return found if self._named() else sorted(found)
 

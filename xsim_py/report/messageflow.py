@@ -150,7 +150,7 @@ class MessageFlow:
         save(figure, target)
 
     def _draw_life(self, axes: Axes, node: int) -> None:
-        """The line of a node: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
+        """Draw a node's line: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
         start, death = self.starts.get(node, 0), self.deaths.get(node)
         last = self.end if death is None else death
         done = min(self.finishes.get(node, last), last)
@@ -189,7 +189,7 @@ class MessageFlow:
             axes.plot([arrow.dest], [end], "x", color=look.colour, markersize=6, markeredgewidth=1.6, zorder=4)
 
     def _keys(self) -> list[Any]:
-        """What the legend explains: what there is in this picture."""
+        """Return what the legend explains: what there is in this picture."""
         from matplotlib.lines import Line2D
 
         there = {arrow.kind for arrow in self.arrows}

@@ -48,7 +48,7 @@ _SCALES: Final = (1, 2, 5)
 
 
 class Case(NamedTuple):
-    """What tells a run from the others."""
+    """The machine, ranks, failures and scheme that tell a run from the others."""
 
     machine: str
     ranks: int
@@ -61,12 +61,12 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The beginning of the names of its files."""
         return f"{self.machine}-{self.ranks}-{re.sub('[^0-9A-Za-z.]+', '_', self.failures)}-{self.scheme}"
 
 
 class RecoveryRun(NamedTuple):
-    """What came of a run."""
+    """The outcome of one run, with its phases."""
 
     case: Case
     victims: tuple[str, ...]
@@ -85,7 +85,7 @@ class RecoveryRun(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether the program finished, with status 0, and the phases could be measured."""
+        """True if the program finished, with status 0, and the phases could be measured."""
         return self.ended == "finished" and self.exit_status == 0 and self.phases is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class RecoveryComparison:
         return Table("recovery", columns)
 
     def _keys(self, runs: Sequence[RecoveryRun]) -> dict[str, list[Any]]:
-        """The columns that tell runs apart; what is the same for all is in the title."""
+        """Return the columns that tell runs apart; what is the same for all is in the title."""
         columns: dict[str, list[Any]] = {name: [getattr(run.case, name) for run in runs] for name in Case._fields[:3]}
         if len({run.case.machine for run in self.runs}) == 1:
             del columns["machine"]
@@ -249,12 +249,12 @@ class RecoveryComparison:
 
 
 def _active_ps(phases: Phases) -> int:
-    """The time in which something is done."""
+    """Return the time in which something is done, and nobody only waits."""
     return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
 
 
 def _shown(run: RecoveryRun, name: str | None) -> str:
-    """A phase, or the total, in words; how the run ended where there are none."""
+    """Return a phase, or the total, in words; how the run ended where there are none."""
     if run.phases is None:
         return run.ended if name is None else ""
     if name is None:
@@ -264,7 +264,7 @@ def _shown(run: RecoveryRun, name: str | None) -> str:
 
 
 def _row(run: RecoveryRun) -> dict[str, Any]:
-    """The columns of a run; those of seconds are in whole picoseconds."""
+    """Return the columns of a run; those of seconds are in whole picoseconds."""
     whole, phases = run.to_dict(), run.phases
     times: dict[str, int] = {} if phases is None else phases.times_ps()
     row = {name: whole[name] for name in (*Case._fields, "call")}
@@ -297,7 +297,7 @@ class _Bars:
         self._width = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
 
     def _width_of(self, phase: Phase) -> float:
-        """The width of a phase in picoseconds; of those that are not to scale, twice as long a one is twice as wide."""
+        """Return the width of a phase in picoseconds; if not to scale, twice as long a one is twice as wide."""
         if phase.time_ps < self._long_ps:
             return phase.time_ps
         ratio = phase.time_ps / self._shortest_long_ps
@@ -362,7 +362,7 @@ class _Bars:
         axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", **look)  # right of the axis
 
     def _draw_scale(self, axes: Axes, at: float) -> None:
-        """A stretch of the scale, with its length."""
+        """Draw a stretch of the scale, with its length."""
         length_ps = next(
             factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
             if factor * 10**power <= 0.2 * self._width

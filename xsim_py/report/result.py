@@ -1,4 +1,4 @@
-"""What one run ended with."""
+"""The result of a run: its summary, its tables, its report, and its trace."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _figure(value: float) -> str:
 
 
 def _split(value: object) -> tuple[Fraction, str] | None:
-    """Number and unit of a value, if it is a number that a picture can have."""
+    """Return number and unit of a value, if it is a number that a picture can have."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, int) and abs(value) > _LARGEST:

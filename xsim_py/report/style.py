@@ -1,4 +1,4 @@
-"""What all pictures have in common."""
+"""The common style of all pictures: colours, legends, ticks, and how they are saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study can run beside programs: commands of ``xsim`` whose every run gives means of its own.
+"""Studies can run other things than programs: commands of ``xsim`` whose every run gives means of its own.
 
 A command takes its options as text and numbers, by the names that they have on its command line. It checks them when
 the study is planned, and does the work in a worker process.

@@ -67,7 +67,7 @@ class Condition:
                 raise ValueError(f"{self.text!r}: there is no {test.name} here; {advice(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
-        """Whether it holds for a run with these columns."""
+        """Return whether it holds for a run with these columns."""
         return any(test.holds(row[test.name]) for test in self._tests)
 
 

@@ -98,7 +98,7 @@ def run_study(
 
 
 def _inputs(spec: StudySpec, planned: Sequence[PlannedRun]) -> Iterator[InputFile]:
-    """Every file that a study reads, as far as it is known."""
+    """Yield every file that a study reads, as far as it is known."""
     yield InputFile("the study", spec.places[""].name)
     if spec.published is not None:
         yield InputFile("what was published", spec.folder / spec.published.file)
@@ -119,12 +119,12 @@ class StudyInterrupted(KeyboardInterrupt):
 
 
 def results_folder(spec: StudySpec, out: str | Path | None) -> Path:
-    """Where the results go: the folder that was asked for, or one with the study's name."""
+    """Return where the results go: the folder that was asked for, or one with the study's name."""
     return Path(f"{spec.name}-results" if out is None else out)
 
 
 def conditions(texts: Sequence[str]) -> list[Condition]:
-    """The conditions that a user gave beside the study's own."""
+    """Return the conditions that a user gave beside the study's own."""
     try:
         return [Condition(text) for text in texts]
     except ValueError as error:
@@ -132,7 +132,7 @@ def conditions(texts: Sequence[str]) -> list[Condition]:
 
 
 def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
-    """Whether a run has to be done: for the first time, or because it only failed for want of something here."""
+    """Return whether a run has to be done: for the first time, or because it only failed for want of something here."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
     limit_s, before_s = run.arguments.get("wall_limit"), outcome.get("wall_limit_s")

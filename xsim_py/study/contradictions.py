@@ -1,4 +1,4 @@
-"""What cannot stand together in one study."""
+"""Contradictions in one study: keys that cannot stand together, name what is not there, or are missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
-    """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    """Yield every key of ``spec`` that contradicts another, names what is not there, or is missing."""
     for path, message, involved in _all(spec):
         yield path, message, (path, *involved)
 
@@ -62,7 +62,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _command(spec: StudySpec) -> Iterator[Contradiction]:
-    """What only a program and its machine have, and options that the command does not know."""
+    """Yield keys that only a program and its machine have, and options that the command does not know."""
     own = ("seed", *COMMANDS[str(spec.command)].options)
     given = [key for key, each in OPTIONS.items() if getattr(spec, each.name) is not None and key != "seed"]
     given += [key for key in OPTIONS if key in spec.sweep and key not in own]
@@ -79,7 +79,7 @@ def _command(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _choices(spec: StudySpec) -> tuple[str, ...]:
-    """The options over which this study may sweep."""
+    """Return the options over which this study may sweep."""
     return tuple(OPTIONS) if spec.command is None else (*COMMANDS[spec.command].options, "seed")
 
 
@@ -93,7 +93,7 @@ def _published(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _variables(spec: StudySpec) -> Iterator[Contradiction]:
-    """A variable that changes nothing would make runs that are the same and look different."""
+    """Yield variables that change nothing: their runs would be the same and look different."""
     used = {name for _, given in _all_given(spec) for _, name in given.names()}
     for name in spec.sweep:
         path = f"sweep.{name}"
@@ -124,7 +124,7 @@ def _templates(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
-    """Everything that may be a template, with its path."""
+    """Yield everything that may be a template, with its path."""
     for key in OPTIONS:
         given = spec.given(key)
         if given is not None:

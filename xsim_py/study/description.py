@@ -1,4 +1,4 @@
-"""What a study may say: one dataclass a section, one field a key.
+"""The keys of a study: one dataclass a section, one field a key.
 
 As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are made from
 it. An option of a run has the name that it has on the command line of ``xsim run``.
@@ -94,7 +94,7 @@ class _Capture:
     words: str = "a regular expression with one group, or a section {pattern: ..., unit: s}"
 
     def read(self, entry: Any, path: str, reading: Any) -> Any:
-        """The section; a pattern alone is one with defaults."""
+        """Return the section; a pattern alone is one with defaults."""
         if isinstance(entry.value, dict):
             return Section(CaptureSpec).read(entry, path, reading)
         pattern = _PATTERN.read(entry, path, reading)
@@ -287,7 +287,7 @@ class StudySpec(Described):
     """Of the study's file."""
 
     def given(self, key: str) -> Given | None:
-        """What the study says of an option of the run or of the command, apart from a sweep over it."""
+        """Return what the study says of an option of the run or of the command, apart from a sweep over it."""
         if key in self.command_options:
             return self.command_options[key]
         found: Given | None = getattr(self, OPTIONS[key].name) if key in OPTIONS else None
@@ -301,6 +301,6 @@ OPTIONS: Final = {
 
 
 def option_kind(key: str) -> kinds.Kind:
-    """What the value of an option has to be, once it is filled in."""
+    """Return what the value of an option has to be, once it is filled in."""
     kind = OPTIONS[key].metadata["kind"]
     return TextOrList(kind.items, kind.words) if isinstance(kind, TemplatedList) else kind.kind

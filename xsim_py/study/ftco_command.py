@@ -49,7 +49,7 @@ _LIST: Final = "a list; sweep over its values"
 
 
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of one combination as plain data.
+    """Return the options of one combination as plain data.
 
     Raises
     ------

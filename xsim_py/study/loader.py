@@ -55,7 +55,7 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 
 def _preset(name: str) -> Path:
-    """The preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
+    """Return the preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
     short = name.removeprefix("studies/").removesuffix(".yaml")
     found = presets().get(short)
     if found is None:
@@ -65,11 +65,11 @@ def _preset(name: str) -> Path:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
+    """Return the JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
     schema = Section(StudySpec).schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "xsim_py study", **schema}
 
 
 def markdown_table() -> str:
-    """A Markdown table of every key of a study, its values and its default."""
+    """Return a Markdown table of every key of a study, its values and its default."""
     return "\n".join([*TABLE_HEAD, *table_rows(StudySpec, ""), *table_rows(CaptureSpec, "capture.NAME.")])

@@ -74,7 +74,7 @@ class PlannedRun:
 def plan_runs(
     spec: StudySpec, *, only: Sequence[Condition] = (), overrides: Mapping[str, Any] | None = None
 ) -> list[PlannedRun]:
-    """The runs of a study, in the order of its variables; the last one varies fastest.
+    """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def plan_runs(
 
 
 def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
-    """A study with other options of its command."""
+    """Return a study with other options of its command."""
     known = COMMANDS[str(spec.command)].options
     problems = [
         OptionProblem(f"--set {name}", f"{spec.command} has no such option; {advice(name, known)}")
@@ -137,7 +137,7 @@ class _Values:
         self._known: dict[str, Value | None] = {"repetition": repetition, **{name: f"{{{name}}}" for name in _FOLDERS}}
 
     def __call__(self, name: str) -> Value | None:
-        """The value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
+        """Return the value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
         if name not in self._known:
             if name in self._under_way:
                 raise ValueError(f"{name} is made from {' from '.join([*self._under_way[1:], name])}")
@@ -151,7 +151,7 @@ class _Values:
         return self._known[name]
 
     def given(self, name: str) -> Given | None:
-        """What was written for a variable or an option."""
+        """Return what was written for a variable or an option."""
         return self._chosen[name].given if name in self._chosen else self._spec.given(name)
 
 
@@ -179,7 +179,7 @@ class _Planner:
         self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
     def runs(self) -> list[PlannedRun]:
-        """All of them; ConfigError with every problem when one cannot be made."""
+        """Return all of them; ConfigError with every problem when one cannot be made."""
         runs = [run for run in self._each() if run is not None]
         rows = [run.columns for run in runs]
         for index, plot in enumerate(self.spec.plots):
@@ -207,7 +207,7 @@ class _Planner:
                     yield self._run(chosen, columns, repetition)
 
     def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
-        """What tells a combination from the others; None after a noted problem."""
+        """Return what tells a combination from the others; None after a noted problem."""
         columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
         value_of = _Values(self.spec, chosen, 0)
         for name in key_columns(self.spec):
@@ -224,7 +224,7 @@ class _Planner:
         return columns
 
     def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
-        """One run; None after a noted problem."""
+        """Return one run; None after a noted problem."""
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
         options = {key: self._option(key, value_of, chosen) for key in OPTIONS}
@@ -245,7 +245,7 @@ class _Planner:
         return Given(given.entry, option_kind(key)).read(value_of, path, self.reading)
 
     def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
-        """The entries of the machine that this run changes; one without a value is left as the machine has it."""
+        """Return the entries of the machine that this run changes; one without a value stays as it is there."""
         entries = {}
         for name, given in self.spec.overrides.items():
             entries[name] = given.read(value_of, f"set.{name}", self.reading)
@@ -303,7 +303,7 @@ class _Planner:
         return self.contents[file]
 
     def _program(self, name: str, kind: str) -> str | None:
-        """Where the program is: beside the study, or among those that come with xsim_py."""
+        """Return where the program is: beside the study, or among those that come with xsim_py."""
         if kind != "script":
             return name
         if name not in self.programs:
@@ -333,11 +333,11 @@ class _Planner:
         return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:
-        """A machine's file is beside the study; a preset has no folder and no ending."""
+        """Return where a machine is described: its file is beside the study; a preset has no folder and no ending."""
         return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
 
     def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> _Made | None:
-        """The machine of a run, after a look whether the ranks fit on it."""
+        """Return the machine of a run, after a look whether the ranks fit on it."""
         known = json.dumps([name, entries], sort_keys=True, default=list)
         if known not in self.machines:
             self.machines[known] = None
@@ -352,7 +352,7 @@ class _Planner:
         return machine
 
     def _can_fail(self, options: dict[str, Any], machine: _Made) -> bool:
-        """Whether the failures, and starting again after them, can be as they are written."""
+        """Return whether the failures, and starting again after them, can be as they are written."""
         ranks, failures = options["ranks"], tuple(map(self._in_folders, options["fail"] or ()))
         if not failures and machine.spec.failures == FailuresSpec() and options["restart"] is None:
             return True

@@ -38,7 +38,7 @@ class Published(NamedTuple):
     rows: tuple[Mapping[str, str], ...]
 
     def of(self, row: Mapping[str, Any], metric: str) -> float | None:
-        """What was published for a combination; None where nothing was."""
+        """Return what was published for a combination; None where nothing was."""
         for line in self.rows:
             if line[metric] and all(line[key] == text_of(row[key]) for key in self.keys):
                 return float(line[metric])

@@ -58,7 +58,7 @@ _FUNCTION: Final = "xsim_py.study.recovery:do"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What is to be compared.
+    """A comparison that is asked for.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class RecoveryTask(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What comes of a task: plain data."""
+    """The outcome of a task, as plain data."""
 
     facts: dict[str, Any]
     """Of `RecoveryRun`."""
@@ -136,7 +136,7 @@ class Report(NamedTuple):
 
 
 def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
-    """Every run that is wanted, and who dies in it.
+    """Return every run that is wanted, and who dies in it.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, 
 
 
 def _is_refused(report: Report) -> bool:
-    """Whether a run without failures is bad input: it could not begin, or has no call that failures could hit."""
+    """Return whether a run without failures shows bad input: it could not begin, or failures have no call to hit."""
     facts = report.facts
     return facts["ended"] == "refused" or (
         report.call is None and facts["ended"] == "finished" and not facts["exit_status"]
@@ -265,12 +265,12 @@ def _is_refused(report: Report) -> bool:
 
 
 def _facts(reports: Mapping[Case, Report], case: Case) -> dict[str, Any]:
-    """What came of a case; one whose scheme does not run without failures has what came of that."""
+    """Return what came of a case; one whose scheme does not run without failures has what came of that."""
     return _told(reports.get(case) or reports[case._replace(failures="none")])
 
 
 def _told(report: Report) -> dict[str, Any]:
-    """What a `RecoveryRun` is told."""
+    """Return what a `RecoveryRun` has of this."""
     return {name: value for name, value in report.facts.items() if name != "output"}
 
 
@@ -291,7 +291,7 @@ _NOTHING: Final = {"phases": None, "call": "", "virtual_time_ps": None, "message
 
 
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """The entries of the machine under a scheme; what the user says comes last."""
+    """Return the entries of the machine under a scheme; what the user says comes last."""
     timeout = _timeout(experiment)
     settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
     given = dict(experiment.overrides)
@@ -314,7 +314,7 @@ def _check(spec: MachineSpec, ranks: int) -> Shapes:
 
 
 def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> RecoveryTask:
-    """The run of a case; `before` is that without failures, and None for that one itself."""
+    """Return the run of a case; `before` is that without failures, and None for that one itself."""
     program = experiment.program
     args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
     values = {"{scheme}": case.scheme, "{folder}": os.getcwd()}
@@ -349,7 +349,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
-    """How `xsim_py.simulate` is told of a victim."""
+    """Return how `xsim_py.simulate` is told of a victim."""
     assert before.call is not None
     assert before.start_ps is not None
     time_ps = victim.time_ps

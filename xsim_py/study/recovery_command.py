@@ -50,7 +50,7 @@ TABLE: Final = ("total_s", "recovery_s")
 
 
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of one run as plain data.
+    """Return the options of one run as plain data.
 
     Raises
     ------

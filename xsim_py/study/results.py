@@ -1,4 +1,4 @@
-"""What came of a study: a row for each run, means over repetitions, pictures."""
+"""The results of a study: a row for each run, means over repetitions, pictures."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class StudyResults:
     # ------------------------------------------------------------------------------------------------------ rows
 
     def is_good(self, row: Mapping[str, Any]) -> bool:
-        """Whether a run ended as the study accepts it."""
+        """Return whether a run ended as the study accepts it."""
         accept = self.spec.accept
         return row["ended"] in accept.ended and (row["ended"] != "finished" or row["exit_status"] in accept.exit_status)
 
@@ -127,7 +127,7 @@ class StudyResults:
         return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
-        """One combination: its columns, how many runs are good and not, and the figures of its good runs."""
+        """Return one combination's row: its columns, how many runs are good and not, and the figures of its good runs."""
         good = [row for row in rows if self.is_good(row)]
         mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
@@ -151,7 +151,7 @@ class StudyResults:
         return Table(name, {column: [row[column] for row in rows] for column in names}, units)
 
     def shown(self) -> Table:
-        """The means that people want to see: with standard errors where there are repetitions, times in one unit."""
+        """Return the means that people want to see, with standard errors of repetitions, and times in one unit."""
         wanted = shown_names(self.spec)
         columns: dict[str, list[Any]] = {name: [row[name] for row in self._means] for name in self._telling()}
         units: dict[str, str] = {}
@@ -173,7 +173,7 @@ class StudyResults:
         return Table(self.spec.name, columns, {name: unit for name, unit in units.items() if unit})
 
     def _telling(self) -> list[str]:
-        """The columns that tell combinations apart; what is the same for all has been said once."""
+        """Return the columns that tell combinations apart; what is the same for all has been said once."""
         names = key_columns(self.spec)
         if self.spec.command is not None and self.spec.sweep:
             names = list(self.spec.sweep)  # options that vary are made from these
@@ -209,7 +209,7 @@ class StudyResults:
     # -------------------------------------------------------------------------------------------------- pictures
 
     def chart(self, plot: PlotSpec) -> Chart:
-        """The picture that a plot of the study asks for."""
+        """Return the picture that a plot of the study asks for."""
         means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
         scales = self._scales(plot.y, means)
         names = series_of(self.spec, plot, means)
@@ -246,7 +246,7 @@ class StudyResults:
         )
 
     def _beside(self, line: Series, rows: Sequence[Row], y: str, scale: float) -> Iterator[Series]:
-        """The published points that belong to a line."""
+        """Yield the published points that belong to a line."""
         if self.spec.published is None or y not in self._published.metrics:
             return
         values = zip(line.x, (self._published.of(row, y) for row in rows), strict=True)
@@ -256,7 +256,7 @@ class StudyResults:
             yield Series(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
-        """Factor and unit for columns that share an axis: those of the largest."""
+        """Return factor and unit for columns that share an axis: those of the largest."""
         found = {name: self._scale(name, rows) for name in names}
         seconds = [name for name in names if unit_of(self.spec, name) == "s"]
         smallest = min((found[name] for name in seconds), default=None)
@@ -271,7 +271,7 @@ class StudyResults:
         return f"{label}: {each}" if label else each
 
     def _bare(self, column: str) -> str:
-        """A column in words, without the unit that its name ends with."""
+        """Return a column in words, without the unit that its name ends with."""
         return column.removesuffix(f"_{unit_of(self.spec, column)}").replace("_", " ")
 
     # ----------------------------------------------------------------------------------------------------- files
@@ -324,14 +324,14 @@ _ENDS: Final = ("_stderr", "_min", "_max")
 
 
 def _metric(column: str) -> str:
-    """The column that a column of the summary is about."""
+    """Return the column that a column of the summary is about."""
     for end in _ENDS:
         column = column.removesuffix(end)
     return column
 
 
 def _statistics(name: str, values: Sequence[Any]) -> Row:
-    """Mean, standard error, smallest and largest of those values that are numbers."""
+    """Return mean, standard error, smallest and largest of those values that are numbers."""
     numbers = [value for value in values if is_number(value)]
     if not numbers:
         return {name: None, **{f"{name}{end}": None for end in _ENDS}}
@@ -345,7 +345,7 @@ def _statistics(name: str, values: Sequence[Any]) -> Row:
 
 
 def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard error."""
+    """Return mean and standard error."""
     count = len(numbers)
     mean = math.fsum(numbers) / count
     if all(number == numbers[0] for number in numbers):
@@ -357,7 +357,7 @@ def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
 
 
 def _in_common(values: Sequence[Any]) -> str | None:
-    """The text that stands for those of the repetitions: what all say, or how many different ones there are."""
+    """Return the text that stands for those of the repetitions: what all say, or how many different ones there are."""
     texts = {value for value in values if isinstance(value, str)}
     return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
 

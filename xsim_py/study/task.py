@@ -42,7 +42,7 @@ _FIGURES: Final = (
 
 
 class StudyTask(NamedTuple):
-    """What one run needs."""
+    """One run of a study, with all that it needs."""
 
     arguments: Mapping[str, Any]
     """For `xsim_py.simulate`."""
@@ -182,10 +182,10 @@ class _Listener:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: lines are heard when they are complete."""
+        """Do nothing: lines are heard when they are complete."""
 
     def captured(self) -> dict[str, Any]:
-        """What was captured, by name; None where no line matched."""
+        """Return what was captured, by name; None where no line matched."""
         if self._partial:
             self._hear(self._partial)
             self._partial = ""

@@ -76,7 +76,7 @@ class Given:
     kind: Kind
 
     def fill(self, value_of: Callable[[str], Value | None]) -> Value | None:
-        """The value of one run.
+        """Return the value of one run.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Given:
         return _filled(value, value_of)
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """The variables that it needs, each after where in this value: ``[1]``, or nothing where this is no list."""
+        """Yield the variables that it needs, each after its place in this value: ``[1]``, or "" if it is no list."""
         inside = self.entry.value if isinstance(self.entry.value, list) else None
         for index, item in enumerate([self.entry] if inside is None else inside):
             if is_template(item.value):
@@ -100,7 +100,7 @@ class Given:
                 yield from ((where, name) for name in sorted(Template(item.value).names))
 
     def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
-        """The value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
+        """Return the value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
         try:
             value = self.fill(value_of)
         except ValueError as error:
@@ -122,7 +122,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
 
 
 def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
-    """What an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
+    """Return what an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
     lone = Template(value).lone if is_template(value) else None
     filled = _filled(value, value_of) if lone is None else value_of(lone)
     if isinstance(filled, list):
@@ -138,11 +138,11 @@ class Templated:
 
     @property
     def words(self) -> str:
-        """What the table of the manual calls it."""
+        """The name that it has in the table of the manual."""
         return self.kind.words
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value as it was written, in the kind that it will have to be."""
+        """Return the value as it was written, in the kind that it will have to be."""
         if not is_template(entry.value):
             checked = self.kind.read(entry, path, reading)
         else:
@@ -150,7 +150,7 @@ class Templated:
         return REFUSED if checked is REFUSED else Given(entry, self.kind)
 
     def schema(self) -> dict[str, Any]:
-        """The kind's own schema, or a template's."""
+        """Return the kind's own schema, or a template's."""
         return {"anyOf": [self.kind.schema(), _TEMPLATE_SCHEMA]}
 
 
@@ -161,7 +161,7 @@ class MachineEntry:
     words: str = "a value of the machine description"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value as it was written."""
+        """Return the value as it was written."""
         if isinstance(entry.value, list):
             return TemplatedList(ANY, "a list of values").read(entry, path, reading)
         return Given(entry, PLAIN) if entry.value is None else Templated(ANY).read(entry, path, reading)
@@ -179,7 +179,7 @@ class TemplatedList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The list as it was written."""
+        """Return the list as it was written."""
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
@@ -195,7 +195,7 @@ class TemplatedList:
         return Given(entry, TextOrList(self.items, self.words))
 
     def schema(self) -> dict[str, Any]:
-        """An array, or a template."""
+        """Return an array, or a template."""
         item = Templated(self.items).schema()
         return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
 
@@ -215,7 +215,7 @@ class Named:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, by name."""
+        """Return the values, by name."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"write {self.words}")
         found = {}
@@ -230,7 +230,7 @@ class Named:
         return found
 
     def schema(self) -> dict[str, Any]:
-        """An object with any names."""
+        """Return an object with any names."""
         names = {"pattern": f"^{NAME.pattern}$"}
         return {"type": "object", "additionalProperties": self.kind.schema(), "propertyNames": names}
 
@@ -249,7 +249,7 @@ class Values:
     words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, each with its label."""
+        """Return the values, each with its label."""
         if isinstance(entry.value, dict):
             items: list[tuple[Any, Entry]] = list(entry.value.items())
         elif isinstance(entry.value, list):
@@ -273,7 +273,7 @@ class Values:
         return REFUSED if len(reading.problems) > before else read
 
     def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Swept:
-        """One value; what kind it has to be shows only where it is used."""
+        """Read one value; what kind it has to be shows only where it is used."""
         if isinstance(label, list | dict) or label is None:
             advice = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
             reading.refuse(item, path, advice)
@@ -288,7 +288,7 @@ class Values:
         return Swept(label, Given(item, ANY))
 
     def schema(self) -> dict[str, Any]:
-        """An array of scalars, an object of labels, or text."""
+        """Return an array of scalars, an object of labels, or text."""
         scalar = ANY.schema()
         value = {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
         return {
@@ -327,11 +327,11 @@ class TextOrList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values."""
+        """Return the values."""
         items = entry.value if isinstance(entry.value, list) else [entry]
         read = [self.items.read(item, path, reading) for item in items]
         return REFUSED if REFUSED in read else tuple(read)
 
     def schema(self) -> dict[str, Any]:
-        """One, or an array."""
+        """Return one, or an array."""
         return {"anyOf": [self.items.schema(), {"type": "array", "items": self.items.schema()}]}

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Shape(Protocol):
-        """What is asked of a tree."""
+        """A tree, as far as it matters here."""
 
         def children(self, n: int, /) -> Sequence[int]:
-            """The children of a node, in the order in which they are sent to."""
+            """Return the children of a node, in the order in which they are sent to."""
 
 
 __all__ = ["CODES", "Victim", "victims_of"]
@@ -103,7 +103,7 @@ def _own(word: str, ranks: int, code: str) -> Victim:
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
-    """The ranks that a name of the paper's table stands for."""
+    """Return the ranks that a name of the paper's table stands for."""
     below = tree.children(0)
     if code == "none":
         return set()

@@ -41,7 +41,7 @@ def do_in_executor(tasks: Sequence[StudyTask], executor: Executor) -> Generator[
 
 
 def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
-    """The other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
+    """Return the other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
 
     That has imported the module before us; nothing of ours does. A program may have imported it, too, and without
     other ranks it would get one worker only: a thread of this process, which has one current folder.
