@@ -127,7 +127,7 @@ class StudyResults:
         return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
-        """Return one combination's row: its columns, how many runs are good and not, and the figures of its good runs."""
+        """Return one combination's row: its columns, how many runs are good and not, and figures of the good ones."""
         good = [row for row in rows if self.is_good(row)]
         mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
