@@ -11,18 +11,14 @@ from xsim_py.config.value_kinds import ListOf, OneOf, Section, options
 __all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a machine description.
+def json_schema(cls: type[Any] = MachineSpec, what: str = "machine description") -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a description.
 
-    It accepts whatever `load_machine` accepts. `load_machine` also refuses what JSON Schema cannot see: keys that
-    contradict each other, files that are not there, times below a picosecond, and sizes with half a byte.
+    It accepts whatever can be loaded. Loading also refuses what JSON Schema cannot see: keys that contradict each
+    other, files that are not there, times below a picosecond, and sizes with half a byte.
     """
-    schema = Section(MachineSpec).schema()
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "xsim_py machine description",
-        **schema,
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"xsim_py {what}"}
+    return head | Section(cls).schema()
 
 
 def markdown_table() -> str:

@@ -21,40 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result", "failure_entry"]
 
-SUMMARY = (
-    "virtual_time_s",
-    "virtual_time_exact_s",
-    "ranks",
-    "shards",
-    "isolation",
-    "seed",
-    "config_hash",
-    "digest",
-    "events",
-    "messages",
-    "bytes",
-    "cpu_s",
-    "wall_s",
-    "peak_rss_bytes",
-    "exit_status",
-    "version",
-    "ended",
-    "aborted",
-    "restarts",
-    "failures",
-)
-
-TABLES = (
-    "ranks",
-    "pairs",
-    "collectives",
-    "failures",
-    "learned",
-    "starts",
-    "worlds",
-    "storage",
-    "profile",
-)
+TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -337,3 +304,7 @@ class Result:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
+
+
+SUMMARY = tuple(Result.__annotations__)
+"""The names of all that the summary of a result holds, in order."""

@@ -10,9 +10,9 @@ from xsim_py.config.loader import kind_of
 from xsim_py.report.ruler import Ruler
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
+from xsim_py.study.task import MEASURED
 
 __all__ = [
-    "MEASURED",
     "RESERVED",
     "captured_names",
     "column_names",
@@ -22,23 +22,6 @@ __all__ = [
     "shown_names",
     "unit_of",
 ]
-
-MEASURED: Final[dict[str, str]] = {
-    "ended": "",
-    "exit_status": "",
-    "virtual_time_s": "s",
-    "events": "",
-    "messages": "",
-    "bytes": "B",
-    "failures": "",
-    "restarts": "",
-    "cpu_s": "s",
-    "wall_s": "s",
-    "peak_rss_bytes": "B",
-    "config_hash": "",
-    "digest": "",
-}
-"""What every run says of itself, and in what unit."""
 
 _FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
 _ALWAYS: Final = ("ranks", "machine")

@@ -7,29 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from xsim_py.errors import ConfigError, OptionProblem
+from xsim_py.ftco.options import DEFAULTS, configurations
 from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
 __all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
 
-OPTIONS: Final = (
-    "nodes",
-    "tree",
-    "roots",
-    "L",
-    "o",
-    "inactive",
-    "failures",
-    "window",
-    "imbalance",
-    "operation",
-    "rules",
-    "service",
-    "timeout",
-    "runs",
-    "overhead_time",
-)
+OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "overhead_time")
 """As on the command line of ``xsim ftco``, with an underscore for a dash."""
 
 METRICS: Final[dict[str, str]] = {
@@ -57,7 +42,6 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
         With a line ``option: what is wrong`` for each problem.
     """
     from xsim_py.ftco.model import MOST_RUNS
-    from xsim_py.ftco.options import configurations
 
     lists = [OptionProblem(name, _LIST) for name, value in given.items() if isinstance(value, list)]
     if lists:
@@ -89,7 +73,6 @@ def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
     """Do the runs of one combination, and give mean, standard error, smallest and largest value of each metric."""
     from xsim_py.ftco.bounds import lower_bound
     from xsim_py.ftco.ensemble import run_ensemble
-    from xsim_py.ftco.options import configurations
 
     (made,) = configurations(settings["options"])
     overhead_s = settings["overhead_ps"] / PS_PER_S

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from xsim_py.config import schema
 from xsim_py.config.bundled import bundled, files_by_name
 from xsim_py.config.described import read_description
 from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Location, Problem, from_python
-from xsim_py.config.schema import TABLE_HEAD, table_rows
-from xsim_py.config.value_kinds import Reading, Section
+from xsim_py.config.value_kinds import Reading
 from xsim_py.errors import ConfigError, advice
 from xsim_py.inputs import is_file
 from xsim_py.study.contradictions import contradictions
@@ -66,10 +66,11 @@ def _preset(name: str) -> Path:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
-    schema = Section(StudySpec).schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "xsim_py study", **schema}
+    return schema.json_schema(StudySpec, "study")
 
 
 def markdown_table() -> str:
     """Return a Markdown table of every key of a study, its values and its default."""
-    return "\n".join([*TABLE_HEAD, *table_rows(StudySpec, ""), *table_rows(CaptureSpec, "capture.NAME.")])
+    return "\n".join(
+        [*schema.TABLE_HEAD, *schema.table_rows(StudySpec, ""), *schema.table_rows(CaptureSpec, "capture.NAME.")]
+    )

@@ -126,6 +126,10 @@ def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
     return dataclasses.replace(spec, command_options={**spec.command_options, **given})
 
 
+def _fingerprint(told: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 class _Values:
     """The values of all names in one run."""
 
@@ -291,7 +295,7 @@ class _Planner:
             "capture": {name: [each.pattern.pattern, each.take] for name, each in self.spec.capture.items()},
             "run_in": self.spec.run_in,
         }
-        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return _fingerprint(told)
 
     def _content(self, file: Path) -> str:
         if file not in self.contents:
@@ -434,8 +438,7 @@ class _CommandPlanner(_Planner):
         begin = {**columns, "repetition": repetition}
         begin.setdefault("seed", given["seed"])
         told = {"command": self.spec.command, "version": __version__, **settings}
-        key = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
-        return PlannedRun(begin, {"command": self.spec.command, **settings}, settings, key)
+        return PlannedRun(begin, {"command": self.spec.command, **settings}, settings, _fingerprint(told))
 
     def _filled(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
         given = value_of.given(name)

@@ -17,7 +17,6 @@ from xsim_py.report.ruler import PLAIN
 from xsim_py.report.style import time_scale
 from xsim_py.study.capture import MOST_SEARCHED_S
 from xsim_py.study.columns import (
-    MEASURED,
     captured_names,
     column_names,
     key_columns,
@@ -30,7 +29,7 @@ from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
-from xsim_py.study.task import Outcome
+from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
 from xsim_py.whole import whole_file, whole_path
 

@@ -18,7 +18,7 @@ from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
 from xsim_py.whole import scratch_folder
 
-__all__ = ["Outcome", "StudyTask", "do", "is_outcome"]
+__all__ = ["MEASURED", "Outcome", "StudyTask", "do", "is_outcome"]
 
 Outcome = dict[str, Any]
 """``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
@@ -27,18 +27,24 @@ _LAST_LINES: Final = 20
 _LONGEST_LINE: Final = 2000
 _LARGEST: Final = 1e300
 _LONGEST_HEARD: Final = 1 << 20
-_FIGURES: Final = (
-    "virtual_time_s",
-    "events",
-    "messages",
-    "bytes",
-    "restarts",
-    "cpu_s",
-    "wall_s",
-    "peak_rss_bytes",
-    "config_hash",
-    "digest",
-)
+MEASURED: Final[dict[str, str]] = {
+    "ended": "",
+    "exit_status": "",
+    "virtual_time_s": "s",
+    "events": "",
+    "messages": "",
+    "bytes": "B",
+    "failures": "",
+    "restarts": "",
+    "cpu_s": "s",
+    "wall_s": "s",
+    "peak_rss_bytes": "B",
+    "config_hash": "",
+    "digest": "",
+}
+"""What every run says of itself, and in what unit."""
+
+_FIGURES: Final = tuple(name for name in MEASURED if name not in ("ended", "exit_status", "failures"))
 
 
 class StudyTask(NamedTuple):
