@@ -416,21 +416,12 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
             row[1] += size
             row[2] += total
             row[3] = max(row[3], longest)
-    keys = sorted(joined)
-    return Table(
-        "collectives",
-        {
-            "communicator": [key[0] for key in keys],
-            "operation": [key[1] for key in keys],
-            "algorithm": [key[2] for key in keys],
-            "calls": [joined[key][0] for key in keys],
-            "bytes": [joined[key][1] for key in keys],
-            "mean_s": [joined[key][2] / joined[key][0] / PS_PER_S for key in keys],
-            "longest_s": [joined[key][3] for key in keys],
-        },
-        units={"bytes": "B", "mean_s": "s"},
-        exact=("longest_s",),
-    )
+    rows = [
+        (*key, calls, size, total / calls / PS_PER_S, longest)
+        for key, (calls, size, total, longest) in sorted(joined.items())
+    ]
+    columns = ("communicator", "operation", "algorithm", "calls", "bytes", "mean_s", "longest_s")
+    return _table("collectives", columns, rows, units={"bytes": "B", "mean_s": "s"}, exact=("longest_s",))
 
 
 def _failures_table(attempts: Sequence[Attempt]) -> Table:
@@ -480,17 +471,9 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 def _storage_table(parts: Sequence[Part]) -> list[Table]:
     """Return what each rank has done with a simulated storage, over all starts; no table where there is none."""
-    rows = _flat(part.storage for part in parts)
-    if not rows:
-        return []
-    columns = {
-        "rank": list(range(len(rows))),
-        "operations": [row[0] for row in rows],
-        "read": [row[1] for row in rows],
-        "written": [row[2] for row in rows],
-        "time_s": [row[3] for row in rows],
-    }
-    return [Table("storage", columns, units={"read": "B", "written": "B"}, exact=("time_s",))]
+    rows = [(rank, *row) for rank, row in enumerate(_flat(part.storage for part in parts))]
+    columns = ("rank", "operations", "read", "written", "time_s")
+    return [_table("storage", columns, rows, units={"read": "B", "written": "B"})] if rows else []
 
 
 def _profile_table(parts: Sequence[Part]) -> list[Table]:
@@ -498,11 +481,17 @@ def _profile_table(parts: Sequence[Part]) -> list[Table]:
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(("shard", "part", "wall_s"))}
-    return [Table("profile", columns, units={"wall_s": "s"})] if rows else []
+    return [_table("profile", ("shard", "part", "wall_s"), rows, units={"wall_s": "s"}, exact=())] if rows else []
 
 
-def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Return a table of rows; columns of seconds, given in picoseconds, say so in their names."""
-    exact = [column for column in columns if column.endswith("_s")]
-    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, exact=exact)
+def _table(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    units: dict[str, str] | None = None,
+    exact: Sequence[str] | None = None,
+) -> Table:
+    """Return a table of rows; columns of seconds are in picoseconds, unless `exact` names those that are."""
+    exact = [column for column in columns if column.endswith("_s")] if exact is None else exact
+    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units, exact=exact)

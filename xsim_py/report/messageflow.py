@@ -193,21 +193,22 @@ class MessageFlow:
         from matplotlib.lines import Line2D
 
         there = {arrow.kind for arrow in self.arrows}
-        keys = [
-            Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
-            for kind, look in _LOOKS.items()
-            if kind in there
+        lost = any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows)
+        signs = (
+            (self.finishes, "o", _LIVE, 5.5, "nothing left to send"),
+            (self.deaths, "X", "black", 8, "dead"),
+            (lost, "x", INK, 6, "lost"),
+            (self.notices, "D", _DEAD, 4.5, "learns of a death"),
+        )
+        return [
+            *(
+                Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
+                for kind, look in _LOOKS.items()
+                if kind in there
+            ),
+            *(
+                Line2D([], [], marker=marker, color=colour, linestyle="none", markersize=size, label=label)
+                for is_there, marker, colour, size, label in signs
+                if is_there
+            ),
         ]
-        if self.finishes:
-            keys.append(
-                Line2D([], [], marker="o", color=_LIVE, linestyle="none", markersize=5.5, label="nothing left to send")
-            )
-        if self.deaths:
-            keys.append(Line2D([], [], marker="X", color="black", linestyle="none", markersize=8, label="dead"))
-        if any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows):
-            keys.append(Line2D([], [], marker="x", color=INK, linestyle="none", markersize=6, label="lost"))
-        if self.notices:
-            keys.append(
-                Line2D([], [], marker="D", color=_DEAD, linestyle="none", markersize=4.5, label="learns of a death")
-            )
-        return keys

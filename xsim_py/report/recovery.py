@@ -71,17 +71,17 @@ class RecoveryRun(NamedTuple):
     case: Case
     victims: tuple[str, ...]
     """The ranks that were to die, with the time where it was given."""
-    phases: Phases | None
+    phases: Phases | None = None
     """None where the program did not finish, or nobody who survived made the call."""
-    call: str
+    call: str = ""
     """Which one was measured, such as ``2nd Allreduce``."""
-    ended: str
-    exit_status: int
-    said: str
+    ended: str = ""
+    exit_status: int = 0
+    said: str = ""
     """Warnings, and what went wrong."""
-    virtual_time_ps: int | None
-    messages: int | None
-    digest: str
+    virtual_time_ps: int | None = None
+    messages: int | None = None
+    digest: str = ""
 
     @property
     def is_good(self) -> bool:

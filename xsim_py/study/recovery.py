@@ -116,6 +116,8 @@ class Experiment:
 class RecoveryTask(NamedTuple):
     """One run, for a process of its own."""
 
+    run: RecoveryRun
+    """Its case and its victims, for the outcome."""
     arguments: dict[str, Any]
     """For `xsim_py.simulate`."""
     call: tuple[str, int] | None
@@ -127,11 +129,11 @@ class RecoveryTask(NamedTuple):
 class Report(NamedTuple):
     """The outcome of a task, as plain data."""
 
-    facts: dict[str, Any]
-    """Of `RecoveryRun`."""
-    call: tuple[str, int] | None
-    usual: int | None
-    start_ps: int | None
+    run: RecoveryRun
+    output: str = ""
+    call: tuple[str, int] | None = None
+    usual: int | None = None
+    start_ps: int | None = None
     """When the first rank makes the call."""
 
 
@@ -212,12 +214,12 @@ def compare_recovery(
             done += 1
             if progress is not None:
                 progress(done, total)
-            yield cases[number], _crashed(found) if isinstance(found, Crash) else found
+            yield cases[number], _crashed(tasks[number], found) if isinstance(found, Crash) else found
 
     if progress is not None:
         progress(0, total)
     before = dict(run(first, [_task(experiment, case, (), None) for case in first]))
-    refused = {report.facts["said"]: None for report in before.values() if _is_refused(report)}
+    refused = {report.run.said: None for report in before.values() if _is_refused(report)}
     if refused:
         raise ConfigError(*refused)
     later = [case for case in later if before[case._replace(failures="none")].call is not None]
@@ -226,11 +228,11 @@ def compare_recovery(
     if out is not None:
         for case, report in reports.items():
             with whole_file(Path(out) / f"{case.name}.txt", follow=False) as file:
-                file.write(report.facts["output"])
-    runs = [
-        RecoveryRun(case, tuple(str(victim) for victim in victims), **_facts(reports, case))
-        for case, victims in planned.items()
-    ]
+                file.write(report.output)
+    runs = []
+    for case, victims in planned.items():  # one whose scheme does not run without failures has what came of that
+        report = reports.get(case) or before[case._replace(failures="none")]
+        runs.append(report.run._replace(case=case, victims=tuple(map(str, victims))))
     return RecoveryComparison(runs, title=experiment.title)
 
 
@@ -245,10 +247,10 @@ def measure_case(experiment: Experiment) -> RecoveryRun:
     ((case, victims),) = plan_recovery(experiment).items()
     before = report = do(_task(experiment, case, (), None))
     if _is_refused(before):
-        raise ConfigError(before.facts["said"])
+        raise ConfigError(before.run.said)
     if victims and before.call is not None:
         report = do(_task(experiment, case, victims, before))
-    return RecoveryRun(case, tuple(map(str, victims)), **_told(report))
+    return report.run._replace(victims=tuple(map(str, victims)))
 
 
 def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, Report | Crash]]:
@@ -258,33 +260,13 @@ def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, 
 
 def _is_refused(report: Report) -> bool:
     """Return whether a run without failures shows bad input: it could not begin, or failures have no call to hit."""
-    facts = report.facts
-    return facts["ended"] == "refused" or (
-        report.call is None and facts["ended"] == "finished" and not facts["exit_status"]
-    )
+    run = report.run
+    return run.ended == "refused" or (report.call is None and run.ended == "finished" and not run.exit_status)
 
 
-def _facts(reports: Mapping[Case, Report], case: Case) -> dict[str, Any]:
-    """Return what came of a case; one whose scheme does not run without failures has what came of that."""
-    return _told(reports.get(case) or reports[case._replace(failures="none")])
-
-
-def _told(report: Report) -> dict[str, Any]:
-    """Return what a `RecoveryRun` has of this."""
-    return {name: value for name, value in report.facts.items() if name != "output"}
-
-
-def _crashed(crash: Crash) -> Report:
-    facts = {
-        "ended": "wall limit" if crash.was_stuck else "crashed",
-        "exit_status": crash.exit_status,
-        "said": crash.said,
-        "output": "",
-    }
-    return Report({**_NOTHING, **facts}, None, None, None)
-
-
-_NOTHING: Final = {"phases": None, "call": "", "virtual_time_ps": None, "messages": None, "digest": "", "output": ""}
+def _crashed(task: RecoveryTask, crash: Crash) -> Report:
+    ended = "wall limit" if crash.was_stuck else "crashed"
+    return Report(task.run._replace(ended=ended, exit_status=crash.exit_status, said=crash.said))
 
 
 # ------------------------------------------------------------------------------------------------- settings of a run
@@ -338,8 +320,8 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "fail": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
     }
     if before is None:
-        return RecoveryTask(arguments, experiment.call, None)
-    return RecoveryTask(arguments, before.call, before.usual)
+        return RecoveryTask(RecoveryRun(case, ()), arguments, experiment.call, None)
+    return RecoveryTask(RecoveryRun(case, ()), arguments, before.call, before.usual)
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -391,20 +373,18 @@ def do(task: RecoveryTask) -> Report:
         try:
             result = simulate(**task.arguments, trace=True, stdout=output, stderr=output)
         except ConfigError as error:
-            facts = {"ended": "refused", "exit_status": 2, "said": str(error), "output": output.getvalue()}
-            return Report({**_NOTHING, **facts}, None, None, None)
+            return Report(task.run._replace(ended="refused", exit_status=2, said=str(error)), output.getvalue())
     assert result.trace is not None
-    facts = {
-        "ended": result.ended,
-        "exit_status": result.exit_status,
-        "said": "\n".join([*result.warnings, result.report]).strip(),
-        "virtual_time_ps": result.virtual_time_ps,
-        "messages": result.messages,
-        "digest": result.digest,
-        "output": output.getvalue(),
-    }
+    run = task.run._replace(
+        ended=result.ended,
+        exit_status=result.exit_status,
+        said="\n".join([*result.warnings, result.report]).strip(),
+        virtual_time_ps=result.virtual_time_ps,
+        messages=result.messages,
+        digest=result.digest,
+    )
     if result.ended != "finished":
-        return Report({**_NOTHING, **facts}, None, None, None)
+        return Report(run, output.getvalue())
     try:
         # In a run with failures the first rank may be dead, and make fewer calls.
         if task.call is not None and task.usual is not None:
@@ -414,6 +394,6 @@ def do(task: RecoveryTask) -> Report:
             start_ps = first_start_ps(result.trace, *call)
         phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
     except ConfigError as error:
-        return Report({**_NOTHING, **facts, "said": str(error)}, None, None, None)
-    facts |= {"phases": phases, "call": f"{ordinal(call[1])} {call[0]}"}
-    return Report({**_NOTHING, **facts}, call, usual, start_ps)
+        return Report(run._replace(said=str(error)), output.getvalue())
+    run = run._replace(phases=phases, call=f"{ordinal(call[1])} {call[0]}")
+    return Report(run, output.getvalue(), call, usual, start_ps)
