@@ -122,9 +122,8 @@ def kind_of(path: str) -> Any:
 
 
 def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for field in options(cls):
-        path = prefix + field.metadata["key"]
-        kind = field.metadata["kind"]
+    for _, key, kind, *_ in options(cls):
+        path = prefix + key
         yield path, kind
         if isinstance(kind, Section):
             yield from _paths(kind.type, f"{path}.")

@@ -31,13 +31,10 @@ TABLE_HEAD: Final = ("| key | value | default | meaning |", "| --- | --- | --- |
 
 def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
     """Yield the rows of such a table for the keys of one section, and of the sections in it."""
-    for field in options(cls):
-        told = field.metadata
-        kind = told["kind"]
-        default = "" if isinstance(told["default"], type) else told["default"] or ""
-        default = "required" if told["required"] else told["shown"] or default
-        yield f"| `{prefix}{told['key']}` | {kind.words} | {default} | {told['help']} |"
-        inside = f"{prefix}{told['key']}"
+    for _, key, kind, help, default, shown, required in options(cls):
+        usual = "" if isinstance(default, type) else default or ""
+        inside = f"{prefix}{key}"
+        yield f"| `{inside}` | {kind.words} | {'required' if required else shown or usual} | {help} |"
         if isinstance(kind, OneOf):
             kind = kind.other
         if isinstance(kind, ListOf):

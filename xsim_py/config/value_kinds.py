@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from xsim_py import units
 from xsim_py.config.entries import Entry, Problem
@@ -50,6 +50,8 @@ REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
 _ADVISED: Final = 100  # problems
 _LONGEST_LINE: Final = 200
+_OPTION: Final = "xsim_py option"
+_UNIT: Final = re.compile("_(?:ps|bytes)$")
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -350,44 +352,39 @@ class Section:
         """Return the instance; a key that was refused or left out has its default."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
-        fields = {f.metadata["key"]: f for f in options(self.type)}
+        keys = {each.key: each for each in options(self.type)}
         for key, item in entry.value.items():
-            if key not in fields:
-                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, fields))
-        values: dict[str, Any] = {}
-        for key, f in fields.items():
-            inner = entry.value.get(key)
-            values[f.name] = self._value(f, inner, _join(path, key), reading)
-            if f.metadata["required"] and (inner is None or inner.value is None):
-                help = f.metadata["help"]
-                reading.refuse(entry, _join(path, key), f"missing: {help[0].lower()}{help[1:]}")
-        return self.type(**values)
+            if key not in keys:
+                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, keys))
+        return self.type(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
 
     @staticmethod
-    def _value(f: dataclasses.Field[Any], inner: Entry | None, path: str, reading: Reading) -> Any:
-        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.metadata["default"]
+    def _value(each: Key, entry: Entry, path: str, reading: Reading) -> Any:
+        inner, here = entry.value.get(each.key), _join(path, each.key)
+        value = REFUSED
         # A key without a value counts as left out; so `--set topology.dims=null` undoes what a file says.
-        if inner is None or inner.value is None:
-            return default
-        reading.entries[path] = inner
-        value = f.metadata["kind"].read(inner, path, reading)
-        return default if value is REFUSED else value
+        if inner is not None and inner.value is not None:
+            reading.entries[here] = inner
+            value = each.kind.read(inner, here, reading)
+        elif each.required:
+            reading.refuse(entry, here, f"missing: {each.help[0].lower()}{each.help[1:]}")
+        return each.default_value() if value is REFUSED else value
 
     @staticmethod
-    def _advice(key: str, reading: Reading, fields: Iterable[str]) -> str:
-        """Perhaps the key is a right one in the wrong section."""
+    def _advice(key: str, reading: Reading, keys: Iterable[str]) -> str:
+        """Return advice on a wrong key, which is perhaps a right one in another section."""
         elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
-        return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, fields)
+        return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, keys)
 
     def schema(self) -> dict[str, Any]:
         """Return an object whose keys are the options."""
         properties: dict[str, Any] = {}
-        for f in options(self.type):
-            kind = f.metadata["kind"].schema()
+        for each in options(self.type):
+            kind = each.kind.schema()
             # Every key may stand there without a value, and then counts as left out; a required one may not.
-            value = kind if f.metadata["required"] else {"anyOf": [kind, {"type": "null"}]}
-            properties[f.metadata["key"]] = {"description": f.metadata["help"], **value}
-        required = [f.metadata["key"] for f in options(self.type) if f.metadata["required"]]
+            value = kind if each.required else {"anyOf": [kind, {"type": "null"}]}
+            properties[each.key] = {"description": each.help, **value}
+        required = [each.key for each in options(self.type) if each.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -400,30 +397,43 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def options(cls: type[Any]) -> list[dataclasses.Field[Any]]:
-    """Return the fields of a section that come from the description."""
-    return [f for f in dataclasses.fields(cls) if "kind" in f.metadata]
+class Key(NamedTuple):
+    """One key of a section, which a field of its dataclass holds."""
+
+    name: str
+    """That of the field, which may end with a unit that the key does not have: ``latency_ps``."""
+    key: str
+    """Its name in YAML."""
+    kind: Any
+    """What its value may be."""
+    help: str
+    """One sentence for the manual and for editors."""
+    default: Any
+    """What it is when it is left out or was refused; a class is called to make one."""
+    shown: str
+    """The default, as one would write it in YAML."""
+    required: bool
+
+    def default_value(self) -> Any:
+        """Return what it is when it is left out or was refused."""
+        return self.default() if isinstance(self.default, type) else self.default
 
 
-def option(key: str, kind: Kind, help: str, *, default: Any = None, shown: str = "", required: bool = False) -> Any:
-    """Return a field of a section, for one key of the description.
+def options(cls: type[Any]) -> tuple[Key, ...]:
+    """Return the keys of a section, those of its fields that are an `option`."""
+    fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
+    told = [(each.name, *each.metadata[_OPTION]) for each in fields]
+    return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in told)
 
-    Parameters
-    ----------
-    key
-        Its name in YAML.
-    kind
-        What its value may be.
-    help
-        One sentence for the manual and for editors.
-    default
-        What it is when it is left out or was refused; a class is called to make one.
-    shown
-        The default, as one would write it in YAML.
-    required
-        It may not be left out.
+
+def option(
+    kind: Kind, help: str, *, key: str = "", default: Any = None, shown: str = "", required: bool = False
+) -> Any:
+    """Return a field of a section, which holds what one key of the description says; see `Key`.
+
+    The key is the field's name without a unit at its end, unless another one is given.
     """
-    metadata = {"key": key, "kind": kind, "help": help, "default": default, "shown": shown, "required": required}
+    metadata = {_OPTION: (key, kind, help, default, shown, required)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -52,7 +52,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
         yield from _command(spec)
     for key in ("program", "ranks") if spec.command is None else ():
         if spec.given(key) is None and key not in spec.sweep:
-            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].metadata['help']}", ("sweep",)
+            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].help}", ("sweep",)
     for name in spec.sweep:
         fixed = name if name in OPTIONS and spec.given(name) is not None else f"set.{name}"
         if fixed == name or name in spec.overrides:
