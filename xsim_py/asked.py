@@ -121,19 +121,7 @@ def packages(value: Any) -> tuple[str, ...]:
 
 
 class Asked(NamedTuple):
-    """The checked parameters describe one run.
-
-    Attributes
-    ----------
-    overrides : dict
-        What is to be changed of the machine; ``set`` comes after what other options say.
-    way : str
-        How collectives are simulated: one of `WAYS`.
-    isolation : int
-        How many ranks live in each process; 0: all in one, as greenlets.
-    private, share : tuple of str
-        The packages of which each rank has its own modules, and those that all ranks share.
-    """
+    """The checked parameters describe one run."""
 
     ranks: int
     kind: str | None
@@ -141,18 +129,22 @@ class Asked(NamedTuple):
     seed: int
     shards: int
     overrides: dict[str, Any]
+    """What is to be changed of the machine; ``set`` comes after what other options say."""
     wall_limit_s: float | None
     compute: str | None
     way: str
+    """How collectives are simulated: one of `WAYS`."""
     fail: tuple[str, ...]
     ft: bool | None
     restart: str | None
     isolation: int
+    """How many ranks live in each process; 0: all in one, as greenlets."""
     label: bool
     trace: bool
     profile: bool
     private: tuple[str, ...]
     share: tuple[str, ...]
+    """The packages of which each rank has its own modules, and those that all ranks share."""
 
 
 def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:

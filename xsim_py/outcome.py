@@ -27,18 +27,12 @@ _KILLED = 137
 
 
 class Attempt(NamedTuple):
-    """One start of the job; there are several where it is started again after an abort.
-
-    Attributes
-    ----------
-    start_ps : int
-        When it began.
-    parts : sequence of Part
-        What came of it, in the order of the shards.
-    """
+    """One start of the job; there are several where it is started again after an abort."""
 
     start_ps: int
+    """When it began."""
     parts: Sequence[Part]
+    """What came of it, in the order of the shards."""
 
     @property
     def stopped_ps(self) -> int | None:

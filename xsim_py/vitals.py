@@ -57,29 +57,20 @@ _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 class Vitals(ctypes.Structure):
-    """The numbers that a process shows.
-
-    Attributes
-    ----------
-    running : int
-        1 while ranks run, and only then: what comes before and after may take its time.
-    rank : int
-        Whose turn it was last.
-    beats : int
-        Grows while Python runs.
-    interrupts : int
-        How many times it has heard of Ctrl-C.
-    due_ns : int
-        When the run should have ended, by `time.monotonic_ns`; 0 for no limit.
-    """
+    """The numbers that a process shows."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns")]
 
     running: int
+    """1 while ranks run, and only then: what comes before and after may take its time."""
     rank: int
+    """Whose turn it was last."""
     beats: int
+    """Grows while Python runs."""
     interrupts: int
+    """How many times it has heard of Ctrl-C."""
     due_ns: int
+    """When the run should have ended, by `time.monotonic_ns`; 0 for no limit."""
 
     def begin(self, due_ns: int) -> None:
         """Show a process that has done nothing yet."""

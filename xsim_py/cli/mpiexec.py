@@ -184,24 +184,16 @@ def mpiexec(args: Namespace) -> int:
 
 
 class _Job(NamedTuple):
-    """A command that has been found.
-
-    Attributes
-    ----------
-    app : AppLine
-        What is asked for.
-    start : str
-        The directory in which it starts.
-    file : str
-        What is run; empty for the interpreter.
-    is_python : bool
-        Whether it can be simulated.
-    """
+    """A command that has been found."""
 
     app: AppLine
+    """What is asked for."""
     start: str
+    """The directory in which it starts."""
     file: str
+    """What is run; empty for the interpreter."""
     is_python: bool
+    """Whether it can be simulated."""
 
     @classmethod
     def of(cls, app: AppLine) -> _Job:

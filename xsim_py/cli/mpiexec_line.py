@@ -29,27 +29,18 @@ class AppLine:
 
 @dataclass
 class Line:
-    """A command line, read.
-
-    Attributes
-    ----------
-    apps : list of AppLine
-        The commands between colons.
-    options : list of str
-        Those of `xsim run`, as they are given there.
-    env : dict
-        Variables for all ranks.
-    asks : str
-        ``version``, ``help`` or ``link`` where that is asked for in place of a run.
-    folder : str
-        Of ``--link``.
-    """
+    """A command line, read."""
 
     apps: list[AppLine] = field(default_factory=list)
+    """The commands between colons."""
     options: list[str] = field(default_factory=list)
+    """Those of `xsim run`, as they are given there."""
     env: dict[str, str] = field(default_factory=dict)
+    """Variables for all ranks."""
     asks: str = ""
+    """``version``, ``help`` or ``link`` where that is asked for in place of a run."""
     folder: str = ""
+    """Of ``--link``."""
 
 
 # What is left out, by the number of its arguments.

@@ -15,18 +15,12 @@ _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
 class RestartPolicy(NamedTuple):
-    """Starting an aborted job again.
-
-    Attributes
-    ----------
-    most : int
-        How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever.
-    delay_ps : int
-        From the abort to the next start.
-    """
+    """Starting an aborted job again."""
 
     most: int = _MOST
+    """How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever."""
     delay_ps: int = 0
+    """From the abort to the next start."""
 
     @classmethod
     def parse(cls, text: str) -> RestartPolicy:

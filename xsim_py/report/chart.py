@@ -47,30 +47,21 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A picture of lines.
-
-    Parameters
-    ----------
-    title, x_label, y_label : str
-        What stands around it.
-    lines : sequence of Series
-        What it shows. Where an x is no number, all are names, in the order in which they come.
-    x_scale, y_scale : str
-        ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one.
-    ruler : Ruler, optional
-        What the ticks of the x axis say, if it has a unit.
-    legend : str, optional
-        Stands over the names of the lines.
-    """
+    """A picture of lines."""
 
     title: str
     x_label: str
     y_label: str
+    """The texts around it, with the two before."""
     lines: Sequence[Series]
+    """The lines. Where an x is no number, all are names, in the order in which they come."""
     x_scale: str = "linear"
     y_scale: str = "linear"
+    """The scales of both axes: ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one."""
     ruler: Ruler = PLAIN
+    """The ruler of the x axis, if that has a unit."""
     legend: str = ""
+    """The text over the names of the lines."""
 
     def draw(self, path: str | Path) -> None:
         """Write the picture; the ending of the name says in which format.

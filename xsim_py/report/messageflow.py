@@ -54,33 +54,23 @@ class Arrow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFlow:
-    """One run of an operation; all times are steps.
-
-    Attributes
-    ----------
-    nodes : int
-        How many there are.
-    title : str
-        Stands over the picture.
-    arrows : sequence of Arrow
-        The messages, in the order in which they were sent.
-    deaths, starts, finishes : mapping of int to int
-        When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
-        0, or never ended.
-    notices : sequence of (int, int, int)
-        Step, node, and whose death it learned of.
-    end : int
-        The last step.
-    """
+    """One run of an operation; all times are steps."""
 
     nodes: int
+    """How many there are."""
     title: str = ""
+    """Stands over the picture."""
     arrows: Sequence[Arrow] = ()
+    """The messages, in the order in which they were sent."""
     deaths: Mapping[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
     finishes: Mapping[int, int] = field(default_factory=dict)
+    """When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
+    0, or never ended."""
     notices: Sequence[tuple[int, int, int]] = ()
+    """Step, node, and whose death it learned of."""
     end: int = 0
+    """The last step."""
 
     # ------------------------------------------------------------------------------------------------- the words
 

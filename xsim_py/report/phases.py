@@ -79,18 +79,12 @@ class Phase(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """The time that the slowest rank needed for a call and for getting over the failures in it.
-
-    Attributes
-    ----------
-    rank : int
-        Which rank that is.
-    phases : tuple of Phase
-        One after the other, without a gap.
-    """
+    """The time that the slowest rank needed for a call and for getting over the failures in it."""
 
     rank: int
+    """Which rank that is."""
     phases: tuple[Phase, ...]
+    """One after the other, without a gap."""
 
     @property
     def start_ps(self) -> int:

@@ -28,21 +28,14 @@ _KIND_OF: Final = {unit: kind for kind, units in UNITS.items() for unit in units
 
 @dataclass(frozen=True)
 class Ruler:
-    """The scale of an axis.
-
-    Attributes
-    ----------
-    kind : str
-        What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers.
-    units : tuple of str
-        Those of its ticks, the smallest first.
-    base : str
-        The unit of a place, so that round places have round figures.
-    """
+    """The scale of an axis."""
 
     kind: str = ""
+    """What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers."""
     units: tuple[str, ...] = ()
+    """Those of its ticks, the smallest first."""
     base: str = ""
+    """The unit of a place, so that round places have round figures."""
 
     @classmethod
     def of(cls, values: Iterable[object], kind: str = "") -> Self | None:

@@ -18,28 +18,20 @@ __all__ = ["COMMANDS", "StudyCommand"]
 
 @dataclass(frozen=True)
 class StudyCommand:
-    """A command that studies can run.
-
-    Attributes
-    ----------
-    options : tuple of str
-        The names of its options.
-    metrics : mapping of str to str
-        The columns that it measures, with their units.
-    table : tuple of str
-        Those that are printed, unless a study says otherwise.
-    check : callable
-        ``check(given)`` turns the options that are given, and ``seed``, into plain data for `do`; ConfigError with a
-        line ``option: what is wrong`` for each problem.
-    do : callable
-        ``do(settings)`` gives for each metric its mean, and where there are such, standard error, minimum and maximum.
-    """
+    """A command that studies can run."""
 
     options: tuple[str, ...]
+    """The names of its options."""
     metrics: Mapping[str, str]
+    """The columns that it measures, with their units."""
     table: tuple[str, ...]
+    """Those that are printed, unless a study says otherwise."""
     check: Callable[[Mapping[str, Value]], dict[str, Any]]
+    """``check(given)`` turns the options that are given, and ``seed``, into plain data for `do`; ConfigError with a
+    line ``option: what is wrong`` for each problem."""
     do: Callable[[Mapping[str, Any]], Mapping[str, tuple[float | None, ...]]]
+    """``do(settings)`` gives for each metric its mean, and where there are such, standard error, minimum and maximum.
+    """
 
 
 COMMANDS: Final[dict[str, StudyCommand]] = {

@@ -51,24 +51,16 @@ _IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study.
-
-    Attributes
-    ----------
-    columns : dict
-        What its row in the table begins with: the combination, the repetition, the seed.
-    settings : dict
-        What is asked for, in plain data that is the same on every computer.
-    arguments : dict
-        What `xsim_py.simulate`, or the command, is to be told.
-    key : str
-        Its fingerprint.
-    """
+    """One run of a study."""
 
     columns: dict[str, Scalar]
+    """What its row in the table begins with: the combination, the repetition, the seed."""
     settings: dict[str, Any]
+    """What is asked for, in plain data that is the same on every computer."""
     arguments: dict[str, Any]
+    """What `xsim_py.simulate`, or the command, is to be told."""
     key: str
+    """Its fingerprint."""
 
 
 def plan_runs(

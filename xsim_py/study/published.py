@@ -21,21 +21,14 @@ _REMARKS: Final = ("source", "note")
 
 
 class Published(NamedTuple):
-    """Published means.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        The columns that say of which combination.
-    metrics : tuple of str
-        The columns that have means.
-    rows : tuple of mapping
-        The lines of the file.
-    """
+    """Published means."""
 
     keys: tuple[str, ...]
+    """The columns that say of which combination."""
     metrics: tuple[str, ...]
+    """The columns that have means."""
     rows: tuple[Mapping[str, str], ...]
+    """The lines of the file."""
 
     def of(self, row: Mapping[str, Any], metric: str) -> float | None:
         """Return what was published for a combination; None where nothing was."""

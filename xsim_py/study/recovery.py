@@ -58,53 +58,38 @@ _FUNCTION: Final = "xsim_py.study.recovery:do"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A comparison that is asked for.
-
-    Attributes
-    ----------
-    program, kind, args
-        As for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the folder in
-        which this was called, for each run takes place in an empty folder of its own. Without a program, the loop of
-        Allreduce that comes with xsim_py.
-    machines : mapping of str to str
-        Presets or files, by the name that tables have for them.
-    ranks : sequence of int
-        Numbers of ranks.
-    failures : sequence of str
-        See `victims_of`.
-    schemes : sequence of str
-        Some of `SCHEMES`.
-    timeout_ps : int
-        After how long a process that does not answer counts as dead.
-    restart_delay_ps : int
-        From an abort to the new start.
-    call : tuple of (str, int), optional
-        The call that failures hit, by name and number, from 1; default: the middle one of the program's collective
-        calls that it makes most.
-    after_ps : int, optional
-        Die so long after the call begins, in place of right before it.
-    overrides : mapping
-        Entries of every machine.
-    seed, shards, isolation, wall_limit_s
-        As for `xsim_py.simulate`.
-    """
+    """A comparison that is asked for."""
 
     program: str | None = None
     kind: str = "script"
     args: Sequence[str] = ()
+    """All three as for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the folder in
+    which this was called, for each run takes place in an empty folder of its own. Without a program, the loop of
+    Allreduce that comes with xsim_py."""
     machines: Mapping[str, str] = field(default_factory=lambda: {"gige": "gige"})
+    """Presets or files, by the name that tables have for them."""
     ranks: Sequence[int] = (64,)
+    """Numbers of ranks."""
     failures: Sequence[str] = ("none", "1", "2p", "2s", "3m")
+    """See `victims_of`."""
     schemes: Sequence[str] = SCHEMES
+    """Some of `SCHEMES`."""
     timeout_ps: int = 2 * PS_PER_S
+    """After how long a process that does not answer counts as dead."""
     restart_delay_ps: int = 10 * PS_PER_S
+    """From an abort to the new start."""
     call: tuple[str, int] | None = None
+    """The call that failures hit, by name and number, from 1; default: the middle one of the program's collective calls
+    that it makes most."""
     after_ps: int | None = None
+    """Die so long after the call begins, in place of right before it."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of every machine."""
     seed: int = 0
     shards: int = 1
     isolation: str = "greenlets"
     wall_limit_s: float | None = None
+    """All four as for `xsim_py.simulate`."""
 
     @property
     def title(self) -> str:

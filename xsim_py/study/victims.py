@@ -44,21 +44,14 @@ _BEFORE: Final = "before"
 
 
 class Victim(NamedTuple):
-    """One rank that is to die.
-
-    Attributes
-    ----------
-    rank : int
-        Who.
-    time_ps : int or None
-        When; None for the time of the call.
-    before : bool
-        Whether that is right before it, even where the others die some time after its beginning.
-    """
+    """One rank that is to die."""
 
     rank: int
+    """Who."""
     time_ps: int | None = None
+    """When; None for the time of the call."""
     before: bool = False
+    """Whether that is right before it, even where the others die some time after its beginning."""
 
     def __str__(self) -> str:
         when = "" if self.time_ps is None else f" at {format_time(self.time_ps, digits=None)}"
