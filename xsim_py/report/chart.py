@@ -57,7 +57,7 @@ class Chart:
     """The lines. Where an x is no number, all are names, in the order in which they come."""
     x_scale: str = "linear"
     y_scale: str = "linear"
-    """The scales of both axes: ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one."""
+    """The scales: ``linear``, ``log`` or ``log2``; names have none, and zero has no place on a logarithmic one."""
     ruler: Ruler = PLAIN
     """The ruler of the x axis, if that has a unit."""
     legend: str = ""

@@ -63,9 +63,9 @@ class Experiment:
     program: str | None = None
     kind: str = "script"
     args: Sequence[str] = ()
-    """All three as for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the folder in
-    which this was called, for each run takes place in an empty folder of its own. Without a program, the loop of
-    Allreduce that comes with xsim_py."""
+    """All three as for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the
+    folder in which this was called, for each run takes place in an empty folder of its own. Without a program, the loop
+    of Allreduce that comes with xsim_py."""
     machines: Mapping[str, str] = field(default_factory=lambda: {"gige": "gige"})
     """Presets or files, by the name that tables have for them."""
     ranks: Sequence[int] = (64,)
