@@ -1,4 +1,4 @@
-"""From what the shards are left with to the `Result`: totals, tables, warnings, the roll-call of a stalled run."""
+"""From what the shards are left with to the `Result`: totals, tables, warnings, the deadlock report (roll-call) of a stalled run."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     if reasons:
         said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
         said = f"{said} at {format_time(_virtual_time_ps(parts), digits=None)}"
-        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _roll_call(said, waiting, total, parts)
+        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _deadlock_report(said, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
         when = format_time(abort.time_ps, digits=None)
         if abort.is_mismatch:
-            return "stalled", 3, _roll_call(f"{abort.message}, at {when}", waiting, total, parts)
+            return "stalled", 3, _deadlock_report(f"{abort.message}, at {when}", waiting, total, parts)
         place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         return "aborted", abort.status, f"rank {abort.rank} ended the job at {when}: {abort.message}{place}"
     failed = {rank for part in parts for _, rank, _ in part.failures}
@@ -171,7 +171,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
         said = f"stalled at {now}: nothing can happen any more"
-        return "stalled", 3, _roll_call(said, waiting, total, parts, stalled=True)
+        return "stalled", 3, _deadlock_report(said, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
@@ -203,10 +203,10 @@ def _unread(parts: Sequence[Part]) -> tuple[str, int]:
     return text, len(senders)
 
 
-# ---------------------------------------------------------------------------------------------- the roll-call
+# ------------------------------------------------------------------------------------------ the deadlock report
 
 
-def _roll_call(
+def _deadlock_report(
     headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part], *, stalled: bool = False
 ) -> str:
     ended = total - len({entry.rank for entry in waiting})

@@ -67,7 +67,7 @@ class MessageFlow:
     finishes: Mapping[int, int] = field(default_factory=dict)
     """When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
     0, or never ended."""
-    notices: Sequence[tuple[int, int, int]] = ()
+    learned: Sequence[tuple[int, int, int]] = ()
     """Step, node, and whose death it learned of."""
     end: int = 0
     """The last step."""
@@ -92,7 +92,7 @@ class MessageFlow:
         """Step and words; within a step as it goes there: deaths, what is learned, takes and sends, who is finished."""
         yield from ((step, f"{node} dies" if step else f"{node} is dead") for node, step in self.deaths.items())
         yield from ((step, f"{node} begins") for node, step in self.starts.items() if step)
-        yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.notices)
+        yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.learned)
         actions = [(arrow.sent, arrow.source, f"sends {arrow.kind} to {arrow.dest}") for arrow in self.arrows]
         actions += [
             (arrow.taken, arrow.dest, f"takes {arrow.kind} from {arrow.source}")
@@ -120,7 +120,7 @@ class MessageFlow:
             self._draw_life(axes, node)
         for arrow in self.arrows:
             self._draw_arrow(axes, arrow)
-        for step, node, dead in self.notices:
+        for step, node, dead in self.learned:
             axes.plot([node], [step], marker="D", color=_DEAD, markersize=4.5, zorder=4)
             place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
             axes.annotate(f"{dead} is dead", (node, step), color=_DEAD, fontsize=7.5, **place)  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ class MessageFlow:
             (self.finishes, "o", _LIVE, 5.5, "nothing left to send"),
             (self.deaths, "X", "black", 8, "dead"),
             (lost, "x", INK, 6, "lost"),
-            (self.notices, "D", _DEAD, 4.5, "learns of a death"),
+            (self.learned, "D", _DEAD, 4.5, "learns of a death"),
         )
         return [
             *(
