@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xsim_py.atomic_files import is_special, meant
 from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
 from xsim_py.process.program import Program
-from xsim_py.whole import is_special, meant
 
 __all__ = ["InputFile", "OutputFile", "failure_files", "machine_files", "program_files", "refuse_clashes"]
 
@@ -21,7 +21,7 @@ _NOWHERE = Location.in_option("")
 
 
 class OutputFile(NamedTuple):
-    """A file that is going to be written; `follow` as for `whole.whole_file`."""
+    """A file that is going to be written; `follow` as for `atomic_files.atomic_file`."""
 
     said: str
     path: str | Path

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.asked import Asked, read, way_of
+from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import (
     UNBOUNDED_PS,
@@ -47,6 +47,7 @@ from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
+from xsim_py.parameters import RunParameters, read, way_of
 from xsim_py.process import (
     clock,
     compute,
@@ -78,7 +79,6 @@ from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
-from xsim_py.whole import scratch_folder, tidy_when_terminated
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -218,7 +218,7 @@ def _check_shards(local: int, ranks: int) -> None:
 class _Run:
     """Everything that one run is made of."""
 
-    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: Asked) -> None:
+    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: RunParameters) -> None:
         self.spec = spec
         self.program = program
         self.ranks = ranks = asked.ranks

@@ -18,8 +18,8 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from xsim_py.whose import PACKAGE, is_installed, is_simulator, text_of
-from xsim_py.whose import shown as name_of
+from xsim_py.code_origin import PACKAGE, is_installed, is_simulator, text_of
+from xsim_py.code_origin import shown as name_of
 
 __all__ = [
     "ASK",

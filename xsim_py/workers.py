@@ -28,9 +28,9 @@ from multiprocessing.connection import Connection, wait
 from typing import IO, Any, Final, NamedTuple
 
 from xsim_py import vitals
+from xsim_py.atomic_files import in_use, remove_abandoned
 from xsim_py.errors import XsimError
 from xsim_py.vitals import TICK_S, Watch
-from xsim_py.whole import in_use, remove_abandoned
 
 __all__ = ["Crash", "cores", "do_in_workers", "serve"]
 

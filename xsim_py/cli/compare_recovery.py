@@ -209,11 +209,11 @@ def _experiment(args: Namespace) -> Experiment:
 
 def _write(comparison: RecoveryComparison, folder: Path) -> None:
     """Write the table and the pictures, and say where they are."""
-    from xsim_py.whole import whole_file
+    from xsim_py.atomic_files import atomic_file
 
-    with whole_file(folder / "recovery.csv", follow=False) as file:
+    with atomic_file(folder / "recovery.csv", follow=False) as file:
         comparison.table().to_csv(file)
-    with whole_file(folder / "recovery.json", follow=False) as file:
+    with atomic_file(folder / "recovery.json", follow=False) as file:
         comparison.to_json(file)
     written = [folder / "recovery.csv", folder / "recovery.json"]
     try:

@@ -76,17 +76,17 @@ def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
 
 def write_text(target: str, text: str) -> None:
     """Write a text to a file, or to standard output where that is ``-``."""
-    from xsim_py.whole import whole_file
+    from xsim_py.atomic_files import atomic_file
 
     if target == "-":
         sys.stdout.write(text)
     else:
-        with writing(), whole_file(target) as file:
+        with writing(), atomic_file(target) as file:
             file.write(text)
 
 
 def _check_file(said: str, path: Path, *, follow: bool) -> None:
-    from xsim_py.whole import check_file
+    from xsim_py.atomic_files import check_file
 
     try:
         if not path.parent.is_dir():

@@ -176,13 +176,13 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        from xsim_py.whole import whole_file
+        from xsim_py.atomic_files import atomic_file
 
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
             result.to_csv(self._args.out)
-            with whole_file(Path(self._args.out) / "result.json", follow=False) as file:
+            with atomic_file(Path(self._args.out) / "result.json", follow=False) as file:
                 result.to_json(file)
         if self._args.trace is not None:
             self._write_trace(result)

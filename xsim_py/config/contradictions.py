@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
 from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 
 __all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
 

@@ -20,7 +20,7 @@ import yaml
 
 from xsim_py.config.entries import MOST_LEVELS, Entry, Location, Problem, from_python, line_and_column
 from xsim_py.errors import ConfigError
-from xsim_py.inputs import MIB, read_input
+from xsim_py.input_files import MIB, read_input
 
 __all__ = ["override", "read_yaml", "read_yaml_file"]
 

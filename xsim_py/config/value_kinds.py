@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from xsim_py import units
+from xsim_py.code_origin import package_name
 from xsim_py.config.entries import Entry, Problem
 from xsim_py.errors import advice
-from xsim_py.whose import package_name
 
 __all__ = [
     "BANDWIDTH",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from xsim_py.config.entries import Location, Problem
-from xsim_py.inputs import MIB, read_input
+from xsim_py.input_files import MIB, read_input
 from xsim_py.units import parse_time_ps
 
 __all__ = ["Event", "read_trace"]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from xml.parsers import expat
 
 from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
-from xsim_py.inputs import MIB, read_input
+from xsim_py.input_files import MIB, read_input
 
 __all__ = ["GraphFile", "read_graph", "repeated"]
 

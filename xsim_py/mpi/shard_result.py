@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import finish_lines
 from xsim_py.process.rank import Abort
 from xsim_py.process.spill import Line, Run
 from xsim_py.process.threads import name_of, others
-from xsim_py.whose import PACKAGE, of_program, shown, text_of
 
 from .calls import AllOf, Background
 from .collectives.choose import title

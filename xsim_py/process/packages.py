@@ -19,9 +19,9 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from xsim_py.code_origin import ALL_IMPORTED, PACKAGE
 from xsim_py.config import MachineSpec, ProcessSpec
 from xsim_py.errors import ConfigError
-from xsim_py.whose import ALL_IMPORTED, PACKAGE
 
 if TYPE_CHECKING:
     from .program import Program

@@ -12,8 +12,8 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.code_origin import shown
 from xsim_py.units import format_size, format_time, ordinal
-from xsim_py.whose import shown
 
 if TYPE_CHECKING:
     from xsim_py.report.result import Result

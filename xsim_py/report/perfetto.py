@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.whole import whole_file
+from xsim_py.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def write_perfetto(
     horizon_ps = _horizon_ps(trace, most_events)
     export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
     head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
-    with whole_file(target) as file:
+    with atomic_file(target) as file:
         file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
         separator = "\n"
         for event in export.events():

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
+from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Series
 from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
-from xsim_py.whole import whole_file, whole_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +186,7 @@ class RecoveryComparison:
     def to_json(self, target: str | Path | IO[str]) -> None:
         """Write everything as JSON to a path or an open text file."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             file.write(text)
 
     # ------------------------------------------------------------------------------------------------ as pictures
@@ -209,13 +209,13 @@ class RecoveryComparison:
             runs = [run for run in self.runs if run.case[:2] == (machine, ranks) and run.phases is not None]
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
-                with whole_path(written[-1], follow=False) as path:
+                with atomic_path(written[-1], follow=False) as path:
                     _Bars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
                 written.append(Path(folder) / f"{Case('recovery', 0, code, '').name.split('-')[2]}-over-ranks.png")
-                with whole_path(written[-1], follow=False) as path:
+                with atomic_path(written[-1], follow=False) as path:
                     chart.draw(path)
         return written
 

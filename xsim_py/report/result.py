@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import ConfigError, InternalError
 from xsim_py.report.perfetto import write_perfetto
 from xsim_py.report.table import Table
 from xsim_py.report.timeline import Timeline
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
-from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,7 +203,7 @@ class Result:
             When the path cannot be written.
         """
         text = json.dumps(self.to_dict(tables=tables), indent=2, allow_nan=False) + "\n"
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             file.write(text)
 
     def to_csv(self, folder: str | Path) -> list[Path]:
@@ -211,7 +211,7 @@ class Result:
         Path(folder).mkdir(parents=True, exist_ok=True)
         paths = [Path(folder) / f"{name}.csv" for name in self.tables]
         for path, table in zip(paths, self.tables.values(), strict=True):
-            with whole_file(path, follow=False) as file:
+            with atomic_file(path, follow=False) as file:
                 table.to_csv(file)
         return paths
 

@@ -6,9 +6,9 @@ import csv
 from html import escape
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import InternalError
 from xsim_py.units import PS_PER_S, exact_seconds, parse_exact_seconds
-from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ class Table:
 
     def to_csv(self, target: str | Path | IO[str]) -> None:
         """Write the table as CSV, with one line of headings, to a path or an open text file."""
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.headings())
             writer.writerows(self._written())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xsim_py.asked import isolation
 from xsim_py.engine import MOST_PROCESSES, processes_of
 from xsim_py.errors import ConfigError
+from xsim_py.parameters import isolation
 from xsim_py.workers import cores
 
 __all__ = ["runs_at_once"]

@@ -13,7 +13,7 @@ from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Location, Problem, from_python
 from xsim_py.config.value_kinds import Reading
 from xsim_py.errors import ConfigError, advice
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 from xsim_py.study.contradictions import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.asked import isolation
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
 from xsim_py.config.bundled import bundled_apps
 from xsim_py.config.contradictions import MOST_RANKS
@@ -30,8 +29,9 @@ from xsim_py.config.value_kinds import REFUSED, Reading
 from xsim_py.engine import most_shards, problem_of_processes
 from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 from xsim_py.machine import Machine
+from xsim_py.parameters import isolation
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition

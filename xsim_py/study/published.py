@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import advice
-from xsim_py.inputs import MIB, read_input
+from xsim_py.input_files import MIB, read_input
 from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
 from xsim_py.study.template import text_of

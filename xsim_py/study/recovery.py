@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from xsim_py.atomic_files import atomic_file, scratch_folder
 from xsim_py.config import MachineSpec, load_machine
 from xsim_py.config.bundled import bundled_apps
 from xsim_py.config.entries import Location, Problem
@@ -34,7 +35,6 @@ from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time, ordinal
-from xsim_py.whole import scratch_folder, whole_file
 from xsim_py.workers import Crash, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
@@ -212,7 +212,7 @@ def compare_recovery(
     reports = before | dict(run(later, tasks))
     if out is not None:
         for case, report in reports.items():
-            with whole_file(Path(out) / f"{case.name}.txt", follow=False) as file:
+            with atomic_file(Path(out) / f"{case.name}.txt", follow=False) as file:
                 file.write(report.output)
     runs = []
     for case, victims in planned.items():  # one whose scheme does not run without failures has what came of that

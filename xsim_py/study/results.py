@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from xsim_py import __version__
+from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Series
@@ -31,7 +32,6 @@ from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
-from xsim_py.whole import whole_file, whole_path
 
 __all__ = ["FILES", "StudyResults"]
 
@@ -278,9 +278,9 @@ class StudyResults:
     def write(self, folder: Path) -> None:
         """Write ``runs.csv``, ``summary.csv`` and ``results.json``."""
         for table in (self.runs, self.summary):
-            with whole_file(folder / f"{table.name}.csv", follow=False) as file:
+            with atomic_file(folder / f"{table.name}.csv", follow=False) as file:
                 table.to_csv(file)
-        with whole_file(folder / "results.json", follow=False) as file:
+        with atomic_file(folder / "results.json", follow=False) as file:
             file.write(json.dumps(self.to_dict(), indent=1) + "\n")
         self.written += [folder / name for name in FILES]
 
@@ -310,7 +310,7 @@ class StudyResults:
             chart = self.chart(plot)
             try:
                 if chart.lines:
-                    with whole_path(folder / plot.file, follow=False) as path:
+                    with atomic_path(folder / plot.file, follow=False) as path:
                         chart.draw(path)
                     self.written.append(folder / plot.file)
                     self.remarks += _remarks(plot.file, chart.without_place())

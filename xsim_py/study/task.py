@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple, TextIO, cast
 
+from xsim_py.atomic_files import scratch_folder
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
-from xsim_py.whole import scratch_folder
 
 __all__ = ["MEASURED", "Outcome", "StudyTask", "do", "is_outcome"]
 

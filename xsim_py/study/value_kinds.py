@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from xsim_py.asked import isolation
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
+from xsim_py.parameters import isolation
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar

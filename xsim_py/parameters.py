@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
 from xsim_py.units import PS_PER_S, parse_time_ps
-from xsim_py.whose import package_name
 
 __all__ = [
     "COLLECTIVES",
     "COMPUTE",
-    "Asked",
+    "RunParameters",
     "assignment",
     "isolation",
     "one_of",
@@ -115,12 +115,12 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 
 def packages(value: Any) -> tuple[str, ...]:
-    """Return names of packages, given in a list or with commas between them; see `whose.package_name`."""
+    """Return names of packages, given in a list or with commas between them; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
-class Asked(NamedTuple):
+class RunParameters(NamedTuple):
     """The checked parameters describe one run."""
 
     ranks: int
@@ -147,7 +147,7 @@ class Asked(NamedTuple):
     """The packages of which each rank has its own modules, and those that all ranks share."""
 
 
-def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
+def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters:
     """Read the parameters of `simulate`, by their names.
 
     Raises
@@ -167,7 +167,7 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
     words, entries, limit_s = (found.pop(name) for name in ("collectives", "set", "wall_limit"))
     algorithms = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
-    return Asked(**found, overrides=dict(algorithms) | entries, wall_limit_s=limit_s, way=way)
+    return RunParameters(**found, overrides=dict(algorithms) | entries, wall_limit_s=limit_s, way=way)
 
 
 def _flag(value: Any) -> bool:

@@ -25,6 +25,8 @@ from typing import IO, Any, Self
 
 __all__ = [
     "Unfinished",
+    "atomic_file",
+    "atomic_path",
     "check_file",
     "dress",
     "in_use",
@@ -37,8 +39,6 @@ __all__ = [
     "sync",
     "tidy_when_terminated",
     "undisturbed",
-    "whole_file",
-    "whole_path",
 ]
 
 _PREFIX = ".xsim-unfinished-"
@@ -56,7 +56,7 @@ moved: dict[int, int] = {}
 
 
 @contextmanager
-def whole_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
+def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
     """Open a text file to write into, which takes its place when that has come to its end; an open one is given back.
 
     Raises
@@ -72,12 +72,12 @@ def whole_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator
         with open(os.dup(number), "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    with whole_path(target, follow=follow) as path, open(path, "w", encoding="utf-8", newline="") as file:
+    with atomic_path(target, follow=follow) as path, open(path, "w", encoding="utf-8", newline="") as file:
         yield file
 
 
 @contextmanager
-def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
+def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
     """Give the name of a file to write, with the same suffix, which takes its place when that has come to its end.
 
     What is no regular file (a device, a pipe) is given as it is.
@@ -111,7 +111,7 @@ def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
 
 
 def check_file(target: str | Path, *, follow: bool = True) -> None:
-    """Find out whether `whole_file` could write this, and leave everything as it is.
+    """Find out whether `atomic_file` could write this, and leave everything as it is.
 
     Permissions do not say it: a file system may be mounted for reading only, or take no files at all.
 
