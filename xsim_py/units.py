@@ -126,10 +126,10 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     if isinstance(value, Fraction):
         number, unit = value, ""
     else:
-        match = _SPLIT.fullmatch(text)
-        if match is None:
+        split = split_quantity(text)
+        if split is None:
             raise ValueError(f"{text!r} is not {what}; write {examples}")
-        number, unit = Fraction(match[1]), match[2]
+        number, unit = split
     if number < 0 or text.lstrip().startswith("-"):  # -0 is not written by people who mean 0
         raise ValueError(f"{text} is negative; {what} is zero or more")
     if not unit:

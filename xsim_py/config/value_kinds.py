@@ -85,6 +85,11 @@ class Kind(Protocol):
         """Return the JSON Schema of what `read` takes."""
         ...
 
+    @property
+    def words(self) -> str:
+        """The name that it has in the table of the manual, and where a value is refused."""
+        ...
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -96,7 +101,6 @@ class Scalar:
     is_file: bool = False  # then it means a file beside the one that names it
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the parsed value."""
         if isinstance(entry.value, (dict, list)):
             form = "section" if isinstance(entry.value, dict) else "list"
             return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
@@ -107,7 +111,6 @@ class Scalar:
             return reading.refuse(entry, path, str(error))
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema given."""
         return dict(self.json)
 
 
@@ -232,15 +235,12 @@ class WordOr:
 
     @property
     def words(self) -> str:
-        """The name that it has in the table of the manual."""
         return f"{self.word} or {self.kind.words}"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the value; None for the word."""
         return None if entry.value == self.word else self.kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Either."""
         return {"anyOf": [{"const": self.word}, self.kind.schema()]}
 
 
@@ -252,7 +252,6 @@ class BySize:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the pairs of a least size and a word."""
         if not isinstance(entry.value, dict) or not entry.value:
             return reading.refuse(entry, path, f"{_shown(entry)} is not {self.words}")
         pairs = []
@@ -269,7 +268,6 @@ class BySize:
         return tuple(sorted((int(key), value) for key, value in pairs))
 
     def schema(self) -> dict[str, Any]:
-        """Return an object whose keys are whole numbers."""
         patterns = {f"^{_SIZE_KEY.pattern}$": self.word.schema()}
         return {"type": "object", "patternProperties": patterns, "additionalProperties": False, "minProperties": 1}
 
@@ -284,7 +282,6 @@ class ListOf:
     most: int | None = None
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the values, as a tuple."""
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
@@ -294,7 +291,6 @@ class ListOf:
         return REFUSED if REFUSED in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
-        """Return an array."""
         most = {} if self.most is None else {"maxItems": self.most}
         return {"type": "array", "items": self.items.schema(), "minItems": self.least, **most}
 
@@ -307,7 +303,6 @@ class MapOf:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the values, by key."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
@@ -318,7 +313,6 @@ class MapOf:
         return REFUSED if REFUSED in values.values() else values
 
     def schema(self) -> dict[str, Any]:
-        """Return an object with these properties and no others."""
         properties = {key: kind.schema() for key, kind in self.kinds.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -332,12 +326,10 @@ class OneOf:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the word, or the other value."""
         kind: Kind = self.other if isinstance(entry.value, (dict, list)) else self.word
         return kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Either."""
         return {"anyOf": [self.word.schema(), self.other.schema()]}
 
 
@@ -349,7 +341,6 @@ class Section:
     words: str = "a section"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the instance; a key that was refused or left out has its default."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
         keys = {each.key: each for each in options(self.type)}
@@ -377,7 +368,6 @@ class Section:
         return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, keys)
 
     def schema(self) -> dict[str, Any]:
-        """Return an object whose keys are the options."""
         properties: dict[str, Any] = {}
         for each in options(self.type):
             kind = each.kind.schema()

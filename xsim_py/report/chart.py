@@ -64,13 +64,7 @@ class Chart:
     """The text over the names of the lines."""
 
     def draw(self, path: str | Path) -> None:
-        """Write the picture; the ending of the name says in which format.
-
-        Raises
-        ------
-        ConfigError
-            When matplotlib is not installed.
-        """
+        """Write the picture; the ending of the name says in which format."""
         figure = new_figure(7.2, 4.6)
         axes = figure.subplots()
         for line in self.lines:

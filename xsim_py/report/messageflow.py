@@ -105,13 +105,7 @@ class MessageFlow:
     # ----------------------------------------------------------------------------------------------- the picture
 
     def draw(self, target: str | Path) -> None:
-        """Write the picture.
-
-        Raises
-        ------
-        ConfigError
-            When its name does not end with .png, .svg or .pdf, or matplotlib is not installed.
-        """
+        """Write the picture."""
         check_picture(target)
         height = min(max(0.075 * self.end + 1.6, 3.2), 11.0)
         figure = new_figure(min(max(0.95 * self.nodes + 2.6, 5.0), 16.0), height)

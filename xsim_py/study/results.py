@@ -215,7 +215,9 @@ class StudyResults:
         means = [row for row in means if row[plot.x] is not None]
         ruler = ruler_of(self.spec, plot.x, [row[plot.x] for row in means])
         place = ruler.place if ruler else text_of
-        lines, numbers = [], _Numbers()
+        lines: list[Series] = []
+        colours: dict[str, int] = {}
+        dashes: dict[str, int] = {}
         for y in plot.y:
             for rows in grouped(means, names):
                 points = [row for row in rows if is_number(row[y])]
@@ -228,8 +230,8 @@ class StudyResults:
                     x=[place(row[plot.x]) for row in points],
                     y=[row[y] * scales[y][0] for row in points],
                     errors=[(row[f"{y}_stderr"] or 0.0) * scales[y][0] for row in points],
-                    colour=numbers.of("colour", words[0] if words else ""),
-                    dashes=numbers.of("dashes", ", ".join(words[1:])),
+                    colour=colours.setdefault(words[0] if words else "", len(colours)),
+                    dashes=dashes.setdefault(", ".join(words[1:]), len(dashes)),
                 )
                 lines += [line] if points else []
                 lines += self._beside(line, points, y, scales[y][0])
@@ -380,14 +382,3 @@ def _remarks(file: str, points: int) -> list[str]:
         return []
     said = "a point that is" if points == 1 else f"{points:,} points that are"
     return [f"{file}: without {said} not above zero: a logarithmic axis has no place for it; draw that axis linear"]
-
-
-class _Numbers:
-    """Gives each different name a number, in the order in which they come."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[str, int]] = {}
-
-    def of(self, kind: str, name: str) -> int:
-        known = self._known.setdefault(kind, {})
-        return known.setdefault(name, len(known))

@@ -138,11 +138,9 @@ class Templated:
 
     @property
     def words(self) -> str:
-        """The name that it has in the table of the manual."""
         return self.kind.words
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the value as it was written, in the kind that it will have to be."""
         if not is_template(entry.value):
             checked = self.kind.read(entry, path, reading)
         else:
@@ -150,7 +148,6 @@ class Templated:
         return REFUSED if checked is REFUSED else Given(entry, self.kind)
 
     def schema(self) -> dict[str, Any]:
-        """Return the kind's own schema, or a template's."""
         return {"anyOf": [self.kind.schema(), _TEMPLATE_SCHEMA]}
 
 
@@ -161,13 +158,11 @@ class MachineEntry:
     words: str = "a value of the machine description"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the value as it was written."""
         if isinstance(entry.value, list):
             return TemplatedList(ANY, "a list of values").read(entry, path, reading)
         return Given(entry, PLAIN) if entry.value is None else Templated(ANY).read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Whatever a sweep may hold."""
         return {"anyOf": [PLAIN.schema(), {"type": "null"}]}
 
 
@@ -179,7 +174,6 @@ class TemplatedList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the list as it was written."""
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
@@ -195,7 +189,6 @@ class TemplatedList:
         return Given(entry, TextOrList(self.items, self.words))
 
     def schema(self) -> dict[str, Any]:
-        """Return an array, or a template."""
         item = Templated(self.items).schema()
         return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
 
@@ -215,7 +208,6 @@ class Named:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the values, by name."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"write {self.words}")
         found = {}
@@ -230,7 +222,6 @@ class Named:
         return found
 
     def schema(self) -> dict[str, Any]:
-        """Return an object with any names."""
         names = {"pattern": f"^{NAME.pattern}$"}
         return {"type": "object", "additionalProperties": self.kind.schema(), "propertyNames": names}
 
@@ -249,7 +240,6 @@ class Values:
     words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the values, each with its label."""
         if isinstance(entry.value, dict):
             items: list[tuple[Any, Entry]] = list(entry.value.items())
         elif isinstance(entry.value, list):
@@ -288,7 +278,6 @@ class Values:
         return Swept(label, Given(item, ANY))
 
     def schema(self) -> dict[str, Any]:
-        """Return an array of scalars, an object of labels, or text."""
         scalar = ANY.schema()
         value = {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
         return {
@@ -327,11 +316,9 @@ class TextOrList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the values."""
         items = entry.value if isinstance(entry.value, list) else [entry]
         read = [self.items.read(item, path, reading) for item in items]
         return REFUSED if REFUSED in read else tuple(read)
 
     def schema(self) -> dict[str, Any]:
-        """Return one, or an array."""
         return {"anyOf": [self.items.schema(), {"type": "array", "items": self.items.schema()}]}
