@@ -158,6 +158,7 @@ class Timeline:
         colours = [*self._colours(), _WORK_COLOUR, "white"]
         names = [*self._calls, "own work"]
         if rows <= _MOST_ROWS_APART:
+            # Few rows stand apart: each is eight lines of the picture, of which the outer two are white.
             chosen = np.repeat(chosen, 8, axis=0)
             chosen[0::8] = chosen[7::8] = len(colours) - 1
         extent = (0.0, self._end_ps * factor, rows * each - 0.5, -0.5)

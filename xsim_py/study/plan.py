@@ -208,16 +208,21 @@ class _Planner:
         value_of = _Values(self.spec, chosen, 0)
         for name in key_columns(self.spec):
             if name not in columns:
-                value = self._option(name, value_of, chosen)
+                value = self._column(name, value_of, chosen)
                 if value is REFUSED:
                     return None
-                columns[name] = _DEFAULTS[name] if value is None else value
+                columns[name] = value
         swept = chosen.get("machine")
-        if swept is None:
+        if self.spec.command is None and swept is None:
             columns["machine"] = machine_name(self._machine_source(str(columns["machine"])))
-        elif swept.label == swept.given.entry.value:  # it is in a list, without a label of its own
+        elif self.spec.command is None and swept is not None and swept.label == swept.given.entry.value:
+            # It is in a list, without a label of its own.
             columns["machine"] = self.names.get(str(swept.label), swept.label)
         return columns
+
+    def _column(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        value = self._option(name, value_of, chosen)
+        return _DEFAULTS[name] if value is None else value
 
     def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
         """Return one run; None after a noted problem."""
@@ -401,16 +406,9 @@ class _Planner:
 class _CommandPlanner(_Planner):
     """Makes the runs of a study of a command."""
 
-    def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
-        columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
-        value_of = _Values(self.spec, chosen, 0)
-        for name in key_columns(self.spec):
-            if name not in columns:
-                value = self._filled(name, value_of, chosen)
-                if value is REFUSED:
-                    return None
-                columns[name] = " ".join(map(text_of, value)) if isinstance(value, list) else value
-        return columns
+    def _column(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        value = self._filled(name, value_of, chosen)
+        return " ".join(map(text_of, value)) if isinstance(value, list) else value
 
     def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
         value_of = _Values(self.spec, chosen, repetition)

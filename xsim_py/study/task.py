@@ -159,7 +159,7 @@ def _failed(ended: str, status: int, said: str, output: _Listener) -> Outcome:
 def _forget_peak() -> None:
     """Let the most memory that this process has used be counted anew; Linux can, elsewhere it stays what it was."""
     with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+        file.write("5")  # resets VmHWM, see proc(5); else a small run after a large one would be charged with it
 
 
 @contextmanager
