@@ -48,7 +48,7 @@ __all__ = [
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
-_ADVISED: Final = 100  # problems
+_ADVISED: Final = 100  # unknown keys; for more no advice is looked for, which takes half a millisecond each
 _LONGEST_LINE: Final = 200
 _OPTION: Final = "xsim_py option"
 _UNIT: Final = re.compile("_(?:ps|bytes)$")

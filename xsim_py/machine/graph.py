@@ -22,7 +22,7 @@ from xsim_py.machine.topology import Route, Topology
 
 __all__ = ["GraphTopology"]
 
-_AT_ONCE = 4096
+_AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more often, and more need more memory
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
