@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xsim_py.clashes import Input, Output, failure_files, machine_files, program_files, refuse_clashes
+from xsim_py.clashes import InputFile, OutputFile, failure_files, machine_files, program_files, refuse_clashes
 from xsim_py.errors import ConfigError
 
 
@@ -16,11 +16,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def check(*outputs: str | Output, inputs: Iterable[str] = ()) -> str:
+def check(*outputs: str | OutputFile, inputs: Iterable[str] = ()) -> str:
     """What is said of outputs, given by their names."""
-    listed = [each if isinstance(each, Output) else Output(each, each) for each in outputs]
+    listed = [each if isinstance(each, OutputFile) else OutputFile(each, each) for each in outputs]
     try:
-        refuse_clashes(listed, lambda: [Input(f"input {name}", name) for name in inputs])
+        refuse_clashes(listed, lambda: [InputFile(f"input {name}", name) for name in inputs])
     except ConfigError as error:
         return str(error)
     return ""
@@ -55,9 +55,9 @@ def test_devices_and_pipes_take_more_than_one(here: Path):
 def test_a_link_in_a_folder_of_results_is_replaced_and_is_not_what_it_leads_to(here: Path):
     (here / "p.py").write_text("")
     (here / "result.json").symlink_to("p.py")
-    assert check(Output("out", "result.json", follow=False), "p.py") == ""
-    assert check(Output("out", "result.json", follow=False), inputs=["p.py"]) == ""
-    assert "this is input" in check(Output("out", "result.json", follow=False), inputs=["result.json"])
+    assert check(OutputFile("out", "result.json", follow=False), "p.py") == ""
+    assert check(OutputFile("out", "result.json", follow=False), inputs=["p.py"]) == ""
+    assert "this is input" in check(OutputFile("out", "result.json", follow=False), inputs=["result.json"])
 
 
 def test_standard_output_may_be_a_file(here: Path):
@@ -73,13 +73,13 @@ def test_standard_output_may_be_a_file(here: Path):
 
 
 def test_inputs_are_looked_for_only_where_an_output_is_there(here: Path):
-    def inputs() -> list[Input]:
+    def inputs() -> list[InputFile]:
         raise ConfigError("looked for")
 
-    refuse_clashes([Output("new", "new"), Output("null", os.devnull), Output("folder", ".")], inputs)
+    refuse_clashes([OutputFile("new", "new"), OutputFile("null", os.devnull), OutputFile("folder", ".")], inputs)
     (here / "old").write_text("")
     with pytest.raises(ConfigError, match="looked for"):
-        refuse_clashes([Output("old", "old")], inputs)
+        refuse_clashes([OutputFile("old", "old")], inputs)
 
 
 def test_what_a_simulation_reads(here: Path):
@@ -91,7 +91,7 @@ def test_what_a_simulation_reads(here: Path):
     network = "topology: {type: graph, file: edges.txt}\nnetwork: {latency: 1us, bandwidth: 1GB/s}\n"
     (here / "m.yaml").write_text(f"{network}failures: {{trace: log.csv}}\n")
 
-    def found(inputs: Iterable[Input]) -> list[tuple[str, str]]:
+    def found(inputs: Iterable[InputFile]) -> list[tuple[str, str]]:
         return [(what, os.path.relpath(path)) for what, path in inputs]
 
     assert found(program_files("p.py", "script")) == [("the program", "p.py")]

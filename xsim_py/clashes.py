@@ -8,39 +8,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xsim_py.atomic_files import is_special, meant
 from xsim_py.config import load_machine
-from xsim_py.config.entries import Place
+from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
 from xsim_py.process.program import Program
-from xsim_py.whole import is_special, meant
 
-__all__ = ["Input", "Output", "failure_files", "machine_files", "program_files", "refuse_clashes"]
+__all__ = ["InputFile", "OutputFile", "failure_files", "machine_files", "program_files", "refuse_clashes"]
 
-_NOWHERE = Place(True, 0, 0, "")
+_NOWHERE = Location.in_option("")
 
 
-class Output(NamedTuple):
-    """A file that is going to be written; `follow` as for `whole.whole_file`."""
+class OutputFile(NamedTuple):
+    """A file that is going to be written; `follow` as for `atomic_files.atomic_file`."""
 
     said: str
     path: str | Path
     follow: bool = True
 
 
-class Input(NamedTuple):
+class InputFile(NamedTuple):
     """A file that is read."""
 
     what: str
     path: str | Path
 
 
-def refuse_clashes(outputs: Sequence[Output], inputs: Callable[[], Iterable[Input]]) -> None:
+def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[InputFile]]) -> None:
     """Find out whether files are written that are read, or twice.
 
     Parameters
     ----------
-    outputs : sequence of Output
+    outputs : sequence of OutputFile
         What will be written. Devices and pipes do not count.
     inputs : callable
         What is read. Not called where no output is a file that is there.
@@ -72,7 +72,7 @@ def _known_by(path: str | Path, *, follow: bool) -> set[object]:
 
 
 def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
-    """The device and number of a regular file, if it is one."""
+    """Return the device and number of a regular file, if it is one."""
     try:
         found = os.fstat(file) if isinstance(file, int) else os.stat(file, follow_symlinks=follow)
     except OSError:
@@ -88,32 +88,32 @@ def _is_read_once(path: str) -> bool:
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-def program_files(program: Any, kind: str | None) -> Iterator[Input]:
-    """The file of a program that has one, or those of several."""
+def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
+    """Yield the file of a program that has one, or those of several."""
     if isinstance(program, list):
-        yield from (Input("the program", file) for app in program if (file := app.load().file) is not None)
+        yield from (InputFile("the program", file) for app in program if (file := app.load().file) is not None)
         return
     if kind == "script" and _is_read_once(program):
         return
     if kind in ("script", "module") and (file := Program(program, kind=kind, args=()).file) is not None:
-        yield Input("the program", file)
+        yield InputFile("the program", file)
 
 
-def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[Input]:
-    """The file of a machine that has one, and those that it names."""
+def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputFile]:
+    """Yield the file of a machine that has one, and those that it names."""
     if _is_read_once(machine):
         return
     if Path(machine).suffix in (".yaml", ".yml") or len(Path(machine).parts) > 1:
-        yield Input("the machine", machine)
+        yield InputFile("the machine", machine)
     spec = load_machine(machine, overrides=overrides)
     if spec.topology.file is not None:
-        yield Input("the machine's graph", spec.topology.file)
+        yield InputFile("the machine's graph", spec.topology.file)
     if spec.failures.trace is not None:
-        yield Input("the machine's failures", spec.failures.trace)
+        yield InputFile("the machine's failures", spec.failures.trace)
 
 
-def failure_files(texts: Iterable[str]) -> Iterator[Input]:
-    """The files that injected failures stand in."""
+def failure_files(texts: Iterable[str]) -> Iterator[InputFile]:
+    """Yield the files that injected failures stand in."""
     for text in texts:
         if isinstance(what := parse_statement(text, _NOWHERE), FromTrace):
-            yield Input("what fails", what.file)
+            yield InputFile("what fails", what.file)

@@ -14,9 +14,21 @@ belongs to the virtual rank that raised it, and it ends up in the `Result`.
 from __future__ import annotations
 
 import errno
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
-__all__ = ["NOT_WRITTEN", "NO_ROOM", "ConfigError", "InternalError", "XsimError", "shortened", "unwritten"]
+__all__ = [
+    "NOT_WRITTEN",
+    "NO_ROOM",
+    "ConfigError",
+    "InternalError",
+    "OptionProblem",
+    "XsimError",
+    "advice",
+    "close_match",
+    "shortened",
+    "unwritten",
+]
 
 NOT_WRITTEN: Final = 74
 """The exit status of a run whose output, or whose program's files, found no place."""
@@ -27,10 +39,11 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, 
 _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
 _MOST_LINES: Final = 100
+_LONGEST_WORD: Final = 100
 
 
 def shortened(text: str) -> str:
-    """A message that a person can read, whatever it quotes: long lines lose their middle, many lines the last ones."""
+    """Return a message that a person can read: long lines lose their middle, many lines the last ones."""
     lines = text.split("\n")
     if len(lines) > _MOST_LINES + 1:  # and one that says so, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
@@ -41,6 +54,21 @@ def _shortened_line(line: str) -> str:
     if len(line) <= _MOST_CHARACTERS:
         return line
     return f"{line[:_HEAD]} ... ({len(line) - _HEAD - _TAIL:,} characters) ... {line[-_TAIL:]}"
+
+
+def close_match(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that somebody may have meant; None where none is near, or the word is too long for one."""
+    from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
+
+    close = get_close_matches(word, list(known), n=1) if len(word) <= _LONGEST_WORD else []
+    return close[0] if close else None
+
+
+def advice(word: str, known: Iterable[str]) -> str:
+    """Return ``did you mean latency?``, or the known words where none is near."""
+    words = list(known)
+    close = close_match(word, words)
+    return f"did you mean {close}?" if close else f"known: {', '.join(words)}"
 
 
 def unwritten(error: OSError) -> str:
@@ -57,10 +85,26 @@ class ConfigError(XsimError):
 
     The message holds one problem a line, each with its place (``file:line:column: path: what; what now``), and is
     `shortened`.
+
+    Attributes
+    ----------
+    problems : tuple
+        Everything that is wrong: texts, and objects with fields (`OptionProblem`, `config.entries.Problem`).
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(shortened(message))
+    def __init__(self, *problems: object) -> None:
+        super().__init__(shortened("\n".join(map(str, problems))))
+        self.problems: tuple[Any, ...] = problems
+
+
+class OptionProblem(NamedTuple):
+    """One thing that is wrong with an option, by its name on the command line or in a study."""
+
+    option: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.message}"
 
 
 class InternalError(XsimError):

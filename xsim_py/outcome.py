@@ -1,4 +1,4 @@
-"""From what the shards are left with to the `Result`: totals, tables, warnings, the roll-call of a stalled run."""
+"""From what the shards are left with to the `Result`: totals, tables, warnings, and the deadlock report (roll-call)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,12 @@ _KILLED = 137
 
 
 class Attempt(NamedTuple):
-    """One start of the job; there are several where it is started again after an abort.
-
-    Attributes
-    ----------
-    start_ps : int
-        When it began.
-    parts : sequence of Part
-        What came of it, in the order of the shards.
-    """
+    """One start of the job; there are several where it is started again after an abort."""
 
     start_ps: int
+    """When it began."""
     parts: Sequence[Part]
+    """What came of it, in the order of the shards."""
 
     @property
     def stopped_ps(self) -> int | None:
@@ -78,8 +72,8 @@ def assemble(
         Digest of what the program printed, and stored.
     compute : str
         The compute mode.
-    missed : sequence of str
-        The causes of injected failures that did not come, such as those at a call that was not made.
+    missed : iterable of str
+        The injected failures that did not come, as they were written: at a call that was not made, say.
     unwritten : sequence of str
         What of the program's files could not be brought to this computer, which is no matter of the digest.
     found : iterable of str
@@ -131,7 +125,7 @@ def assemble(
 
 
 def _trace(attempts: Sequence[Attempt]) -> Trace | None:
-    """What was recorded, if the run was traced."""
+    """Return what was recorded, if the run was traced."""
     recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
     if not any(recorded):
         return None
@@ -154,22 +148,21 @@ def _virtual_time_ps(parts: Sequence[Part]) -> int:
 
 
 def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
-    """How the run ended, its exit status, and what there is to report."""
+    """Return how the run ended, its exit status, and what there is to report."""
     reasons = [part.stop_reason for part in parts if part.stop_reason]
     waiting = _flat(part.waiting for part in parts)
     total = sum(len(part.ended_ps) for part in parts)
     if reasons:
         said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
         said = f"{said} at {format_time(_virtual_time_ps(parts), digits=None)}"
-        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _roll_call(said, waiting, total, parts)
+        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _deadlock_report(said, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
-        rank, time_ps, status, message = abort
-        when = format_time(time_ps, digits=None)
-        if message.startswith(MISMATCH):
-            return "stalled", 3, _roll_call(f"{message}, at {when}", waiting, total, parts)
+        when = format_time(abort.time_ps, digits=None)
+        if abort.is_mismatch:
+            return "stalled", 3, _deadlock_report(f"{abort.message}, at {when}", waiting, total, parts)
         place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
-        return "aborted", status, f"rank {rank} ended the job at {when}: {message}{place}"
+        return "aborted", abort.status, f"rank {abort.rank} ended the job at {when}: {abort.message}{place}"
     failed = {rank for part in parts for _, rank, _ in part.failures}
     if len(failed) == total:
         time_ps, rank, cause = max(_flat(part.failures for part in parts))
@@ -178,7 +171,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
         said = f"stalled at {now}: nothing can happen any more"
-        return "stalled", 3, _roll_call(said, waiting, total, parts, stalled=True)
+        return "stalled", 3, _deadlock_report(said, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
@@ -193,7 +186,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
 
 
 def _unread(parts: Sequence[Part]) -> tuple[str, int]:
-    """What is known of the first collective whose messages nobody took, and how many different ones that were.
+    """Return what is known of the first collective whose messages nobody took, and how many different ones that were.
 
     Small messages leave no rank waiting; the program goes on as if the collective had taken place.
     """
@@ -210,10 +203,10 @@ def _unread(parts: Sequence[Part]) -> tuple[str, int]:
     return text, len(senders)
 
 
-# ---------------------------------------------------------------------------------------------- the roll-call
+# ------------------------------------------------------------------------------------------ the deadlock report
 
 
-def _roll_call(
+def _deadlock_report(
     headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part], *, stalled: bool = False
 ) -> str:
     ended = total - len({entry.rank for entry in waiting})
@@ -249,7 +242,7 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 
 def _particulars(members: list[Waiting]) -> list[str]:
-    """What ranks that stand at one line wait for."""
+    """Return what ranks that stand at one line wait for."""
     groups: dict[str, list[Waiting]] = {}
     for entry in members:
         groups.setdefault(entry.reason, []).append(entry)
@@ -263,7 +256,7 @@ def _particulars(members: list[Waiting]) -> list[str]:
 
 
 def _mismatches(waiting: list[Waiting]) -> list[str]:
-    """Ranks that are in different collectives on one communicator."""
+    """Return ranks that are in different collectives on one communicator."""
     places: dict[tuple[str, int], dict[str, list[int]]] = {}
     for entry in waiting:
         for label, number, note in entry.collectives:
@@ -295,7 +288,7 @@ def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """A cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
+    """Return a cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
     done: set[int] = set()
     for start in sorted(edges):
         path: dict[int, None] = {}  # in order
@@ -329,7 +322,7 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
 
 
 def _shared(parts: Sequence[Part]) -> list[str]:
-    """What ranks have changed for each other, each name once, whichever of the processes it was in."""
+    """Return what ranks have changed for each other, each name once, whichever of the processes it was in."""
     told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
     turns = Counter[str]()
     in_turn: dict[str, int] = {}
@@ -343,15 +336,13 @@ def _shared(parts: Sequence[Part]) -> list[str]:
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
-def _never_came(missed: Sequence[str], ended: str) -> list[str]:
-    """What to say of failures that were wanted: without a word a run without any would pass for one that survived."""
-    if not missed or ended != "finished":
+def _never_came(missed: Iterable[str], ended: str) -> list[str]:
+    """Return a warning of failures that did not come: a run without any would else pass for one that survived."""
+    statements = list(dict.fromkeys(missed))
+    if not statements or ended != "finished":
         return []
-    from xsim_py.failure.schedule import INJECTED  # most runs have no failures, and should start quickly
-
-    causes = [cause.removeprefix(INJECTED) for cause in dict.fromkeys(missed)]
-    more = f"; and {len(causes) - _MOST_LISTED:,} more" if len(causes) > _MOST_LISTED else ""
-    said = "; ".join(causes[:_MOST_LISTED])
+    more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
+    said = "; ".join(statements[:_MOST_LISTED])
     return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
 
 
@@ -387,12 +378,12 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
 
 
 def _pairs_table(parts: Sequence[Part]) -> Table:
-    """Each pair of ranks and size class once, in order."""
+    """Return the table of messages: each pair of ranks and size class once, in order."""
     return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units={"size_from": "B", "size_to": "B"})
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
-    """The columns of that table; there may be millions of rows, so it is left to numpy."""
+    """Return the columns of the table of pairs; there may be millions of rows, so it is left to numpy."""
     rows = np.concatenate(pieces)
     slots = rows[:, 0] << 38 | rows[:, 1] << 6 | rows[:, 2]
     if (slots[1:] < slots[:-1]).any():  # else all parts are, and those of one start follow each other
@@ -419,25 +410,16 @@ def _collectives_table(parts: Sequence[Part]) -> Table:
             row[1] += size
             row[2] += total
             row[3] = max(row[3], longest)
-    keys = sorted(joined)
-    return Table(
-        "collectives",
-        {
-            "communicator": [key[0] for key in keys],
-            "operation": [key[1] for key in keys],
-            "algorithm": [key[2] for key in keys],
-            "calls": [joined[key][0] for key in keys],
-            "bytes": [joined[key][1] for key in keys],
-            "mean_s": [joined[key][2] / joined[key][0] / PS_PER_S for key in keys],
-            "longest_s": [joined[key][3] for key in keys],
-        },
-        units={"bytes": "B", "mean_s": "s"},
-        exact=("longest_s",),
-    )
+    rows = [
+        (*key, calls, size, total / calls / PS_PER_S, longest)
+        for key, (calls, size, total, longest) in sorted(joined.items())
+    ]
+    columns = ("communicator", "operation", "algorithm", "calls", "bytes", "mean_s", "longest_s")
+    return _table("collectives", columns, rows, units={"bytes": "B", "mean_s": "s"}, exact=("longest_s",))
 
 
 def _failures_table(attempts: Sequence[Attempt]) -> Table:
-    """Every failure, and how many ranks learnt of it, the first and the last when."""
+    """Return every failure, and how many ranks learnt of it, the first and the last when."""
     rows = []
     for start, attempt in enumerate(attempts):
         told: dict[int, list[int]] = {}
@@ -470,7 +452,7 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
 
 
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Who was started while others ran; no table where nobody was."""
+    """Return who was started while others ran; no table where nobody was."""
     rows = [
         (start, world.number, world.first, world.size, world.born_ps, world.parent, world.command)
         for start, attempt in enumerate(attempts)
@@ -482,30 +464,28 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _storage_table(parts: Sequence[Part]) -> list[Table]:
-    """What each rank has done with a simulated storage, over all starts of the job; no table where there is none."""
-    rows = _flat(part.storage for part in parts)
-    if not rows:
-        return []
-    columns = {
-        "rank": list(range(len(rows))),
-        "operations": [row[0] for row in rows],
-        "read": [row[1] for row in rows],
-        "written": [row[2] for row in rows],
-        "time_s": [row[3] for row in rows],
-    }
-    return [Table("storage", columns, units={"read": "B", "written": "B"}, exact=("time_s",))]
+    """Return what each rank has done with a simulated storage, over all starts; no table where there is none."""
+    rows = [(rank, *row) for rank, row in enumerate(_flat(part.storage for part in parts))]
+    columns = ("rank", "operations", "read", "written", "time_s")
+    return [_table("storage", columns, rows, units={"read": "B", "written": "B"})] if rows else []
 
 
 def _profile_table(parts: Sequence[Part]) -> list[Table]:
-    """Where the wall time of each shard went, if somebody has asked."""
+    """Return where the wall time of each shard went, if somebody has asked."""
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(("shard", "part", "wall_s"))}
-    return [Table("profile", columns, units={"wall_s": "s"})] if rows else []
+    return [_table("profile", ("shard", "part", "wall_s"), rows, units={"wall_s": "s"}, exact=())] if rows else []
 
 
-def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A table of rows; columns of seconds, given in picoseconds, say so in their names."""
-    exact = [column for column in columns if column.endswith("_s")]
-    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, exact=exact)
+def _table(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    units: dict[str, str] | None = None,
+    exact: Sequence[str] | None = None,
+) -> Table:
+    """Return a table of rows; columns of seconds are in picoseconds, unless `exact` names those that are."""
+    exact = [column for column in columns if column.endswith("_s")] if exact is None else exact
+    return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units, exact=exact)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.asked import Asked, read, way_of
+from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
 from xsim_py.engine import (
     UNBOUNDED_PS,
@@ -47,6 +47,7 @@ from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
 from xsim_py.mpi4py.spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
+from xsim_py.parameters import RunParameters, read, way_of
 from xsim_py.process import (
     clock,
     compute,
@@ -78,7 +79,6 @@ from xsim_py.process.profile import Profile
 from xsim_py.process.program import Program
 from xsim_py.process.shard import Control, Shard
 from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
-from xsim_py.whole import scratch_folder, tidy_when_terminated
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -218,7 +218,7 @@ def _check_shards(local: int, ranks: int) -> None:
 class _Run:
     """Everything that one run is made of."""
 
-    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: Asked) -> None:
+    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: RunParameters) -> None:
         self.spec = spec
         self.program = program
         self.ranks = ranks = asked.ranks
@@ -252,7 +252,7 @@ class _Run:
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
-        self.scheduled: list[tuple[int, str]] = []  # what was written down for this start: rank and cause
+        self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
         self.host: Isolation | None = None
 
@@ -399,13 +399,11 @@ class _Run:
         """Who is to fail from this start of the job on, at what times and at which calls."""
         if self.failures is None:
             return (), ()
-        from xsim_py.failure.schedule import INJECTED
         from xsim_py.mpi4py.watch import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
-        self.scheduled = [(rank, cause) for rank, _, cause in schedule.timed if cause.startswith(INJECTED)]
-        self.scheduled += [(site.rank, site.cause) for site in schedule.sites]
+        self.written = schedule.written
         return schedule.timed, schedule.sites
 
     def _attempt(
@@ -492,7 +490,7 @@ class _Run:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
-            missed = [cause for who, cause in self.scheduled if (who, cause) not in died and cause not in came]
+            missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             unwritten = [] if self.files is None else self.files.write_out()
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
+from xsim_py.errors import close_match
+
 __all__ = [
     "BANDWIDTH_PATTERN",
     "BARE",
@@ -29,6 +31,7 @@ __all__ = [
     "format_number",
     "format_size",
     "format_time",
+    "ordinal",
     "parse_bandwidth",
     "parse_cost_ps",
     "parse_exact_seconds",
@@ -81,7 +84,7 @@ _MOST_SPANS: Final = 16
 
 
 def _pattern(units: dict[str, int], *, words: tuple[str, ...] = ()) -> str:
-    """The regular expression (JSON Schema's dialect) of a non-negative quantity in one of ``units``, or bare."""
+    """Return the regular expression (JSON Schema's dialect) of a non-negative quantity in one of ``units``, or bare."""
     alternatives = "|".join(re.escape(unit).replace(r"\-", "-") for unit in sorted(units))
     quantity = rf"\s*{_NUMBER}\s*(?:{alternatives})?\s*"
     return "^(?:" + "|".join([quantity, *words]) + ")$"
@@ -96,12 +99,12 @@ NO_BANDWIDTH_PATTERN: Final = r"^(?![\s\S]*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)
 
 
 def round_half_up(numerator: int, denominator: int) -> int:
-    """The whole number nearest to a non-negative ratio, the larger of two equally near ones."""
+    """Return the whole number nearest to a non-negative ratio, the larger of two equally near ones."""
     return (2 * numerator + denominator) // (2 * denominator)
 
 
 def split_quantity(text: str) -> tuple[Fraction, str] | None:
-    """Number and unit of a text such as ``"0.5us"``, or of a number alone; None when it is neither."""
+    """Return number and unit of a text such as ``"0.5us"``, or of a number alone; None when it is neither."""
     match = _SPLIT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     return (Fraction(match[1]), match[2]) if match else None
 
@@ -123,19 +126,17 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     if isinstance(value, Fraction):
         number, unit = value, ""
     else:
-        match = _SPLIT.fullmatch(text)
-        if match is None:
+        split = split_quantity(text)
+        if split is None:
             raise ValueError(f"{text!r} is not {what}; write {examples}")
-        number, unit = Fraction(match[1]), match[2]
+        number, unit = split
     if number < 0 or text.lstrip().startswith("-"):  # -0 is not written by people who mean 0
         raise ValueError(f"{text} is negative; {what} is zero or more")
     if not unit:
         return number * bare
     if unit not in units:
-        from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
-
-        close = get_close_matches(unit, units, n=1)
-        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close[0]}?' if close else f'write {examples}'}")
+        close = close_match(unit, units)
+        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close}?' if close else f'write {examples}'}")
     return number * units[unit]
 
 
@@ -147,7 +148,7 @@ _LARGEST_BYTES: Final = 2**60
 
 
 def parse_time_ps(value: object) -> int:
-    """The whole picoseconds of a time such as ``"20us"``; a bare number means seconds.
+    """Return the whole picoseconds of a time such as ``"20us"``; a bare number means seconds.
 
     Raises
     ------
@@ -165,7 +166,7 @@ def parse_time_ps(value: object) -> int:
 
 
 def parse_cost_ps(value: object) -> int:
-    """The whole picoseconds of what something costs again and again, as of `parse_time_ps`: a day at most.
+    """Return the whole picoseconds of what something costs again and again, as of `parse_time_ps`: a day at most.
 
     So a hundred of them still fit a signed number of 64 bits.
 
@@ -181,7 +182,7 @@ def parse_cost_ps(value: object) -> int:
 
 
 def parse_bandwidth(value: object) -> Fraction:
-    """The exact picoseconds of one byte at a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
+    """Return the exact picoseconds of one byte at a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
 
     A bare number means bits per second. ``"unlimited"`` gives 0: bytes take no time.
 
@@ -208,7 +209,7 @@ def _in_range(value: object, ps_per_byte: Fraction) -> Fraction:
 
 
 def parse_time_per_byte(value: object) -> Fraction:
-    """The exact picoseconds of one byte from ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
+    """Return the exact picoseconds of one byte from ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def parse_time_per_byte(value: object) -> Fraction:
 
 
 def parse_size_bytes(value: object) -> int:
-    """The bytes of a size such as ``"128KiB"`` (131 072) or ``"64KB"`` (64 000); a bare number means bytes.
+    """Return the bytes of a size such as ``"128KiB"`` (131 072) or ``"64KB"`` (64 000); a bare number means bytes.
 
     Raises
     ------
@@ -250,7 +251,7 @@ def parse_whole(text: str, *, least: int, most: int) -> int:
 
 
 def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:
-    """A number in the fewest characters: ``digits`` significant ones, or every one when ``digits`` is None.
+    """Return a number in the fewest characters: ``digits`` significant ones, or every one when ``digits`` is None.
 
     Raises
     ------
@@ -280,20 +281,20 @@ def _format(value: Fraction, steps: list[tuple[str, int]], digits: int | None) -
 
 
 def format_time(time_ps: int, *, digits: int | None = 4) -> str:
-    """A time for people, such as ``"1.234 ms"``; ``digits=None`` writes all of them, so that it parses back."""
+    """Return a time for people, such as ``"1.234 ms"``; ``digits=None`` writes all of them, so that it parses back."""
     if time_ps == 0:
         return "0 s"
     return _format(Fraction(time_ps), [(unit, _TIME_PS[unit]) for unit in ("ps", "ns", "us", "ms", "s")], digits)
 
 
 def exact_seconds(time_ps: int) -> str:
-    """A time as a decimal number of seconds with every digit, where a float has sixteen: ``"9000.00004000004"``."""
+    """Return a time as a decimal number of seconds with every digit (a float has 16): ``"9000.00004000004"``."""
     whole, part = divmod(time_ps, PS_PER_S)
     return f"{whole}.{f'{part:0{_DECIMALS}d}'.rstrip('0') or '0'}"
 
 
 def parse_exact_seconds(text: str) -> int:
-    """The whole picoseconds of what `exact_seconds` has written.
+    """Return the whole picoseconds of what `exact_seconds` has written.
 
     Raises
     ------
@@ -307,21 +308,27 @@ def parse_exact_seconds(text: str) -> int:
 
 
 def format_size(size_bytes: int, *, digits: int | None = 4) -> str:
-    """A size for people, in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
+    """Return a size for people, in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
     steps = [("B", 1), *((f"{prefix}B", factor) for prefix, factor in _BINARY.items())]
     return _format(Fraction(size_bytes), steps, digits)
 
 
 def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
-    """A bandwidth for people, in bits, such as ``"8.8 Gbps"``; zero picoseconds a byte is ``"unlimited"``."""
+    """Return a bandwidth for people, in bits, such as ``"8.8 Gbps"``; zero picoseconds a byte is ``"unlimited"``."""
     if not ps_per_byte:
         return _UNLIMITED
     bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte
     return _format(bits_per_s, [(f"{prefix}bps", _DECIMAL[prefix]) for prefix in ("", "k", "M", "G", "T")], digits)
 
 
-def spans(numbers: Iterable[int]) -> str:
-    """Return numbers in few words: ``0-3, 7, 9-10``."""
+def ordinal(number: int, form: str = "") -> str:
+    """Return a number that counts, such as ``22nd``; with `form` ``,`` also ``1,013th``."""
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:{form}}{ending}"
+
+
+def spans(numbers: Iterable[int], *, most: int | None = _MOST_SPANS) -> str:
+    """Return numbers in few words, ``0-3, 7, 9-10``, and in no more than so many."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -329,6 +336,6 @@ def spans(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    if len(words) > _MOST_SPANS:
-        words = [*words[: _MOST_SPANS // 2], "...", words[-1]]
+    if most is not None and len(words) > most:
+        words = [*words[: most // 2], "...", words[-1]]
     return ", ".join(words)

@@ -18,8 +18,8 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from xsim_py.whose import PACKAGE, is_installed, is_simulator, text_of
-from xsim_py.whose import shown as name_of
+from xsim_py.code_origin import PACKAGE, is_installed, is_simulator, text_of
+from xsim_py.code_origin import shown as name_of
 
 __all__ = [
     "ASK",
@@ -57,29 +57,20 @@ _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 class Vitals(ctypes.Structure):
-    """The numbers that a process shows.
-
-    Attributes
-    ----------
-    running : int
-        1 while ranks run, and only then: what comes before and after may take its time.
-    rank : int
-        Whose turn it was last.
-    beats : int
-        Grows while Python runs.
-    interrupts : int
-        How many times it has heard of Ctrl-C.
-    due_ns : int
-        When the run should have ended, by `time.monotonic_ns`; 0 for no limit.
-    """
+    """The numbers that a process shows."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns")]
 
     running: int
+    """1 while ranks run, and only then: what comes before and after may take its time."""
     rank: int
+    """Whose turn it was last."""
     beats: int
+    """Grows while Python runs."""
     interrupts: int
+    """How many times it has heard of Ctrl-C."""
     due_ns: int
+    """When the run should have ended, by `time.monotonic_ns`; 0 for no limit."""
 
     def begin(self, due_ns: int) -> None:
         """Show a process that has done nothing yet."""
@@ -141,7 +132,7 @@ class Watch:
 
     @property
     def is_due(self) -> bool:
-        """Return whether it should have ended."""
+        """True if it should have ended."""
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
     def is_stuck(self, *, whatever: bool = False) -> bool:
@@ -157,12 +148,12 @@ class Watch:
 
     @property
     def is_still(self) -> bool:
-        """Return whether it has shown no sign of life since it was last looked at."""
+        """True if it has shown no sign of life since it was last looked at."""
         return self._still > 0
 
     @property
     def is_patient(self) -> bool:
-        """Return whether one that is stuck, and in no line of a program, should be left alone for a while.
+        """True if one that is stuck, and in no line of a program, should be left alone for a while.
 
         It may wait for another process of a real MPI, which is stuck itself and will be ended by whoever watches it.
         """
@@ -178,7 +169,7 @@ class Frame(NamedTuple):
 
 
 def frames(said: str) -> list[Frame]:
-    """The frames of a rank that `faulthandler` has written, innermost first, without those of the simulator.
+    """Return the frames of a rank that `faulthandler` has written, innermost first, without those of the simulator.
 
     There are none where it was the simulator's turn, or where the end is missing, as it writes in pieces; below a
     rank's are none of whoever called the simulator. What was written last counts.
@@ -191,7 +182,7 @@ def frames(said: str) -> list[Frame]:
 
 
 def innermost() -> Frame | None:
-    """Where the program stands that has called the simulator just now."""
+    """Return where the program stands that has called the simulator just now."""
     frame = sys._getframe(1)
     found = []
     while frame is not None:

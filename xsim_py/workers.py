@@ -28,9 +28,9 @@ from multiprocessing.connection import Connection, wait
 from typing import IO, Any, Final, NamedTuple
 
 from xsim_py import vitals
+from xsim_py.atomic_files import in_use, remove_abandoned
 from xsim_py.errors import XsimError
 from xsim_py.vitals import TICK_S, Watch
-from xsim_py.whole import in_use, remove_abandoned
 
 __all__ = ["Crash", "cores", "do_in_workers", "serve"]
 
@@ -46,7 +46,7 @@ _CLEAN: Final = "import shutil, sys; [shutil.rmtree(path, ignore_errors=True) fo
 
 
 class Crash(NamedTuple):
-    """What is left of a task whose worker died: how, for the shell and for people."""
+    """A task was lost, for its worker died; this says how, for the shell and for people."""
 
     exit_status: int
     said: str
@@ -55,7 +55,7 @@ class Crash(NamedTuple):
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -178,7 +178,7 @@ class _Worker:
                 return  # it is dead, and hear() will find out
 
     def hear(self) -> tuple[int, Any]:
-        """The number and result of its task; a worker that died has one, too."""
+        """Return the number and result of its task; a worker that died has one, too."""
         assert self.number is not None
         try:
             result, self.ended = self.connection.recv()
@@ -286,7 +286,7 @@ def serve(words: Sequence[str], pipe: int, lifeline: int, numbers: int) -> None:
 
 
 def _is_stale() -> bool:
-    """Whether another process should do the next task.
+    """Return whether another process should do the next task.
 
     Threads that a program has left behind would be beside it, and could do anything to it. Memory that a large run had
     is not given back by Python's allocator; the next run would be charged with it.

@@ -2,7 +2,7 @@ import io
 import time
 
 from xsim_py.cli import progress
-from xsim_py.cli.progress import ProgressLine, Tally
+from xsim_py.cli.progress import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -71,22 +71,22 @@ def test_where_there_is_no_terminal_a_plain_line_is_said_every_half_minute():
     assert file.getvalue() == "xsim: b\nxsim: d\n"
 
 
-def test_a_tally_tells_how_far_many_runs_are():
+def test_it_tells_how_far_many_runs_are():
     screen = Terminal()
-    tally = Tally(ProgressLine(screen))
-    tally.update(1, 4)
-    tally.update(3, 4, 1)
+    line = ProgressLine(screen)
+    line.count(1, 4)
+    line.count(3, 4, 1)
     first, second = screen.getvalue().split("\r\x1b[K")[1:]
     assert first.startswith("######.................. 1 of 4 runs  0:00")
     assert second == "##################...... 3 of 4 runs  1 not good  0:00  about 0:00 left"
 
 
-def test_a_tally_is_shown_by_itself_while_nothing_ends(monkeypatch):
+def test_a_count_is_shown_by_itself_while_nothing_ends(monkeypatch):
     monkeypatch.setattr(progress, "_TICK_S", 0.001)
     monkeypatch.setattr(progress, "_PLAIN_EVERY_S", 0.0)
     file = io.StringIO()
-    with Tally(ProgressLine(file, plain="xsim: ")) as tally:
-        tally.update(0, 2)
+    with ProgressLine(file, plain="xsim: ") as line:
+        line.count(0, 2)
         while file.getvalue().count("\n") < 3:
             time.sleep(0.001)
     assert set(file.getvalue().splitlines()) == {"xsim: 0 of 2 runs  0:00"}

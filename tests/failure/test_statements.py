@@ -8,20 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.config.entries import Place
-from xsim_py.failure.statements import AtCall, Drawn, FromTrace, Timed, parse_statement
+from xsim_py.config.entries import Location
+from xsim_py.failure import CallSite
+from xsim_py.failure.statements import Drawn, FromTrace, Timed, parse_statement
 
-HERE = Place(True, 0, 0, "--fail")
+HERE = Location.in_option("--fail")
 
 LEVELS = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True)
 TIMED = st.builds(Timed, LEVELS, st.integers(0, 10**9), st.integers(0, 10**27))
 AT_CALL = st.builds(
-    AtCall, st.integers(0, 10**9), st.booleans(), st.integers(1, 10**6), st.sampled_from(["Send", "allreduce", "call"])
+    CallSite,
+    st.integers(0, 10**9),
+    st.booleans(),
+    st.integers(1, 10**6),
+    st.sampled_from(["Send", "allreduce", "call"]),
 )
 
 
 @given(TIMED | AT_CALL)
-def test_what_is_written_is_read_back(statement: Timed | AtCall) -> None:
+def test_what_is_written_is_read_back(statement: Timed | CallSite) -> None:
     assert parse_statement(str(statement), HERE) == statement
     assert parse_statement(f"  {statement} ", HERE, path="failures.at[0]") == statement
 
@@ -31,7 +36,7 @@ def test_any_other_text_is_refused_and_nothing_worse(text: str) -> None:
     found = parse_statement(text, HERE)
     if isinstance(found, list):
         assert all(problem.message for problem in found)
-    elif isinstance(found, Timed | AtCall):
+    elif isinstance(found, Timed | CallSite):
         assert parse_statement(str(found), HERE) == found
 
 
@@ -42,10 +47,10 @@ def test_any_other_text_is_refused_and_nothing_worse(text: str) -> None:
         ("node = 3 @ 10 ms", Timed("node", 3, 10_000_000_000)),
         ("cabinet=0@0", Timed("cabinet", 0, 0)),
         ("rank=5@2", Timed("rank", 5, 2 * 10**12)),
-        ("rank=3 before its 2nd Allreduce", AtCall(3, True, 2, "Allreduce")),
-        ("rank=3 after its 7th call", AtCall(3, False, 7, "call")),
-        ("rank=3 before first bcast", AtCall(3, True, 1, "bcast")),
-        ("rank=3  after  its  tenth  Send", AtCall(3, False, 10, "Send")),
+        ("rank=3 before its 2nd Allreduce", CallSite(3, True, 2, "Allreduce")),
+        ("rank=3 after its 7th call", CallSite(3, False, 7, "call")),
+        ("rank=3 before first bcast", CallSite(3, True, 1, "bcast")),
+        ("rank=3  after  its  tenth  Send", CallSite(3, False, 10, "Send")),
     ],
 )
 def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> None:
@@ -57,8 +62,8 @@ def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> No
                             ("21st", 21), ("102nd", 102), ("33rd", 33)]
 )  # fmt: skip
 def test_ordinals_are_english(ordinal: str, number: int) -> None:
-    assert str(AtCall(0, True, number, "Send")) == f"rank=0 before its {ordinal} Send"
-    assert parse_statement(f"rank=0 before its {ordinal} Send", HERE) == AtCall(0, True, number, "Send")
+    assert str(CallSite(0, True, number, "Send")) == f"rank=0 before its {ordinal} Send"
+    assert parse_statement(f"rank=0 before its {ordinal} Send", HERE) == CallSite(0, True, number, "Send")
 
 
 def test_a_law_has_the_keys_of_the_description() -> None:

@@ -40,7 +40,7 @@ def test_children_of_a_dead_parent_turn_to_its_parent():
     data = [(arrow.source, arrow.dest) for arrow in flow.arrows if arrow.kind == "DATA"]
     assert data == [(3, 1), (4, 2), (5, 1), (6, 2), (2, 0), (3, 0), (5, 0)]
     limit = SMALL.timing().timeout(1, 1)
-    assert [notice for notice in flow.notices if notice[1] in (3, 5)] == [(limit, 3, 1), (limit, 5, 1)]
+    assert [notice for notice in flow.learned if notice[1] in (3, 5)] == [(limit, 3, 1), (limit, 5, 1)]
     assert [arrow.taken for arrow in flow.arrows if arrow.dest == 1] == [None] * 3
     assert (outcome.dead, outcome.hung) == (1, False)
 
@@ -49,7 +49,7 @@ def test_a_child_that_is_late_is_asked():
     _, flow = trace_run(SMALL, deaths={6: 0})
     asked = [(arrow.source, arrow.dest) for arrow in flow.arrows if arrow.kind == "KEEPALIVE"]
     assert (2, 6) in asked
-    assert (2, 6) in [(node, dead) for _, node, dead in flow.notices]
+    assert (2, 6) in [(node, dead) for _, node, dead in flow.learned]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from xsim_py.config import load_machine
-from xsim_py.config.rules import MOST_RANKS
+from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.engine import MAX_ORIGINS
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine

@@ -181,7 +181,7 @@ def ended_at(*sites):
 
 
 def site(name, count, *, before=True, rank=1):
-    return CallSite(rank=rank, before=before, count=count, name=name, cause=f"count {count}")
+    return CallSite(rank, before, count, name)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_a_rank_is_killed_at_its_nth_call_of_a_name(where, steps):
 
 def test_before_and_after_a_call_are_at_its_two_ends():
     before, after = (ended_at(site("Barrier", 1, before=before))[0].report for before in (True, False))
-    assert "count 1 at 0\n" in f"{before}\n"
-    assert "count 1 at 0\n" not in f"{after}\n"
+    assert "its 1st Barrier at 0\n" in f"{before}\n"
+    assert "its 1st Barrier at 0\n" not in f"{after}\n"
 
 
 def test_a_site_that_is_not_reached_changes_nothing():
@@ -217,7 +217,7 @@ def test_a_site_that_is_not_reached_changes_nothing():
 
 def test_several_sites_count_by_themselves_and_the_first_wins():
     result, done = ended_at(site("Barrier", 3), site("call", 4), site("bcast", 1, rank=5))
-    assert "count 4" in result.report
+    assert "its 4th call" in result.report
     assert done == 1
 
 

@@ -10,9 +10,9 @@ from typing import Any, TextIO, cast
 import pytest
 
 from xsim_py import simulate
+from xsim_py.atomic_files import moved
 from xsim_py.errors import NO_ROOM
 from xsim_py.process.descriptors import Apart, apart, kept_apart
-from xsim_py.whole import moved
 
 CALLER = """\
 import sys

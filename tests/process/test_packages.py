@@ -7,10 +7,10 @@ import pytest
 
 from tests.process.launch import write
 from xsim_py import simulate
+from xsim_py.code_origin import ALL_IMPORTED
 from xsim_py.config import ProcessSpec
 from xsim_py.errors import ConfigError
 from xsim_py.process import packages
-from xsim_py.whose import ALL_IMPORTED
 
 
 def spec_of(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleSpec:

@@ -7,16 +7,16 @@ from matplotlib import image
 from matplotlib.figure import Figure
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.chart import Chart, Line
+from xsim_py.report.chart import Chart, Series
 from xsim_py.report.ruler import Ruler
 
 
-def chart(*lines: Line, **changes: Any) -> Chart:
+def chart(*lines: Series, **changes: Any) -> Chart:
     return Chart(title="title", x_label="ranks", y_label="time [s]", lines=lines, **changes)
 
 
-def line(x: list, y: list, number: int = 0, errors: list | None = None) -> Line:
-    return Line(f"line {number}", x, y, errors or [0.0] * len(y), colour=number, dashes=number % 3)
+def line(x: list, y: list, number: int = 0, errors: list | None = None) -> Series:
+    return Series(f"line {number}", x, y, errors or [0.0] * len(y), colour=number, dashes=number % 3)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def line(x: list, y: list, number: int = 0, errors: list | None = None) -> Line:
         ([line([1], [1.0])], {"x_scale": "log", "y_scale": "log2"}),
     ],
 )
-def test_any_lines_make_a_picture(tmp_path, picture: list[Line], changes: dict[str, Any]):
+def test_any_lines_make_a_picture(tmp_path, picture: list[Series], changes: dict[str, Any]):
     height, width = drawn(tmp_path, chart(*picture, **changes))
     assert height == 690
     assert (width == 1080) == (len(picture) == 1)
@@ -53,7 +53,7 @@ def figure_of(picture: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("lines", "words", "beside"), [(2, 1, True), (12, 1, True), (12, 9, False), (40, 1, False), (3, 40, False)]
 )
 def test_a_legend_stands_outside_and_leaves_the_axes_their_room(tmp_path, monkeypatch, lines, words, beside: bool):
-    named = [Line(f"line {number} " * words, [1, 2], [1.0, 2.0], [0.0, 0.0], number, 0) for number in range(lines)]
+    named = [Series(f"line {number} " * words, [1, 2], [1.0, 2.0], [0.0, 0.0], number, 0) for number in range(lines)]
     figure = figure_of(chart(*named, legend="width,\nheight"), tmp_path, monkeypatch)
     axes, legend = figure.axes[0].get_window_extent(), figure.legends[0].get_window_extent()
     assert not axes.overlaps(legend)
@@ -65,7 +65,7 @@ def test_a_legend_stands_outside_and_leaves_the_axes_their_room(tmp_path, monkey
 @pytest.mark.parametrize("kinds", [(12, 1), (1, 12), (3, 4), (2, 6)])
 def test_a_dozen_lines_are_told_apart_without_their_colours_where_one_thing_differs(tmp_path, monkeypatch, kinds):
     colours, dashes = kinds
-    lines = [Line("", [1, 2], [1.0, 2.0], [0, 0], c, d) for c in range(colours) for d in range(dashes)]
+    lines = [Series("", [1, 2], [1.0, 2.0], [0, 0], c, d) for c in range(colours) for d in range(dashes)]
     axes = figure_of(chart(*lines), tmp_path, monkeypatch).axes[0]
     strokes = [(line.get_marker(), line._dash_pattern) for line in axes.lines if line.get_linestyle() != "None"]
     looks = [(line.get_color(), *stroke) for line, stroke in zip(axes.lines, strokes, strict=True)]

@@ -9,14 +9,16 @@ import pytest
 
 from tests.report.helpers import make_result
 from xsim_py import simulate
-from xsim_py.report.difference import Difference, Outcome, differences
+from xsim_py.report.difference import Difference, TracedRun, differences
 from xsim_py.trace import Message, Span, Trace
 
 
-def outcome(spans: Sequence[Span] = (), messages: Sequence[Message] = (), out: str = "", **changes: object) -> Outcome:
+def outcome(
+    spans: Sequence[Span] = (), messages: Sequence[Message] = (), out: str = "", **changes: object
+) -> TracedRun:
     result = make_result(**changes)
     result.trace = Trace(list(spans), list(messages), [])
-    return Outcome(result, (out, ""))
+    return TracedRun(result, (out, ""))
 
 
 def call(rank: int, name: str, start_ps: int, end_ps: int | None, line: int = 1, detail: str = "") -> Span:
@@ -27,7 +29,7 @@ def message(source: int, dest: int, size_bytes: int, sent_ps: int, taken_ps: int
     return Message(source, dest, 7, size_bytes, 2, False, "", "eager", sent_ps, None, taken_ps)
 
 
-def told(one: Outcome, other: Outcome) -> list[Difference]:
+def told(one: TracedRun, other: TracedRun) -> list[Difference]:
     return differences(one, other, start="here")
 
 
@@ -102,10 +104,10 @@ def test_calls_are_counted_in_words(number: int, word: str):
     assert difference.where.endswith(f"its {word} call")
 
 
-def run(path: Path, *args: str) -> Outcome:
+def run(path: Path, *args: str) -> TracedRun:
     printed = io.StringIO(), io.StringIO()
     result = simulate(path, ranks=2, args=args, label=True, trace=True, stdout=printed[0], stderr=printed[1])
-    return Outcome(result, (printed[0].getvalue(), printed[1].getvalue()))
+    return TracedRun(result, (printed[0].getvalue(), printed[1].getvalue()))
 
 
 def test_real_runs_are_compared_to_the_line(tmp_path: Path):

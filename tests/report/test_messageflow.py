@@ -18,7 +18,7 @@ FLOW = MessageFlow(
     deaths={1: 0},
     starts={0: 3},
     finishes={2: 1, 0: 37},
-    notices=[(37, 0, 1)],
+    learned=[(37, 0, 1)],
     end=37,
 )
 

@@ -39,7 +39,7 @@ def message(source: int, dest: int, sent_ps: int) -> Message:
 
 
 def learned(rank: int, time_ps: int, dead: int, how: str = "timeout") -> Mark:
-    return Mark(rank, time_ps, "learned", f"rank {dead} has failed ({how})")
+    return Mark(rank, time_ps, "learned", f"rank {dead} has failed ({how})", dead, how)
 
 
 def parts(phases: Phases) -> list[tuple[str, int]]:

@@ -122,7 +122,7 @@ def test_a_run_that_fails_does_not_end_the_study():
     assert told[-1] == (3, 3, 1)
     assert results.runs["exit_status"] == [1, 0, 0]
     assert results.summary["failed"] == [1, 0, 0]
-    assert any("must not be negative" in line for line in results.complaints())
+    assert any("must not be negative" in line for _, details in results.problems() for line in details)
 
 
 @pytest.mark.parametrize(("ended", "again"), [("crashed", True), ("error", True), ("stalled", False)])

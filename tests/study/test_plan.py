@@ -9,16 +9,16 @@ import pytest
 from xsim_py.errors import ConfigError
 from xsim_py.study import load_study, plan_runs
 from xsim_py.study.condition import Condition
-from xsim_py.study.plan import Run
+from xsim_py.study.plan import PlannedRun
 
 RING: dict[str, Any] = {"program": "apps/ring.py", "ranks": 2}
 
 
-def plan(**keys: Any) -> list[Run]:
+def plan(**keys: Any) -> list[PlannedRun]:
     return plan_runs(load_study({**RING, **keys}))
 
 
-def only_run(**keys: Any) -> Run:
+def only_run(**keys: Any) -> PlannedRun:
     (run,) = plan(**keys)
     return run
 

@@ -40,8 +40,8 @@ def test_everything_that_is_wrong_is_said_before_anything_runs():
         plan_recovery(Experiment(ranks=(2, 8), failures=("2s", "4x", "9@1ms")))
     lines = str(refused.value).splitlines()
     assert len(lines) == 5
-    assert lines[0] == "--failures '2s': the tree has no two levels below its root (with 2 ranks)"
-    assert lines[-1] == "--failures '9@1ms': there is no rank 9 among 8 (with 8 ranks)"
+    assert lines[0] == "failures: '2s': the tree has no two levels below its root (with 2 ranks)"
+    assert lines[-1] == "failures: '9@1ms': there is no rank 9 among 8 (with 8 ranks)"
 
 
 def test_the_same_failures_hit_the_same_call_of_every_scheme():

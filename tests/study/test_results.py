@@ -59,10 +59,8 @@ def test_runs_that_are_not_good_are_counted_and_in_no_mean():
     assert (done.summary["runs"][0], done.summary["failed"][0]) == (2, 1)
     assert done.summary["virtual_time_s"][0] == 1.5e-3
     assert len(done.failed) == 1
-    assert list(done.complaints()) == [
-        "not good: ranks=2, size=1, repetition=2: aborted, exit status 1",
-        "    rank 1 ended the job",
-        "    more",
+    assert list(done.problems()) == [
+        ("not good: ranks=2, size=1, repetition=2: aborted, exit status 1", ["    rank 1 ended the job", "    more"])
     ]
 
 
@@ -92,7 +90,7 @@ def test_a_run_that_says_nothing_of_itself_has_empty_cells():
 def test_what_is_not_done_is_missing():
     done = results([None, *TIMES_S[1:]])
     assert (done.missing, len(done.runs), done.summary["runs"][0]) == (1, 11, 2)
-    assert list(done.complaints()) == ["missing: 1 of 12 runs"]
+    assert list(done.problems()) == [("missing: 1 of 12 runs", [])]
 
 
 def test_a_value_that_is_no_number_is_shown_and_in_no_mean():
@@ -115,12 +113,13 @@ def test_means_of_numbers_whose_sum_is_none():
     assert done.summary["speed"][0] == pytest.approx(3.7e307 / 3 * 10)
 
 
-def test_a_capture_that_was_given_up_is_a_complaint_and_not_the_end_of_a_run():
+def test_a_capture_that_was_given_up_is_told_and_not_the_end_of_a_run():
     done = results([outcome(1.0, captured={"speed": None}, given_up={"speed": "aaa"}), *TIMES_S[1:]])
     assert not done.failed
-    (complaint,) = done.complaints()
-    assert complaint.startswith("capture.speed: given up in 1 of 12 runs, which have no value: its regular expression")
-    assert complaint.endswith("takes more than 5 s, or all memory, such as on the line 'aaa'")
+    ((said, details),) = done.problems()
+    assert not details
+    assert said.startswith("capture.speed: given up in 1 of 12 runs, which have no value: its regular expression")
+    assert said.endswith("takes more than 5 s, or all memory, such as on the line 'aaa'")
 
 
 def test_the_terminal_has_what_varies_in_one_unit():

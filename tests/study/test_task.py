@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from xsim_py.study.task import Outcome, Task, _Listener, do
+from xsim_py.study.task import Outcome, StudyTask, _Listener, do
 
 
 def outcome_of(code: str, captures: dict[str, tuple[str, str]] | None = None, **arguments: Any) -> Outcome:
     told = {"program": code, "kind": "code", "ranks": 2, **arguments}
-    return do(Task(told, captures or {}, None))
+    return do(StudyTask(told, captures or {}, None))
 
 
 LINES = "import mpi4py.MPI as m; m.COMM_WORLD.rank or print('a 1\\nb\\na 3.5\\na 2', end='')"
@@ -86,7 +86,7 @@ def test_a_run_has_an_empty_folder_of_its_own_that_goes_when_it_ends():
 
 def test_a_run_can_take_place_in_a_folder(tmp_path):
     (tmp_path / "here").write_text("")
-    task = Task({"program": "import os; print(os.listdir())", "kind": "code", "ranks": 1}, {}, str(tmp_path))
+    task = StudyTask({"program": "import os; print(os.listdir())", "kind": "code", "ranks": 1}, {}, str(tmp_path))
     assert do(task)["last_lines"] == ["['here']"]
 
 

@@ -19,14 +19,14 @@ import pytest
 from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py import vitals
 from xsim_py.study import run_study
-from xsim_py.study.task import Task
+from xsim_py.study.task import StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 
 ROOT = Path(__file__).parents[2]
 
 
-def task(code: str) -> Task:
-    return Task({"program": code, "kind": "code", "ranks": 1}, {"pid": ("pid (.*)", "last")}, None)
+def task(code: str) -> StudyTask:
+    return StudyTask({"program": code, "kind": "code", "ranks": 1}, {"pid": ("pid (.*)", "last")}, None)
 
 
 TELL = "import os; print('pid', os.popen('echo $PPID').read())"

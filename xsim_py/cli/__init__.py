@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py import __version__
 from xsim_py.cli.options import Parser, split_program
-from xsim_py.cli.output import CannotWrite
+from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _drop_output() -> None:
 
 
 def _is_first_process() -> bool:
-    """Whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
+    """Return whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
     from xsim_py.engine import OF_VIRTUAL_RANK, RANK_VARIABLES
 
     return OF_VIRTUAL_RANK in os.environ or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)

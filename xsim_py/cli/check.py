@@ -15,7 +15,7 @@ from xsim_py.errors import ConfigError
 if TYPE_CHECKING:
     from argparse import Action, Namespace
 
-    from xsim_py.report.difference import Outcome
+    from xsim_py.report.difference import TracedRun
 
 __all__ = ["add_check_parser"]
 
@@ -86,9 +86,9 @@ def check(args: Namespace) -> int:
     return 1
 
 
-def _run(args: Namespace, isolation: str) -> Outcome:
+def _run(args: Namespace, isolation: str) -> TracedRun:
     """Run the program one way, and keep what it prints."""
-    from xsim_py.report.difference import Outcome
+    from xsim_py.report.difference import TracedRun
     from xsim_py.run import simulate
 
     line = ProgressLine(sys.stderr, plain=f"xsim: {isolation}: ")
@@ -113,4 +113,4 @@ def _run(args: Namespace, isolation: str) -> Outcome:
         raise KeyboardInterrupt
     said = f"{result.ended}, virtual time {result.virtual_time()}, digest {result.digest}"
     print(f"xsim: {isolation}: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
-    return Outcome(result, tuple(text.getvalue() for text in printed))
+    return TracedRun(result, tuple(text.getvalue() for text in printed))

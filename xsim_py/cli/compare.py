@@ -17,8 +17,8 @@ from xsim_py.cli.options import (
     simulation_arguments,
     sizes,
 )
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, simulation_inputs
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.run import print_findings
 from xsim_py.errors import ConfigError
@@ -106,24 +106,24 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
 
 def _keep(result: Result, output: str, name: Path) -> None:
     """Write what came of a run, and what the program has printed."""
-    from xsim_py.whole import whole_file
+    from xsim_py.atomic_files import atomic_file
 
     with writing():
-        with whole_file(f"{name}.json", follow=False) as file:
+        with atomic_file(f"{name}.json", follow=False) as file:
             result.to_json(file)
-        with whole_file(f"{name}.txt", follow=False) as file:
+        with atomic_file(f"{name}.txt", follow=False) as file:
             file.write(output)
 
 
 def _write(comparison: Comparison, folder: Path) -> None:
     """Write the table and the picture, and say where they are."""
-    from xsim_py.whole import whole_file, whole_path
+    from xsim_py.atomic_files import atomic_file, atomic_path
 
     paths = [folder / "comparison.csv", folder / "comparison.png"]
-    with whole_file(paths[0], follow=False) as file:
+    with atomic_file(paths[0], follow=False) as file:
         comparison.table().to_csv(file)
     try:
-        with whole_path(paths[1], follow=False) as path:
+        with atomic_path(paths[1], follow=False) as path:
             comparison.to_png(path)
     except ConfigError as error:
         print(f"xsim: no picture: {error}", file=sys.stderr)

@@ -20,10 +20,10 @@ from xsim_py.cli.options import (
     sizes,
     time_ps,
 )
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
-from xsim_py.cli.progress import ProgressLine, Tally
-from xsim_py.errors import ConfigError
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ def compare_recovery(args: Namespace) -> int:
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     experiment = _experiment(args)
-    planned = plan_recovery(experiment)
+    try:
+        planned = plan_recovery(experiment)
+    except ConfigError as error:
+        named = (f"--{each}" if isinstance(each, OptionProblem) else each for each in error.problems)
+        raise ConfigError(*named) from None
     check_outputs(
         not_dash(args, "json"),
         folder=args.out,
@@ -159,8 +163,8 @@ def compare_recovery(args: Namespace) -> int:
     folder = None if args.out is None else Path(args.out)
     print(f"xsim: version {__version__}, seed {args.seed}, {experiment.title}", file=sys.stderr)
     kept = nullcontext() if folder is None else writing(folder)
-    with Tally(ProgressLine(sys.stderr, plain="xsim: ")) as tally, kept:
-        comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=tally.update)
+    with ProgressLine(sys.stderr, plain="xsim: ") as line, kept:
+        comparison = compare_recovery(experiment, jobs=args.jobs, out=folder, progress=line.count)
     if args.json == "-":
         comparison.to_json(sys.stdout)
     else:
@@ -205,11 +209,11 @@ def _experiment(args: Namespace) -> Experiment:
 
 def _write(comparison: RecoveryComparison, folder: Path) -> None:
     """Write the table and the pictures, and say where they are."""
-    from xsim_py.whole import whole_file
+    from xsim_py.atomic_files import atomic_file
 
-    with whole_file(folder / "recovery.csv", follow=False) as file:
+    with atomic_file(folder / "recovery.csv", follow=False) as file:
         comparison.table().to_csv(file)
-    with whole_file(folder / "recovery.json", follow=False) as file:
+    with atomic_file(folder / "recovery.json", follow=False) as file:
         comparison.to_json(file)
     written = [folder / "recovery.csv", folder / "recovery.json"]
     try:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
-from xsim_py.units import format_time
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
+from xsim_py.units import format_time, spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from xsim_py.failure import CallSite, Failure
 
@@ -79,16 +78,17 @@ def show_failures(args: Namespace) -> int:
         later = len(schedule.timed) - len(timed)
         print(f"xsim: later than {format_time(args.until)}: {later:,} {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
-        _write(args.json, provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)})
+        told = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
+        write_text(args.json, json.dumps(told, indent=2) + "\n")
     return 0
 
 
 def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
-    """One line for all ranks that die of the same cause at the same time."""
+    """Return one line for all ranks that die of the same cause at the same time."""
     from xsim_py.report import Table
 
     rows = [
-        (format_time(died_ps, digits=7), _numbers([failure.rank for failure in together]), cause)
+        (format_time(died_ps, digits=7), spans((failure.rank for failure in together), most=None), cause)
         for (died_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
     ]
     rows += [("at a call", str(site.rank), site.cause) for site in sites]
@@ -102,17 +102,6 @@ def _by_cause(failure: Failure) -> tuple[int, str, int]:
     return failure.time_ps, failure.cause, failure.rank
 
 
-def _numbers(ranks: Sequence[int]) -> str:
-    """Ascending numbers in few characters: ``0-3, 8``."""
-    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in _runs(ranks))
-
-
-def _runs(ranks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    for _, run in groupby(enumerate(ranks), key=lambda item: item[1] - item[0]):
-        members = [rank for _, rank in run]
-        yield members[0], members[-1]
-
-
 def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
     from xsim_py.report.result import failure_entry
 
@@ -121,20 +110,15 @@ def _as_json(timed: Sequence[Failure]) -> list[dict[str, Any]]:
 
 def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
     return [
-        {"rank": rank, "when": "before" if before else "after", "count": count, "call": name, "cause": cause}
-        for rank, before, count, name, cause in sites
+        {
+            "rank": site.rank,
+            "when": "before" if site.before else "after",
+            "count": site.ordinal,
+            "call": site.name,
+            "cause": site.cause,
+        }
+        for site in sites
     ]
-
-
-def _write(target: str, told: dict[str, Any]) -> None:
-    text = json.dumps(told, indent=2) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    from xsim_py.whole import whole_file
-
-    with writing(), whole_file(target) as file:
-        file.write(text)
 
 
 def _ranks(count: int) -> str:

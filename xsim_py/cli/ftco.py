@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import positive, seed, time_ps
-from xsim_py.cli.output import writing
-from xsim_py.cli.outputs import check_outputs, not_dash
-from xsim_py.cli.progress import ProgressLine, Tally
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash, write_text
+from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -118,7 +118,7 @@ def run_ftco(args: Namespace) -> int:
     try:
         made = configurations(given, rules=args.rules or ())
     except ConfigError as error:
-        raise ConfigError("\n".join(f"--{line}" for line in str(error).splitlines())) from None
+        raise ConfigError(*(f"--{problem}" for problem in error.problems)) from None
     _check_outputs(args)
     _check_trace(made, args)
     if args.trace is not None:
@@ -126,10 +126,11 @@ def run_ftco(args: Namespace) -> int:
     summaries = _measure(made, args)
     if "-" not in (args.json, args.csv):
         print(_table(summaries).to_text(max_rows=None))
+    told = [summary.to_dict() for summary in summaries]
     if args.json is not None:
-        _write_json(args.json, [summary.to_dict() for summary in summaries])
+        write_text(args.json, json.dumps(told, indent=2) + "\n")
     if args.csv is not None:
-        _write_csv(args.csv, [summary.to_dict() for summary in summaries])
+        write_text(args.csv, _as_csv(told))
     return 0
 
 
@@ -144,19 +145,19 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
         print(told, file=sys.stderr)
         for said in about(made, args.runs):
             print(f"xsim: {said}", file=sys.stderr)
-    with Tally(ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")) as tally:
+    with ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:
         return run_ensemble(
             made,
             runs=args.runs,
             seed=args.seed,
             jobs=args.jobs,
             overhead_s=args.overhead_time / PS_PER_S,
-            progress=tally.update,
+            progress=line.count,
         )
 
 
 def _table(summaries: Sequence[Summary]) -> Table:
-    """What tells the configurations apart, and the means with their standard errors."""
+    """Return what tells the configurations apart, and the means with their standard errors."""
     from xsim_py.report import Table
 
     rows = [_telling(summary.configuration) for summary in summaries]
@@ -186,7 +187,7 @@ _WITH_ERROR = ("latency_steps", "penalty_steps_per_fault", "work")
 
 
 def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool) -> list[Any]:
-    """The cells of a column: numbers, or with their errors, text that is aligned."""
+    """Return the cells of a column: numbers, or with their errors, text that is aligned."""
     means = [None if each is None else float(f"{each.mean * scale:.5g}") for each in found]
     errors = [each.stderr * scale if each is not None and each.stderr else 0.0 for each in found]
     if not with_errors or not any(errors):
@@ -198,7 +199,7 @@ def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool
 
 
 def _telling(made: Configuration) -> dict[str, Any]:
-    """What a configuration is, in the words of the options."""
+    """Return what a configuration is, in the words of the options."""
     from xsim_py.ftco.options import rules_text
 
     return {
@@ -215,17 +216,8 @@ def _telling(made: Configuration) -> dict[str, Any]:
     }
 
 
-def _write_json(target: str, told: list[dict[str, Any]]) -> None:
-    """A list with an object for each configuration."""
-    text = json.dumps(told, indent=2) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    _write(target, text)
-
-
-def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
-    """A row for each configuration; a statistic takes four columns."""
+def _as_csv(told: Sequence[Mapping[str, Any]]) -> str:
+    """Return a row for each configuration; a statistic takes four columns."""
     from io import StringIO
 
     from xsim_py.report import Table
@@ -234,10 +226,7 @@ def _write_csv(target: str, told: Sequence[Mapping[str, Any]]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = StringIO()
     Table("ftco", {name: [row.get(name) for row in rows] for name in names}).to_csv(text)
-    if target == "-":
-        sys.stdout.write(text.getvalue())
-    else:
-        _write(target, text.getvalue())
+    return text.getvalue()
 
 
 def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -251,13 +240,6 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             cells.append((name, "..".join(map(str, value)) if isinstance(value, list) else value))
     return cells
-
-
-def _write(target: str, text: str) -> None:
-    from xsim_py.whole import whole_file
-
-    with writing(), whole_file(target) as file:
-        file.write(text)
 
 
 def _check_outputs(args: Namespace) -> None:
@@ -275,7 +257,7 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
     try:
         outcome, flow = trace_run(made[0], seed=args.seed, deaths=deaths)
     except ConfigError as error:
-        raise ConfigError("\n".join(f"--kill {line}" for line in str(error).splitlines())) from None
+        raise ConfigError(*(f"--kill {problem}" for problem in error.problems)) from None
     if args.trace == "-":
         print(flow.text(width=get_terminal_size((100, 24)).columns))
     else:
@@ -311,7 +293,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
         if args.kill and (made[0].inactive or made[0].failures):
             problems.append("--kill says who dies; --inactive and --failures draw others")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
 
 
 def _death(text: str) -> tuple[int, int]:

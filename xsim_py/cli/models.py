@@ -92,7 +92,7 @@ def _check(args: Namespace) -> int:
 
 
 def _figures(spec: MachineSpec) -> Iterator[str]:
-    """One line for each layer that has figures."""
+    """Yield one line for each layer that has figures."""
     if spec.network is not None:
         hop = spec.network.per_hop_ps
         yield f"network:   {_costs(spec.network, per_hop_ps=hop)}"

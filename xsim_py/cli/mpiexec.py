@@ -177,24 +177,16 @@ def mpiexec(args: Namespace) -> int:
 
 
 class _Job(NamedTuple):
-    """A command that has been found.
-
-    Attributes
-    ----------
-    app : AppLine
-        What is asked for.
-    start : str
-        The directory in which it starts.
-    file : str
-        What is run; empty for the interpreter.
-    is_python : bool
-        Whether it can be simulated.
-    """
+    """A command that has been found."""
 
     app: AppLine
+    """What is asked for."""
     start: str
+    """The directory in which it starts."""
     file: str
+    """What is run; empty for the interpreter."""
     is_python: bool
+    """Whether it can be simulated."""
 
     @classmethod
     def of(cls, app: AppLine) -> _Job:
@@ -230,7 +222,7 @@ def _unwrap(app: AppLine) -> None:
 
 
 def _found(command: str, start: str) -> str:
-    """The file that a command means: as a shell would find it, or beside us, as Open MPI does."""
+    """Return the file that a command means: as a shell would find it, or beside us, as Open MPI does."""
     import shutil
 
     here = os.path.join(start, command)

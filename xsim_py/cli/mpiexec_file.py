@@ -49,7 +49,7 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
     """
     from xsim_py.config.document import read_yaml_file
     from xsim_py.config.entries import Problem, raise_all
-    from xsim_py.config.kinds import nearest
+    from xsim_py.errors import advice
 
     problems: list[Problem] = []
     root = read_yaml_file(file, what="file of options", problems=problems)
@@ -58,8 +58,8 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
         for name, entry in root.value.items():
             action = known.get(f"--{name}")
             if action is None:
-                advice = nearest(name, [option.removeprefix("--") for option in known])
-                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so{advice}"))
+                hint = advice(name, [option.removeprefix("--") for option in known])
+                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so; {hint}"))
             else:
                 words += _words(name, entry, action, problems)
     elif not problems:
@@ -69,7 +69,7 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
 
 
 def _words(name: str, entry: Entry, action: Action, problems: list[Problem]) -> list[str]:
-    """An option with each of its values."""
+    """Return the words of an option with each of its values."""
     from xsim_py.config.entries import Problem
 
     said = entry.value
@@ -96,7 +96,7 @@ def _opposite(name: str) -> str:
 
 
 def _texts(said: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
-    """Each value as text, with its place; a section is a list of ``key=value``."""
+    """Return each value as text, with its place; a section is a list of ``key=value``."""
     if isinstance(said, dict):
         return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in said.items()]
     return [(item, _text(item)) for item in (said if isinstance(said, list) else [entry])]
@@ -110,7 +110,7 @@ def _text(entry: Entry) -> str | None:
 
 
 def _file(name: str, text: str, folder: Path) -> str:
-    """A name of a file as it is from where we stand; any other text as it is."""
+    """Return a name of a file as it is from where we stand; any other text as it is."""
     if name == "machine" and (text.endswith((".yaml", ".yml")) or "/" in text):
         return os.path.join(folder, text)
     if name == "fail" and text.startswith("trace="):

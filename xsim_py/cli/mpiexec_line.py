@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final
 
 from xsim_py.cli.options import positive
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, close_match
 
 __all__ = ["AppLine", "Line", "read_line"]
 
@@ -29,27 +29,18 @@ class AppLine:
 
 @dataclass
 class Line:
-    """A command line, read.
-
-    Attributes
-    ----------
-    apps : list of AppLine
-        The commands between colons.
-    options : list of str
-        Those of `xsim run`, as they are given there.
-    env : dict
-        Variables for all ranks.
-    asks : str
-        ``version``, ``help`` or ``link`` where that is asked for in place of a run.
-    folder : str
-        Of ``--link``.
-    """
+    """A command line, read."""
 
     apps: list[AppLine] = field(default_factory=list)
+    """The commands between colons."""
     options: list[str] = field(default_factory=list)
+    """Those of `xsim run`, as they are given there."""
     env: dict[str, str] = field(default_factory=dict)
+    """Variables for all ranks."""
     asks: str = ""
+    """``version``, ``help`` or ``link`` where that is asked for in place of a run."""
     folder: str = ""
+    """Of ``--link``."""
 
 
 # What is left out, by the number of its arguments.
@@ -118,7 +109,7 @@ def read_line(
 
 
 def _before(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
-    """The words before the first that is `mark`, that one, and those after it."""
+    """Return the words before the first that is `mark`, that one, and those after it."""
     if mark not in words:
         return words, "", []
     place = words.index(mark)
@@ -156,8 +147,13 @@ class _Reader:
             return
         arguments = chain([value], following) if equals else following
         name = said.lstrip("-")
-        if name in _MEANT:
-            _MEANT[name](self, said, arguments, app)
+        if name in _ADDED:
+            self._line.options.append(_ADDED[name])
+        elif name in _ASKED:
+            self._line.asks = _ASKED[name]
+            self._line.folder = _value(said, arguments) if name == "link" else ""
+        elif name in _MEANT:
+            _MEANT[name](self, said, _value(said, arguments), arguments, app)
         elif name in _LEFT_OUT:
             for _ in range(_LEFT_OUT[name]):
                 _value(said, arguments)
@@ -169,76 +165,50 @@ class _Reader:
     def _advice(self, said: str) -> str:
         if said in ("-m", "-c"):
             return f"; begin the command with python: python {said} ..."
-        from xsim_py.config.kinds import nearest
-
-        known = [*self._valued, *(f"--{name}" for name in (*_MEANT, *_LEFT_OUT) if len(name) > 1)]
-        advice = nearest(f"--{said.lstrip('-')}", known)
-        return advice if "did you mean" in advice else ""
+        known = [*self._valued, *(f"--{name}" for name in (*_MEANT, *_ADDED, *_ASKED, *_LEFT_OUT) if len(name) > 1)]
+        close = close_match(f"--{said.lstrip('-')}", known)
+        return f"; did you mean {close}?" if close else ""
 
     # ------------------------------------------------------------------------------------- what means something
 
-    def ranks(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        value = _value(said, arguments)
+    def ranks(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
         try:
             app.ranks = positive(value)
         except Exception as error:
             advice = self._advice(said) if said == "-c" else ""
             raise ConfigError(f"mpiexec: {said} {value}: {error}{advice}") from None
 
-    def folder(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        app.folder = _value(said, arguments)
+    def folder(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+        app.folder = value
 
-    def variable(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        name, equals, value = _value(said, arguments).partition("=")
-        if equals:  # else it is there already
-            self._line.env[name] = value
+    def variable(self, said: str, value: str, more: Iterator[str], app: AppLine) -> None:
+        name, equals, text = value.partition("=")
+        if equals or not said.endswith("x"):  # else it is there already
+            env = app.env if said.endswith("-env") else self._line.env
+            env[name] = text if equals else _value(said, more)
 
-    def variable_of_all(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        name, equals, value = _value(said, arguments).partition("=")
-        self._line.env[name] = value if equals else _value(said, arguments)
-
-    def variable_of_app(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        name, equals, value = _value(said, arguments).partition("=")
-        app.env[name] = value if equals else _value(said, arguments)
-
-    def output(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        value = _value(said, arguments)
+    def output(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
         if value not in ("tag", "rank"):
             raise ConfigError(f"mpiexec: {said} {value} has no counterpart here; {said} tag puts the rank before lines")
         self._line.options.append("--label")
 
-    def label(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.options.append("--label")
+    def faults(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+        self._line.options.append("--ft" if value in ("ulfm", "mpi", "yes", "true") else "--no-ft")
 
-    def quiet(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.options.append("--quiet")
+    def timeout(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+        self._line.options += ["--wall-limit", value]
 
-    def verbose(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.options.append("--verbose")
-
-    def faults(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.options.append("--ft" if _value(said, arguments) in ("ulfm", "mpi", "yes", "true") else "--no-ft")
-
-    def timeout(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.options += ["--wall-limit", _value(said, arguments)]
-
-    def stdin(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        if (value := _value(said, arguments)) not in ("0", "none"):
+    def stdin(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
+        if value not in ("0", "none"):
             raise ConfigError(f"mpiexec: {said} {value}: standard input goes to rank 0, and to no other one")
 
-    def file(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
+    def file(self, said: str, name: str, _: Iterator[str], app: AppLine) -> None:
         import shlex
 
-        name = _value(said, arguments)
         apps = [words for each in self._read(name) if (words := shlex.split(each, comments=True))]
         self.more = [word for words in apps for word in (":", *words)][1:]
         if not self.more:
             raise ConfigError(f"mpiexec: {said} {name}: there is no command in it")
-
-    def asks(self, said: str, arguments: Iterator[str], app: AppLine) -> None:
-        self._line.asks = _ASKED[said.lstrip("-")]
-        if self._line.asks == "link":
-            self._line.folder = _value(said, arguments)
 
 
 def _value(option: str, words: Iterator[str]) -> str:
@@ -257,19 +227,18 @@ def _lines_of(name: str) -> list[str]:
 
 
 _ASKED: Final = {"V": "version", "version": "version", "info": "version", "h": "help", "help": "help", "link": "link"}
-_MEANT: Final[dict[str, Callable[[_Reader, str, Iterator[str], AppLine], None]]] = {
+_ADDED: Final = {
+    **dict.fromkeys(("l", "prepend-rank", "tag-output"), "--label"),
+    "q": "--quiet",
+    **dict.fromkeys(("v", "verbose"), "--verbose"),
+}
+_MEANT: Final[dict[str, Callable[[_Reader, str, str, Iterator[str], AppLine], None]]] = {
     **dict.fromkeys(("n", "np", "c"), _Reader.ranks),
     **dict.fromkeys(("wdir", "wd"), _Reader.folder),
-    "x": _Reader.variable,
-    "genv": _Reader.variable_of_all,
-    "env": _Reader.variable_of_app,
-    **dict.fromkeys(("l", "prepend-rank", "tag-output"), _Reader.label),
+    **dict.fromkeys(("x", "genv", "env"), _Reader.variable),
     "output": _Reader.output,
-    "q": _Reader.quiet,
-    **dict.fromkeys(("v", "verbose"), _Reader.verbose),
     "with-ft": _Reader.faults,
     "timeout": _Reader.timeout,
     **dict.fromkeys(("s", "stdin"), _Reader.stdin),
     **dict.fromkeys(("configfile", "app"), _Reader.file),
-    **dict.fromkeys(_ASKED, _Reader.asks),
 }

@@ -1,15 +1,15 @@
-"""What the commands that run a program have in common."""
+"""Options that several commands have, and how they are read."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from xsim_py import asked
-from xsim_py.asked import COLLECTIVES, COMPUTE, isolation, one_of, packages
+from xsim_py import parameters
+from xsim_py.code_origin import ALL_IMPORTED
 from xsim_py.errors import NOT_WRITTEN, ConfigError
+from xsim_py.parameters import COLLECTIVES, COMPUTE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
-from xsim_py.whose import ALL_IMPORTED
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -83,7 +83,7 @@ class ProgramSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the program in a word or two."""
+        """The program in a word or two."""
         return {"module": f"-m {self.target}", "code": "-c ..."}.get(self.kind or "", str(self.target))
 
 
@@ -285,11 +285,11 @@ def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:
     return read
 
 
-seed: Callable[[str], int] = reader(asked.seed)
-positive: Callable[[str], int] = reader(asked.positive)
-seconds: Callable[[str], float] = reader(asked.seconds)
+seed: Callable[[str], int] = reader(parameters.seed)
+positive: Callable[[str], int] = reader(parameters.positive)
+seconds: Callable[[str], float] = reader(parameters.seconds)
 time_ps: Callable[[str], int] = reader(parse_time_ps)
-assignment: Callable[[str], tuple[str, str]] = reader(asked.assignment)
+assignment: Callable[[str], tuple[str, str]] = reader(parameters.assignment)
 
 
 def _choice(words: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from xsim_py.units import format_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ProgressLine", "Tally", "clock"]
+__all__ = ["ProgressLine", "clock"]
 
 _ERASE = "\r\x1b[K"
 _BAR = 24
@@ -22,7 +22,9 @@ _PLAIN_EVERY_S = 30.0
 
 
 class ProgressLine:
-    """Virtual time, events per second and ranks finished, rewritten in place.
+    """How far a run is, or how many of many runs are done, rewritten in place.
+
+    Inside ``with``, what `count` was told is shown once a second, also while no run ends.
 
     Parameters
     ----------
@@ -50,11 +52,25 @@ class ProgressLine:
         self._plain = plain if wanted and not self.is_live else None
         self._shown = False
         self._events = 0
-        self._since_s = self._said_s = clock()
+        self._began_s = self._since_s = self._said_s = clock()
+        self._first: int | None = None
+        self._counts = (0, 0, 0)
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.clear()
 
     @property
     def callback(self) -> Callable[[int, int, int, int], None] | None:
-        """What `simulate` is to call now and then; None when nobody would see it."""
+        """The function that `simulate` is to call now and then; None where nobody would see it."""
         return self.update if self.is_live or self._plain is not None else None
 
     def update(self, virtual_time_ps: int, events: int, finished: int, ranks: int) -> None:
@@ -63,6 +79,30 @@ class ProgressLine:
         rate = (events - self._events) / max(now_s - self._since_s, 1e-9)
         self._events, self._since_s = events, now_s
         self.show(f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished")
+
+    def count(self, done: int, planned: int, failed: int = 0) -> None:
+        """Show that so many runs are done, of how many, and how many of those that are done are not good."""
+        self._first = done if self._first is None else self._first
+        self._counts = (done, planned, failed)
+        self._show_counts()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK_S):
+            if self._first is not None:
+                self._show_counts()
+
+    def _show_counts(self) -> None:
+        with self._lock:
+            done, planned, failed = self._counts
+            filled = _BAR * done // max(planned, 1)
+            bar = f"{'#' * filled}{'.' * (_BAR - filled)} " if self.is_live else ""
+            elapsed_s = self._clock() - self._began_s
+            bad = [f"{failed:,} not good"] if failed else []
+            parts = [f"{bar}{done:,} of {planned:,} runs", *bad, clock(elapsed_s)]
+            here = done - (self._first or 0)
+            if here and done < planned:
+                parts.append(f"about {clock(elapsed_s / here * (planned - done))} left")
+            self.show("  ".join(parts))
 
     def show(self, text: str) -> None:
         """Show any text, as far as it fits."""
@@ -76,7 +116,7 @@ class ProgressLine:
         self._shown = True
 
     def _say(self, text: str) -> None:
-        """A plain line, unless the last one was only just said."""
+        """Write a plain line, unless the last one was written just now."""
         now_s = self._clock()
         if self._plain is not None and now_s - self._said_s >= _PLAIN_EVERY_S:
             self._said_s = now_s
@@ -109,60 +149,6 @@ class _Above:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-class Tally:
-    """How many of many runs are done; inside ``with`` it is shown by itself, also while no run ends.
-
-    Parameters
-    ----------
-    line : ProgressLine
-        Where it is shown.
-    """
-
-    def __init__(self, line: ProgressLine) -> None:
-        self._line = line
-        self._since_s = time.perf_counter()
-        self._first: int | None = None
-        self._counts = (0, 0, 0)
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._line.clear()
-
-    def update(self, done: int, planned: int, failed: int = 0) -> None:
-        """Tell that so many runs are done, of how many, and how many of those that are done are not good."""
-        self._first = done if self._first is None else self._first
-        self._counts = (done, planned, failed)
-        self._show()
-
-    def _tick(self) -> None:
-        while not self._over.wait(_TICK_S):
-            if self._first is not None:
-                self._show()
-
-    def _show(self) -> None:
-        with self._lock:
-            self._line.show(self._text())
-
-    def _text(self) -> str:
-        done, planned, failed = self._counts
-        filled = _BAR * done // max(planned, 1)
-        bar = f"{'#' * filled}{'.' * (_BAR - filled)} " if self._line.is_live else ""
-        elapsed_s = time.perf_counter() - self._since_s
-        parts = [f"{bar}{done:,} of {planned:,} runs", *([f"{failed:,} not good"] if failed else []), clock(elapsed_s)]
-        here = done - (self._first or 0)
-        if here and done < planned:
-            parts.append(f"about {clock(elapsed_s / here * (planned - done))} left")
-        return "  ".join(parts)
 
 
 def clock(time_s: float) -> str:

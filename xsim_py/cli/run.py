@@ -17,8 +17,8 @@ from xsim_py.cli.options import (
     positive,
     simulation_arguments,
 )
-from xsim_py.cli.output import Patient, writing
-from xsim_py.cli.outputs import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.output_errors import Patient, writing
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.units import format_time, parse_exact_seconds
@@ -176,13 +176,13 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        from xsim_py.whole import whole_file
+        from xsim_py.atomic_files import atomic_file
 
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
             result.to_csv(self._args.out)
-            with whole_file(Path(self._args.out) / "result.json", follow=False) as file:
+            with atomic_file(Path(self._args.out) / "result.json", follow=False) as file:
                 result.to_json(file)
         if self._args.trace is not None:
             self._write_trace(result)
@@ -229,7 +229,7 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 
 def _to_files(args: Namespace) -> bool:
-    """Whether results of the run go to files."""
+    """Return whether results of the run go to files."""
     return args.out is not None or any(name not in (None, "-") for name in (args.json, args.trace, args.timeline))
 
 

@@ -28,7 +28,7 @@ class _Lines(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:

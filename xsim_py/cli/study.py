@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
 from xsim_py.cli.options import add_set_option, positive
-from xsim_py.cli.output import writing
-from xsim_py.cli.progress import ProgressLine, Tally
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -116,10 +116,10 @@ def _run(spec: StudySpec, args: Namespace) -> int:
             text = f"xsim: version {__version__}, study {spec.name}: {planned:,} runs{before}; in {folder}"
             print(text, file=sys.stderr)
             begun = True
-        tally.update(done, planned, failed)
+        line.count(done, planned, failed)
 
     try:
-        with writing(folder), Tally(ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")) as tally:
+        with writing(folder), ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:
             results = run_study(
                 spec,
                 out=folder,
@@ -135,8 +135,8 @@ def _run(spec: StudySpec, args: Namespace) -> int:
         print("xsim: the same command goes on with the rest", file=sys.stderr)
         return 130
     print(results.shown().to_text(max_rows=None))
-    for complaint in results.complaints():
-        print(complaint if complaint.startswith(" ") else f"xsim: {complaint}", file=sys.stderr)
+    for text, details in results.problems():
+        print(f"xsim: {text}", *details, sep="\n", file=sys.stderr)
     if not args.quiet:
         _say_where(results, folder)
     return 1 if results.failed or results.given_up else 0

@@ -1,4 +1,4 @@
-"""What a machine description may say: one dataclass a section, one field a key.
+"""The keys of a machine description: one dataclass a section, one field a key.
 
 This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
 made from it, so a new key (of a failure model, a file system) is one more field here and nothing else.
@@ -11,15 +11,14 @@ Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
-from xsim_py.config.entries import Place, Problem
-from xsim_py.config.kinds import BySize, Choice, Integer, ListOf, MapOf, OneOf, Section, WordOr, option
-from xsim_py.errors import ConfigError
+from xsim_py.config.described import Described
+from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
 __all__ = [
     "ComponentSpec",
@@ -45,8 +44,8 @@ _MOST = 2**31 - 1
 
 
 def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
-    """The algorithm of an operation: one, or several by the size of the communicator."""
-    word = Choice(("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else [])))
+    """Return the algorithm of an operation: one, or several by the size of the communicator."""
+    word = choice("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else []))
     by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
     return OneOf(word, by_size, f"{word.words}, or {by_size.words}")
 
@@ -56,25 +55,19 @@ class NodesSpec:
     """Section ``machine``: nodes, cores, and which rank runs where."""
 
     nodes: int | None = option(
-        "nodes",
-        Integer(1, _MOST),
+        integer(1, _MOST),
         "Nodes of the machine. A torus and a graph know their own number.",
         shown="as many as the ranks need",
     )
     cores_per_node: int | None = option(
-        "cores_per_node",
-        Integer(1, _MOST),
-        "Ranks that fit on a node.",
-        shown="1; on a single node as many as there are ranks",
+        integer(1, _MOST), "Ranks that fit on a node.", shown="1; on a single node as many as there are ranks"
     )
     placement: str = option(
-        "placement",
-        Choice(("block", "round_robin")),
+        choice("block", "round_robin"),
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
     )
     processor_name: str | None = option(
-        "processor_name",
         kinds.LINE,
         "What MPI.Get_processor_name() answers; {node} stands for the node's number, or its name in a graph.",
         shown="node{node}, and in a graph {node}",
@@ -85,12 +78,10 @@ class NodesSpec:
 class TwistSpec:
     """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
 
-    wrap: int = option(
-        "wrap", kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True
-    )
-    shift: int = option("shift", kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
+    wrap: int = option(kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
+    shift: int = option(kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
     by: int = option(
-        "by", Integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
+        integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
     )
 
 
@@ -103,21 +94,18 @@ class TopologySpec:
     """Section ``topology``: how the nodes are connected."""
 
     type: str = option(
-        "type",
-        Choice(tuple(TOPOLOGY_KEYS)),
+        choice(*TOPOLOGY_KEYS),
         "One node, a switch (two hops between any two nodes), an n-D torus, or any graph of your own.",
         default="switch",
     )
     dims: tuple[int, ...] | None = option(
-        "dims",
-        ListOf(Integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
+        ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
         "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x.",
         shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
     )
     twist: str | tuple[TwistSpec, ...] = option(
-        "twist",
         OneOf(
-            Choice(("none", "half")),
+            choice("none", "half"),
             ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
             "none, half, or a list of {wrap: y, shift: x, by: 4}",
         ),
@@ -126,17 +114,13 @@ class TopologySpec:
         default="none",
     )
     file: Path | None = option(
-        "file",
-        kinds.FILE,
-        "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file.",
+        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file."
     )
     edges: tuple[tuple[str, str], ...] | None = option(
-        "edges",
         ListOf(ListOf(kinds.NAME, "two names", least=2, most=2), "a list of edges such as [[a, b], [b, c]]"),
         "The graph itself, in place of a file.",
     )
     hosts: str = option(
-        "hosts",
         kinds.TEXT,
         "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
         "in the natural order of their names (n2 before n10).",
@@ -149,50 +133,42 @@ class LayerSpec:
     """Section ``same_node``: what a message costs between two ranks of one node."""
 
     latency_ps: int = option(
-        "latency",
-        kinds.COST,
-        "Time from the end of the injection to the arrival, before any hops.",
-        default=0,
-        required=True,
+        kinds.COST, "Time from the end of the injection to the arrival, before any hops.", default=0, required=True
     )
     ps_per_byte: Fraction = option(
-        "bandwidth",
         kinds.BANDWIDTH,
         "How fast a rank injects bytes: 1Gbps, 1.25GB/s, or a time per byte such as 6ns/B.",
         default=Fraction(0),
         shown="unlimited",
+        key="bandwidth",
     )
     send_overhead_ps: int = option(
-        "send_overhead", kinds.COST, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
+        kinds.COST, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
     )
-    recv_overhead_ps: int = option(
-        "recv_overhead", kinds.COST, "Time of the receiver's processor for a message.", default=0, shown="0s"
-    )
+    recv_overhead_ps: int = option(kinds.COST, "Time of the receiver's processor for a message.", default=0, shown="0s")
     send_overhead_ps_per_byte: Fraction = option(
-        "send_overhead_per_byte",
         kinds.TIME_PER_BYTE,
         "Time of the sender's processor for each byte (LogGOPS' O).",
         default=Fraction(0),
         shown="0s/B",
+        key="send_overhead_per_byte",
     )
     recv_overhead_ps_per_byte: Fraction = option(
-        "recv_overhead_per_byte",
         kinds.TIME_PER_BYTE,
         "Time of the receiver's processor for each byte.",
         default=Fraction(0),
         shown="0s/B",
+        key="recv_overhead_per_byte",
     )
     gap_ps: int = option(
-        "gap", kinds.COST, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
+        kinds.COST, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
     )
     eager_threshold_bytes: int | None = option(
-        "eager_threshold",
         kinds.SIZE_OR_UNLIMITED,
         "Largest message that is sent without asking; a larger one waits for its receive (rendezvous).",
         shown="unlimited",
     )
     count_first_byte: bool = option(
-        "count_first_byte",
         kinds.BOOLEAN,
         "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",
         default=True,
@@ -204,16 +180,14 @@ class LayerSpec:
 class NetworkSpec(LayerSpec):
     """Section ``network``: what a message costs between two nodes."""
 
-    per_hop_ps: int = option("per_hop", kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
+    per_hop_ps: int = option(kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
     model: str = option(
-        "model",
-        Choice(("loggp",)),
+        choice("loggp"),
         "How the cost of a message follows from its size; loggp: overheads, gap, bandwidth and latency are constants.",
         default="loggp",
     )
     contention: str = option(
-        "contention",
-        Choice(("none", "links")),
+        choice("none", "links"),
         "links: messages that meet on a link of the network wait for each other.",
         default="none",
     )
@@ -224,22 +198,18 @@ class DetectorSpec:
     """Section ``mpi.detector``: how a rank learns that another one is dead."""
 
     type: str = option(
-        "type",
-        Choice(("timeout", "heartbeat")),
+        choice("timeout", "heartbeat"),
         "timeout: an operation that waits for a dead rank fails after so long; heartbeat: each rank observes its "
         "neighbour in a ring, and who misses its heartbeats tells all.",
         default="timeout",
     )
     timeout_ps: int | None = option(
-        "timeout",
         kinds.TIME,
         "From the failure (or the operation's start, if that is later) to the error, or from the last heartbeat to "
         "the verdict.",
         shown="ten times the machine's longest latency; heartbeat: 1s",
     )
-    period_ps: int | None = option(
-        "period", kinds.TIME, "Time from one heartbeat of a rank to its next.", shown="300ms"
-    )
+    period_ps: int | None = option(kinds.TIME, "Time from one heartbeat of a rank to its next.", shown="300ms")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,21 +217,18 @@ class UlfmSpec:
     """Section ``mpi.ulfm``: the algorithms of the calls that repair communicators."""
 
     agree: str = option(
-        "agree",
-        Choice(("two_phase", "early_returning")),
+        choice("two_phase", "early_returning"),
         "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement.",
         default="two_phase",
     )
     shrink: str = option(
-        "shrink",
-        Choice(("two_phase", "agreement")),
+        choice("two_phase", "agreement"),
         "two_phase: both of its phases are a reduction and a broadcast, as in xSim; agreement: it agrees on who has "
         "failed as agree does.",
         default="two_phase",
     )
     revoke: str = option(
-        "revoke",
-        Choice(("reliable_broadcast", "direct", "local")),
+        choice("reliable_broadcast", "direct", "local"),
         "How a revocation spreads: each rank that learns of it tells some others; each that learns of it tells all; or "
         "it costs no messages, as in xSim, and each rank knows after one latency.",
         default="reliable_broadcast",
@@ -273,41 +240,36 @@ class FtcoSpec:
     """Section ``mpi.ftco``: collectives that outlive failures, where ``mpi.collectives`` asks for them."""
 
     tree: str = option(
-        "tree",
-        Choice(("knomial", "kary")),
+        choice("knomial", "kary"),
         "The tree: in each round all nodes so far get children, or only the newest.",
         default="knomial",
     )
     radix: int | None = option(
-        "radix",
-        WordOr("auto", Integer(2, _MOST)),
+        WordOr("auto", integer(2, _MOST)),
         "How many children a node gets in a round (one less in a k-nomial tree), and how many roots there are; auto: "
         "what is fastest on this network for messages of that length.",
         shown="auto",
     )
     roots: str = option(
-        "roots",
-        Choice(("single", "multi")),
+        choice("single", "multi"),
         "One root, or as many as the radix says, which exchange what they have; Reduce and Bcast always have one.",
         default="multi",
     )
     service: str = option(
-        "service_distance",
-        Choice(("rsd", "disd", "none")),
+        choice("rsd", "disd", "none"),
         "Whose messages a rank turns to first: of a distance in the tree that is random, or follows fixed intervals; "
         "or it makes no difference.",
         default="rsd",
+        key="service_distance",
     )
     timeout_ps: int | None = option(
-        "timeout",
         WordOr("paper", kinds.TIME),
         "After how long a rank that does not answer counts as dead; paper: by its place in the tree and the network's "
         "latency.",
         shown="paper",
     )
     missing: str = option(
-        "missing",
-        Choice(("none", "zero", "error")),
+        choice("none", "zero", "error"),
         "What a rank gets for the block of one that is dead: nothing (None in a list, and a buffer keeps what it "
         "holds), zeros, or MPI_ERR_PROC_FAILED. error: reductions that lack somebody fail, too.",
         default="none",
@@ -319,7 +281,6 @@ class MpiSpec:
     """Section ``mpi``: the simulated MPI library."""
 
     poll_time_ps: int = option(
-        "poll_time",
         kinds.COST,
         "What a call costs that only looks (Test, Iprobe) and finds nothing, so that a loop around it cannot stop the "
         "clock. It grows in a long wait.",
@@ -327,9 +288,8 @@ class MpiSpec:
         shown="100ns",
     )
     collectives: str | Mapping[str, str | tuple[tuple[int, str], ...]] = option(
-        "collectives",
         OneOf(
-            Choice(("tuned", FTCO)),
+            choice("tuned", FTCO),
             MapOf(
                 {operation: _algorithm(operation, names) for operation, names in ALGORITHMS.items()},
                 "a section of operation: algorithm",
@@ -343,23 +303,19 @@ class MpiSpec:
         shown="tuned",
     )
     fault_tolerance: bool | None = option(
-        "fault_tolerance",
         kinds.BOOLEAN,
         "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
         shown="true if failures are injected",
     )
     library_version: str = option(
-        "library_version",
         kinds.TEXT,
         "What MPI.Get_library_version() says, for programs that know some libraries only. It changes nothing else.",
         default="",
         shown="what xsim_py is",
     )
-    detector: DetectorSpec = option(
-        "detector", Section(DetectorSpec), "How failures are detected.", default=DetectorSpec
-    )
-    ulfm: UlfmSpec = option("ulfm", Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
-    ftco: FtcoSpec = option("ftco", Section(FtcoSpec), "Collectives that outlive failures.", default=FtcoSpec)
+    detector: DetectorSpec = option(Section(DetectorSpec), "How failures are detected.", default=DetectorSpec)
+    ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
+    ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that outlive failures.", default=FtcoSpec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,14 +323,11 @@ class ComputeSpec:
     """Section ``compute``: what the program's own work between MPI calls costs."""
 
     mode: str = option(
-        "mode",
-        Choice(("none", "measured")),
+        choice("none", "measured"),
         "none: nothing; measured: its CPU time here (then no two runs are the same).",
         default="none",
     )
-    speed: float = option(
-        "speed", kinds.POSITIVE, "How many times faster the simulated processor is.", default=1.0, shown="1"
-    )
+    speed: float = option(kinds.POSITIVE, "How many times faster the simulated processor is.", default=1.0, shown="1")
 
 
 _PACKAGES = ListOf(kinds.PACKAGE, "a list of packages such as [pyomo]")
@@ -385,7 +338,6 @@ class ProcessSpec:
     """Section ``process``: what a virtual process has to itself."""
 
     private: tuple[str, ...] = option(
-        "private",
         _PACKAGES,
         "Installed packages of which each rank has its own modules, besides those that import mpi4py; all-imported "
         "tries all that are pure Python.",
@@ -393,7 +345,6 @@ class ProcessSpec:
         shown="none",
     )
     share: tuple[str, ...] = option(
-        "share",
         _PACKAGES,
         "Packages that all ranks share, although they import mpi4py or belong to the program.",
         default=(),
@@ -405,12 +356,10 @@ class ProcessSpec:
 class ComponentSpec:
     """One entry of ``failures.components``: a part of the machine that fails as a whole."""
 
-    name: str = option(
-        "name", kinds.NAME, "What it is called, such as cabinet, blade or socket.", default="", required=True
-    )
-    nodes: int | None = option("nodes", Integer(1, _MOST), "How many nodes, one after the other, make one of these.")
+    name: str = option(kinds.NAME, "What it is called, such as cabinet, blade or socket.", default="", required=True)
+    nodes: int | None = option(integer(1, _MOST), "How many nodes, one after the other, make one of these.")
     cores: int | None = option(
-        "cores", Integer(1, _MOST), "How many cores of a node make one of these, if it is less than a node."
+        integer(1, _MOST), "How many cores of a node make one of these, if it is less than a node."
     )
 
 
@@ -419,21 +368,18 @@ class DrawSpec:
     """One entry of ``failures.draws``: components that fail again and again at random."""
 
     per: str = option(
-        "per",
         kinds.TEXT,
         "What fails, each for itself and with all of its ranks: rank, node, machine, or one of failures.components.",
         default="",
         required=True,
     )
     law: str = option(
-        "law",
-        Choice(("exponential", "weibull")),
+        choice("exponential", "weibull"),
         "Distribution of the time from one failure of a component to its next.",
         default="exponential",
     )
-    mtbf_ps: int = option("mtbf", kinds.TIME, "Mean time between failures of one component.", default=1, required=True)
+    mtbf_ps: int = option(kinds.TIME, "Mean time between failures of one component.", default=1, required=True)
     shape: float | None = option(
-        "shape",
         kinds.POSITIVE,
         "Shape of a Weibull distribution, from 0.1 to 100; below 1 failures come in bursts (HPC systems: 0.7 to 0.8).",
     )
@@ -444,7 +390,6 @@ class FailuresSpec:
     """Section ``failures``: which ranks die when."""
 
     at: tuple[str, ...] = option(
-        "at",
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
         "Failures one by one: a rank, a node or another component at a virtual time, or a rank before or after its "
         "n-th call of a name (call: of any).",
@@ -452,20 +397,17 @@ class FailuresSpec:
         shown="none",
     )
     trace: Path | None = option(
-        "trace",
         kinds.FILE,
         "CSV of failures with a header: time, then rank or node or another component, and perhaps cause; relative to "
         "this file.",
     )
     draws: tuple[DrawSpec, ...] = option(
-        "draws",
         ListOf(Section(DrawSpec), "a list such as [{per: node, mtbf: 6.7h}]", least=0),
         "Failures drawn at random from streams of the run's seed.",
         default=(),
         shown="none",
     )
     components: tuple[ComponentSpec, ...] = option(
-        "components",
         ListOf(
             Section(ComponentSpec), "a list such as [{name: cabinet, nodes: 96}, {name: socket, cores: 8}]", least=0
         ),
@@ -480,34 +422,30 @@ class StorageSpec:
     """Section ``storage``: a parallel file system that the program's files are on."""
 
     latency_ps: int = option(
-        "latency",
         kinds.COST,
         "Time of each operation (open, read, write, rename, stat, ...) besides that of its bytes.",
         default=1,
         required=True,
     )
     ps_per_byte: Fraction = option(
-        "bandwidth",
         kinds.BANDWIDTH,
         "How fast a server reads and writes; whoever comes while it is busy waits.",
         default=Fraction(0),
         shown="unlimited",
+        key="bandwidth",
     )
     layout: str = option(
-        "layout",
-        Choice(("shared", "node")),
+        choice("shared", "node"),
         "shared: one server and one tree of files for all; node: each node has its own.",
         default="shared",
     )
     block_bytes: int = option(
-        "block",
         kinds.SIZE,
         "The buffer of an open file, up to 1GiB: smaller reads and writes are joined to blocks of this size.",
         default=2**20,
         shown="1MiB",
     )
     path: tuple[str, ...] | None = option(
-        "path",
         ListOf(kinds.TEXT, "a list of folders such as [/scratch, out]"),
         "The folders that are on it, relative to the directory in which the run starts.",
         shown="all but those of Python and of devices",
@@ -519,62 +457,39 @@ class SpawnSpec:
     """Section ``spawn``: processes that are started while others run (MPI_Comm_spawn)."""
 
     startup_ps: int = option(
-        "startup",
         kinds.COST,
         "Time from when the launcher is asked for processes to when they begin, however many they are.",
         default=200 * 10**9,
         shown="200ms",
     )
     startup_per_process_ps: int = option(
-        "startup_per_process",
-        kinds.COST,
-        "Time that each of them adds; they begin together.",
-        default=40 * 10**9,
-        shown="40ms",
+        kinds.COST, "Time that each of them adds; they begin together.", default=40 * 10**9, shown="40ms"
     )
     universe: int | None = option(
-        "universe",
-        Integer(1, _MOST),
+        integer(1, _MOST),
         "How many processes there can be at a time, first and later ones; it is what MPI.UNIVERSE_SIZE says.",
         shown="the machine's cores; without a limit where their number is left open",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineSpec:
+class MachineSpec(Described):
     """A whole machine description, checked."""
 
-    name: str = option("name", kinds.LINE, "A short name.", default="", shown="the file's name")
-    description: str = option("description", kinds.TEXT, "One line about it.", default="")
-    source: str = option("source", kinds.TEXT, "Where the figures come from.", default="")
-    machine: NodesSpec = option("machine", Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
-    topology: TopologySpec = option("topology", Section(TopologySpec), "How nodes are connected.", default=TopologySpec)
-    network: NetworkSpec | None = option("network", Section(NetworkSpec), "Costs between two nodes.")
+    name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
+    description: str = option(kinds.TEXT, "One line about it.", default="")
+    source: str = option(kinds.TEXT, "Where the figures come from.", default="")
+    machine: NodesSpec = option(Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
+    topology: TopologySpec = option(Section(TopologySpec), "How nodes are connected.", default=TopologySpec)
+    network: NetworkSpec | None = option(Section(NetworkSpec), "Costs between two nodes.")
     same_node: LayerSpec | None = option(
-        "same_node",
-        Section(LayerSpec),
-        "Costs between two ranks of one node.",
-        shown="those between neighbouring nodes",
+        Section(LayerSpec), "Costs between two ranks of one node.", shown="those between neighbouring nodes"
     )
-    mpi: MpiSpec = option("mpi", Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
-    compute: ComputeSpec = option("compute", Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
-    process: ProcessSpec = option("process", Section(ProcessSpec), "What a process has to itself.", default=ProcessSpec)
-    failures: FailuresSpec = option("failures", Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
-    spawn: SpawnSpec = option("spawn", Section(SpawnSpec), "Processes that are started later.", default=SpawnSpec)
+    mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
+    compute: ComputeSpec = option(Section(ComputeSpec), "The program's own work.", default=ComputeSpec)
+    process: ProcessSpec = option(Section(ProcessSpec), "What a process has to itself.", default=ProcessSpec)
+    failures: FailuresSpec = option(Section(FailuresSpec), "Which ranks die when.", default=FailuresSpec)
+    spawn: SpawnSpec = option(Section(SpawnSpec), "Processes that are started later.", default=SpawnSpec)
     storage: StorageSpec | None = option(
-        "storage",
-        Section(StorageSpec),
-        "A parallel file system.",
-        shown="files are this computer's, and cost no time",
+        Section(StorageSpec), "A parallel file system.", shown="files are this computer's, and cost no time"
     )
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
-
-    def place(self, path: str) -> Place:
-        """Where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
-        while path and path not in self.places:
-            path = path.rpartition(".")[0]
-        return self.places[path]
-
-    def error(self, path: str, message: str) -> ConfigError:
-        """An error about the key at ``path`` that only a floor above can find, with the place of that key."""
-        return ConfigError(str(Problem(self.place(path), path, message)))

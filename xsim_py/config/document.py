@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from xsim_py.config.entries import MOST_LEVELS, Entry, Place, Problem, from_python, line_and_column
+from xsim_py.config.entries import MOST_LEVELS, Entry, Location, Problem, from_python, line_and_column
 from xsim_py.errors import ConfigError
-from xsim_py.inputs import MIB, read_input
+from xsim_py.input_files import MIB, read_input
 
 __all__ = ["override", "read_yaml", "read_yaml_file"]
 
@@ -36,7 +36,7 @@ _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """The entry of a YAML document, an empty section if nothing is in it, and one without a value if it is not YAML.
+    """Return the entry of a YAML document: an empty section if nothing is in it, None if it is not YAML.
 
     What is wrong with the syntax, and every key given twice, goes to ``problems``.
     """
@@ -44,7 +44,7 @@ def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) ->
 
 
 def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
-    """The entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
+    """Return the entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
     except OSError as error:
         raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        place = Place(False, *line_and_column(bytes(error.object), error.start), str(path))
-        raise ConfigError(str(Problem(place, "", "not YAML: this byte is not UTF-8 text"))) from None
+        place = Location.in_file(path, *line_and_column(bytes(error.object), error.start))
+        raise ConfigError(Problem(place, "", "not YAML: this byte is not UTF-8 text")) from None
     return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
 
 
@@ -67,8 +67,9 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
     if isinstance(value, str):
         entry = read_yaml(value, name="", folder=Path(), problems=wrong)
     else:
-        entry = from_python(value, place=Place(True, 0, 0, f"--set {path}"))  # it refuses numbers that have no text
-    place = Place(True, 0, 0, f"--set {path}={value}".replace("\n", "\\n"))
+        # Of the path alone: what is refused here are numbers that have no text.
+        entry = from_python(value, place=Location.in_option(f"--set {path}", path))
+    place = Location.in_option(f"--set {path}={value}", path)
     if wrong or (isinstance(value, str) and not value.strip()):
         problems.append(Problem(place, path, wrong[0].message if wrong else "there is no value after the ="))
         return
@@ -87,7 +88,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
     where.value[last] = _moved(entry, place)
 
 
-def _moved(entry: Entry, place: Place) -> Entry:
+def _moved(entry: Entry, place: Location) -> Entry:
     """``entry`` and everything below it, as if it had been written at ``place``."""
     value = entry.value
     if isinstance(value, dict):
@@ -111,12 +112,12 @@ class _Made(NamedTuple):
 class _Open:
     """A list or a mapping whose end has not come yet."""
 
-    place: Place
+    place: Location
     anchor: str | None
     value: dict[str, Entry] | list[Entry]
     first: int
     """How many values there were before it."""
-    key: tuple[str | None, Place] | None = None
+    key: tuple[str | None, Location] | None = None
     """The key of the next value waits here with its place, without its name if that is not wanted."""
     levels: int = 0
 
@@ -138,7 +139,7 @@ class _Reader:
         self.values = 0
 
     def read(self, text: str) -> Entry:
-        start = Place(False, 1, 1, self.name)
+        start = Location.in_file(self.name, 1, 1)
         try:
             for event in yaml.parse(text, Loader=_Loader):
                 self.take(event)
@@ -150,20 +151,20 @@ class _Reader:
             what = ", ".join(part for part in (error.context, error.problem) if part)
             self.problem(self.place(at) if at else start, f"not YAML: {what}")
         except yaml.reader.ReaderError as error:
-            place = Place(False, *line_and_column(text, error.position), self.name)
+            place = Location.in_file(self.name, *line_and_column(text, error.position))
             self.problem(place, f"not YAML: {error.reason}")
         except UnicodeEncodeError:  # half a character: an option that is not UTF-8
             self.problem(start, "not YAML: it is not UTF-8 text")
         return Entry(None, start, start, self.folder)
 
-    def place(self, mark: Any) -> Place:
-        return Place(False, mark.line + 1, mark.column + 1, self.name)
+    def place(self, mark: Any) -> Location:
+        return Location.in_file(self.name, mark.line + 1, mark.column + 1)
 
-    def problem(self, place: Place, message: str, path: str = "") -> None:
+    def problem(self, place: Location, message: str, path: str = "") -> None:
         self.problems.append(Problem(place, path, message))
 
     def take(self, event: yaml.Event) -> None:
-        """The parser's next event."""
+        """Take the parser's next event."""
         if isinstance(event, yaml.ScalarEvent):
             place = self.place(event.start_mark)
             self.count(1, levels=0)
@@ -225,7 +226,7 @@ class _Reader:
                 around.value[name] = dataclasses.replace(made.entry, key_place=place)
             around.key = None
 
-    def key(self, made: _Made, found: dict[str, Entry]) -> tuple[str | None, Place]:
+    def key(self, made: _Made, found: dict[str, Entry]) -> tuple[str | None, Location]:
         place = made.entry.place
         if made.text is None:
             self.problem(place, "a key must be a name")

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, AnyStr, Final
+from typing import Any, AnyStr, Final, Self
 
 from xsim_py.errors import ConfigError
 
-__all__ = ["MOST_LEVELS", "Entry", "Place", "Problem", "from_python", "line_and_column", "raise_all"]
+__all__ = ["MOST_LEVELS", "Entry", "Location", "Problem", "from_python", "line_and_column", "raise_all"]
 
 MOST_LEVELS: Final = 64
 """How deep a description may be nested: more than any has use for, and safe to read by recursion."""
@@ -23,25 +23,37 @@ _MOST_BITS: Final = 333
 
 
 @dataclass(frozen=True, order=True)
-class Place:
-    """Where something was written. Places sort as one reads: the file from its top, then the options."""
+class Location:
+    """A place where something was written. They sort as one reads: the file from its top, then the options."""
 
     is_option: bool
     line: int
     column: int
     name: str
+    entry: str = ""
+    """The entry of a description that an option sets, by its dotted path."""
+
+    @classmethod
+    def in_file(cls, name: object, line: int = 0, column: int = 0) -> Self:
+        """Return a place in a file, or all of it; lines and columns count from 1."""
+        return cls(False, line, column, str(name))
+
+    @classmethod
+    def in_option(cls, text: str, entry: str = "") -> Self:
+        """Return the place of an option, as it was written."""
+        return cls(True, 0, 0, text.replace("\n", "\\n"), entry)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.line}:{self.column}" if self.line else self.name
 
 
 def line_and_column(content: AnyStr, offset: int) -> tuple[int, int]:
-    """Where a character of a text, or a byte, stands, both counted from 1."""
+    """Return where a character of a text, or a byte, stands, both counted from 1."""
     end = "\n" if isinstance(content, str) else b"\n"
     return content.count(end, 0, offset) + 1, offset - content.rfind(end, 0, offset)
 
 
-_PYTHON: Final = Place(False, 0, 0, "machine description")
+_PYTHON: Final = Location.in_file("machine description")
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,8 @@ class Entry:
     """
 
     value: Any
-    place: Place
-    key_place: Place
+    place: Location
+    key_place: Location
     folder: Path
 
 
@@ -61,7 +73,7 @@ class Entry:
 class Problem:
     """One thing that is wrong with the input."""
 
-    place: Place
+    place: Location
     path: str
     message: str
 
@@ -72,11 +84,11 @@ class Problem:
 def raise_all(problems: list[Problem]) -> None:
     """Raise one `ConfigError` with every problem on a line of its own, in the order of the file."""
     if problems:
-        raise ConfigError("\n".join(str(problem) for problem in sorted(set(problems))))
+        raise ConfigError(*sorted(set(problems)))
 
 
-def from_python(value: object, *, place: Place = _PYTHON, levels: int = MOST_LEVELS) -> Entry:
-    """The entry of a plain Python value: mappings, sequences and scalars.
+def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_LEVELS) -> Entry:
+    """Return the entry of a plain Python value: mappings, sequences and scalars.
 
     Raises
     ------
@@ -84,7 +96,7 @@ def from_python(value: object, *, place: Place = _PYTHON, levels: int = MOST_LEV
         When they are nested more than so many ``levels`` deep, or hold a number that is beyond all reason.
     """
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and not levels:
-        raise ConfigError(str(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep")))
+        raise ConfigError(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))
     if isinstance(value, Mapping):
         value = {str(key): from_python(item, place=place, levels=levels - 1) for key, item in value.items()}
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -94,5 +106,5 @@ def from_python(value: object, *, place: Place = _PYTHON, levels: int = MOST_LEV
     elif isinstance(value, Real) and not isinstance(value, int | float):  # most of numpy's
         value = operator.index(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise ConfigError(str(Problem(place, "", "a number of more than a hundred digits; no value is that large")))
+        raise ConfigError(Problem(place, "", "a number of more than a hundred digits; no value is that large"))
     return Entry(value, place, place, Path())

@@ -12,12 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xsim_py.config.bundled import bundled, files_by_name
+from xsim_py.config.contradictions import contradictions
+from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
-from xsim_py.config.document import override, read_yaml_file
-from xsim_py.config.entries import Entry, Problem, from_python, raise_all
-from xsim_py.config.kinds import MapOf, OneOf, Reading, Section, nearest, options
-from xsim_py.config.rules import contradictions
-from xsim_py.errors import ConfigError
+from xsim_py.config.document import read_yaml_file
+from xsim_py.config.entries import Entry, Problem, from_python
+from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
+from xsim_py.errors import ConfigError, advice
 
 __all__ = [
     "config_hash",
@@ -30,19 +32,14 @@ __all__ = [
     "presets",
 ]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 
-
-@cache
 def presets() -> Mapping[str, Path]:
-    """The files of the machines that come with xsim_py, by name: from the wheel, or from ``models/`` of a checkout."""
-    installed = _PACKAGE / "_models"
-    folder = installed if installed.is_dir() else _PACKAGE.parent / "models"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    """Return the files of the machines that come with xsim_py, by name."""
+    return files_by_name(bundled("models"))
 
 
 def preset_path(name: str) -> Path:
-    """The file of a preset.
+    """Return the file of a preset.
 
     Raises
     ------
@@ -51,9 +48,8 @@ def preset_path(name: str) -> Path:
     """
     found = presets().get(name)
     if found is None:
-        advice = nearest(name, presets()).removeprefix("; ")
         raise ConfigError(
-            f"there is no preset machine {name!r}: {advice}\n"
+            f"there is no preset machine {name!r}: {advice(name, presets())}\n"
             f"presets: {', '.join(presets())}; the name of a file ends in .yaml"
         )
     return found
@@ -76,22 +72,9 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     """
     reading = Reading(every_path=every_path())
     root, name = _root(source, reading.problems)
-    if not isinstance(root.value, dict):
-        if not reading.problems:
-            reading.refuse(root, "", "a machine description is a section of the form `key: value`")
-        raise_all(reading.problems)
-    root = dataclasses.replace(root, value=dict(root.value))
-    for path, value in (overrides or {}).items():
-        override(root, path=path, value=value, problems=reading.problems)
-    spec: MachineSpec = Section(MachineSpec).read(root, "", reading)
-    wrong = {problem.path for problem in reading.problems}
-    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, places=places)
-    for path, message, involved in contradictions(spec):
-        if not any(_touches(key, bad) for key in involved for bad in wrong):
-            reading.problems.append(Problem(spec.place(path), path, message))
-    raise_all(reading.problems)
-    return spec
+    return read_description(
+        MachineSpec, "machine description", root, reading, contradictions, name=name, overrides=overrides
+    )
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
@@ -116,11 +99,6 @@ def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
     return names
 
 
-def _touches(key: str, bad: str) -> bool:
-    """Whether a rule about ``key`` means nothing when ``bad`` could not be read."""
-    return key == bad or key.startswith((f"{bad}.", f"{bad}[")) or bad.startswith((f"{key}.", f"{key}["))
-
-
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str]:
     if isinstance(source, Mapping):
         return from_python(source), "custom"
@@ -134,19 +112,18 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 @cache
 def every_path() -> tuple[str, ...]:
-    """The dotted path of every key that a description may have, in order."""
+    """Return the dotted path of every key that a description may have, in order."""
     return tuple(path for path, _ in _paths(MachineSpec, ""))
 
 
 def kind_of(path: str) -> Any:
-    """The kind of value that stands at a dotted path; None where there is no such key."""
+    """Return the kind of value that stands at a dotted path; None where there is no such key."""
     return dict(_paths(MachineSpec, "")).get(path)
 
 
 def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for field in options(cls):
-        path = prefix + field.metadata["key"]
-        kind = field.metadata["kind"]
+    for _, key, kind, *_ in options(cls):
+        path = prefix + key
         yield path, kind
         if isinstance(kind, Section):
             yield from _paths(kind.type, f"{path}.")
@@ -173,7 +150,7 @@ def config_hash(spec: MachineSpec) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON cannot say by itself."""
+    """Return what JSON cannot say by itself."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Path):

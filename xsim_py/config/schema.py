@@ -6,27 +6,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.kinds import ListOf, OneOf, Section, options
+from xsim_py.config.value_kinds import ListOf, OneOf, Section, options
 
 __all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a machine description.
+def json_schema(cls: type[Any] = MachineSpec, what: str = "machine description") -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a description.
 
-    It accepts whatever `load_machine` accepts. `load_machine` also refuses what JSON Schema cannot see: keys that
-    contradict each other, files that are not there, times below a picosecond, and sizes with half a byte.
+    It accepts whatever can be loaded. Loading also refuses what JSON Schema cannot see: keys that contradict each
+    other, files that are not there, times below a picosecond, and sizes with half a byte.
     """
-    schema = Section(MachineSpec).schema()
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "xsim_py machine description",
-        **schema,
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"xsim_py {what}"}
+    return head | Section(cls).schema()
 
 
 def markdown_table() -> str:
-    """A Markdown table of every key, its values and its default."""
+    """Return a Markdown table of every key, its values and its default."""
     return "\n".join([*TABLE_HEAD, *table_rows(MachineSpec, "")])
 
 
@@ -34,14 +30,11 @@ TABLE_HEAD: Final = ("| key | value | default | meaning |", "| --- | --- | --- |
 
 
 def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
-    """The rows of such a table for the keys of one section, and of the sections in it."""
-    for field in options(cls):
-        told = field.metadata
-        kind = told["kind"]
-        default = "" if isinstance(told["default"], type) else told["default"] or ""
-        default = "required" if told["required"] else told["shown"] or default
-        yield f"| `{prefix}{told['key']}` | {kind.words} | {default} | {told['help']} |"
-        inside = f"{prefix}{told['key']}"
+    """Yield the rows of such a table for the keys of one section, and of the sections in it."""
+    for _, key, kind, help, default, shown, required in options(cls):
+        usual = "" if isinstance(default, type) else default or ""
+        inside = f"{prefix}{key}"
+        yield f"| `{inside}` | {kind.words} | {'required' if required else shown or usual} | {help} |"
         if isinstance(kind, OneOf):
             kind = kind.other
         if isinstance(kind, ListOf):

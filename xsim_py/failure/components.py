@@ -1,4 +1,4 @@
-"""What can fail as a whole: the machine, a cabinet, a node, a socket, a rank, and which ranks are in each.
+"""Components that fail as a whole: the machine, a cabinet, a node, a socket, a rank, and the ranks in each.
 
 Failures of real systems are correlated: a power supply takes a cabinet with it. So the machine is a tree of levels, and
 a failure is one of a component of some level and kills all ranks in it. Components of a level are numbered from 0, as
@@ -33,7 +33,7 @@ class Level(NamedTuple):
 
 
 def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
-    """The levels by name, from the machine down to the rank, which is a core."""
+    """Return the levels by name, from the machine down to the rank, which is a core."""
     given = [Level(spec.name, spec.nodes or 0, spec.cores or 0) for spec in components]
     ordered = [
         Level("machine"),
@@ -46,7 +46,7 @@ def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
 
 
 def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[int, str]]:
-    """What keeps the entries from being levels of one tree: the index of the entry, and what is wrong."""
+    """Yield what keeps the entries from being levels of one tree: the index of the entry, and what is wrong."""
     seen: set[str] = set()
     for index, spec in enumerate(components):
         if spec.name in _TAKEN:
@@ -66,7 +66,7 @@ def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[in
 
 
 def _uneven(components: Sequence[ComponentSpec], unit: str) -> Iterator[tuple[int, str]]:
-    """Components that would be made of broken ones."""
+    """Yield components that would be made of broken ones."""
     sizes = [(getattr(spec, unit), index, spec.name) for index, spec in enumerate(components)]
     ordered = sorted(size for size in sizes if size[0] is not None)
     for (less, _, inner), (size, index, name) in pairwise(ordered):
@@ -95,13 +95,13 @@ class Components:
         self._members: dict[str, dict[int, list[int]]] = {}
 
     def of_ranks(self, name: str) -> Sequence[int]:
-        """The number of each rank's component of that level."""
+        """Return the number of each rank's component of that level."""
         if name not in self._of_ranks:
             self._of_ranks[name] = self._number(self._levels[name])
         return self._of_ranks[name]
 
     def count(self, name: str) -> int:
-        """How many components of that level there are, up to the last one with a rank."""
+        """Return how many components of that level there are, up to the last one with a rank."""
         return max(self.of_ranks(name)) + 1
 
     def too_many(self, name: str) -> str:
@@ -111,7 +111,7 @@ class Components:
         return f"there are {count:,} components of level {name}, with or without ranks; {_MOST_DRAWN:,} are the most"
 
     def of_later(self, name: str, number: int, node: int) -> int | None:
-        """The number of the component of that level which holds a rank that was started later, on that node.
+        """Return the number of the component of that level which holds a rank that was started later, on that node.
 
         None for parts of a node: nobody says on which core it runs.
         """
@@ -123,7 +123,7 @@ class Components:
         return node // level.nodes if level.nodes else None
 
     def members(self, name: str, number: int) -> Sequence[int]:
-        """The ranks in a component; none when it is empty or is not there."""
+        """Return the ranks in a component; none when it is empty or is not there."""
         if name == "rank":
             return range(number, number + 1) if 0 <= number < len(self._node_of) else ()
         if name not in self._members:

@@ -28,7 +28,7 @@ _MOST_RENEWALS = 10**6
 
 
 def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
-    """The key that makes a law meaningless and why, or None."""
+    """Return the key that makes a law meaningless and why, or None."""
     if draw.mtbf_ps == 0:
         return "mtbf", "a mean time between failures of zero; nothing would ever run"
     if draw.law != "weibull":
@@ -41,7 +41,7 @@ def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
 
 
 def interval_ps(draw: DrawSpec, uniform: float) -> int:
-    """The time to a failure at that point, from 0 to below 1, of the law's distribution; at least a picosecond.
+    """Return the time to a failure at that point, from 0 to below 1, of the law's distribution; at least a picosecond.
 
     Python's own mathematics, not numpy's: that one's last bits depend on the processor and the length of the array.
     """
@@ -80,7 +80,7 @@ class Renewals:
         self._known_ps: dict[int, tuple[list[int], random.Random]] = {}
 
     def next_ps(self, after_ps: int) -> list[int]:
-        """The time of each component's first failure after ``after_ps``.
+        """Return the time of each component's first failure after ``after_ps``.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Renewals:
         return [self._next_ps(component, after_ps) for component in range(self._count)]
 
     def next_of_ps(self, component: int, after_ps: int) -> int:
-        """The same for one component, of which there may be more than were counted."""
+        """Return that of one component, of which there may be more than were counted."""
         while component >= len(self._first_ps):
             self._first_ps.append(interval_ps(self.draw, self._uniform()))
         return self._next_ps(component, after_ps)
@@ -115,7 +115,7 @@ class Renewals:
         return times_ps[bisect_right(times_ps, after_ps)]
 
     def cause(self, component: int) -> str:
-        """What to say of a failure of that component."""
+        """Return what to say of a failure of that component."""
         per = self.draw.per
         name = per if per in ("rank", "machine") else f"{per} {component}"  # a rank's number is said anyway
         return f"drawn: {name}, {self._law}"

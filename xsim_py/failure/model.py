@@ -11,9 +11,9 @@ from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.said import misfits, read_failures
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
-from xsim_py.failure.statements import AtCall, Timed
+from xsim_py.failure.sources import misfits, read_failures
+from xsim_py.failure.statements import Timed
 
 __all__ = ["FailureModel", "check_failures"]
 
@@ -77,7 +77,7 @@ class FailureModel:
         raise_all([*said.problems, *misfits(here, self._components)])
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
-        self._sites = tuple(CallSite(*what, f"{INJECTED}{what}") for what in explicit if isinstance(what, AtCall))
+        self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
         self._events = sorted(event for _, event in said.events)
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 
@@ -88,18 +88,18 @@ class FailureModel:
             yield Renewals(draw, occurrence=before[draw.per], count=count, seed=seed)
             before[draw.per] += 1
 
-    def _is_there(self, what: Timed | AtCall) -> bool:
-        """Whether there is somebody now whom a statement concerns, or never can be."""
-        level, number = ("rank", what.rank) if isinstance(what, AtCall) else (what.level, what.number)
+    def _is_there(self, what: Timed | CallSite) -> bool:
+        """Return whether there is somebody now whom a statement concerns, or never can be."""
+        level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
 
     @property
     def any(self) -> bool:
-        """Whether anything can fail."""
+        """True if anything can fail."""
         return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
-        """What a start of the job meets.
+        """Return what a start of the job meets.
 
         Parameters
         ----------
@@ -128,10 +128,13 @@ class FailureModel:
         dying = [rank for rank, time_ps in enumerate(times_ps) if time_ps < _NEVER_PS]
         dying.sort(key=times_ps.__getitem__)  # it keeps the order of ranks that die together
         timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
-        return Schedule(timed, tuple(site for site in self._sites if site not in struck))
+        sites = tuple(site for site in self._sites if site not in struck)
+        written = {f"{INJECTED}{what}": str(what) for what in self._timed}
+        injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
+        return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}})
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
-        """The failure that a rank meets which is started later, on a node; None if there is none."""
+        """Return the failure that a rank meets which is started later, on a node; None if there is none."""
         found: list[tuple[int, str]] = []
         for time_ps, level, component, cause in self._one_by_one(born_ps):
             if self._components.of_later(level, number, node) == component:
@@ -148,7 +151,7 @@ class FailureModel:
         return cause.cause(self._components.of_ranks(cause.draw.per)[rank])
 
     def _one_by_one(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
-        """The explicit failures and, of each component, the first in the traces."""
+        """Yield the explicit failures and, of each component, the first in the traces."""
         for what in self._timed:
             if what.time_ps > after_ps:
                 yield what.time_ps, what.level, what.number, f"{INJECTED}{what}"

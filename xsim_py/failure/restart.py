@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import parse_time_ps, parse_whole
 
 __all__ = ["RestartPolicy"]
@@ -15,18 +15,12 @@ _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
 class RestartPolicy(NamedTuple):
-    """Starting an aborted job again.
-
-    Attributes
-    ----------
-    most : int
-        How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever.
-    delay_ps : int
-        From the abort to the next start.
-    """
+    """Starting an aborted job again."""
 
     most: int = _MOST
+    """How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever."""
     delay_ps: int = 0
+    """From the abort to the next start."""
 
     @classmethod
     def parse(cls, text: str) -> RestartPolicy:
@@ -56,5 +50,5 @@ class RestartPolicy(NamedTuple):
         if found["delay_ps"] < 0:
             problems.append(f"delay: {value} is negative")
         if problems:
-            raise ConfigError("\n".join(f"restart: {text}: {problem}; write {_FORM}" for problem in problems))
+            raise ConfigError(*(OptionProblem("restart", f"{text}: {problem}; write {_FORM}") for problem in problems))
         return cls(**found)

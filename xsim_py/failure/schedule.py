@@ -1,8 +1,11 @@
-"""What one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
+"""The failures that one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from xsim_py.units import ordinal
 
 __all__ = ["INJECTED", "CallSite", "Failure", "Schedule"]
 
@@ -19,15 +22,23 @@ class Failure(NamedTuple):
 
 
 class CallSite(NamedTuple):
-    """The death of a rank at a place of its program: before or after the ``count``-th call of that name."""
+    """The death of a rank at a place of its program: before or after its so many-th call of a name."""
 
     rank: int
     before: bool
-    count: int  # type: ignore[assignment]  # nobody counts in a tuple that is a record
+    ordinal: int
     """From 1, and since this start of the job."""
     name: str
     """As mpi4py spells it; ``call`` is any MPI call."""
-    cause: str
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        return f"rank={self.rank} {'before' if self.before else 'after'} its {ordinal(self.ordinal)} {self.name}"
+
+    @property
+    def cause(self) -> str:
+        """The cause of that death."""
+        return f"{INJECTED}{self}"
 
 
 class Schedule(NamedTuple):
@@ -36,3 +47,5 @@ class Schedule(NamedTuple):
     timed: tuple[Failure, ...]
     """In the order of time and rank, and at most one for each rank: nobody dies twice."""
     sites: tuple[CallSite, ...]
+    written: Mapping[tuple[int, str], str]
+    """What was written down, not drawn or read from a trace: the statement, by the rank and cause of the death."""

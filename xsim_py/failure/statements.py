@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec
-from xsim_py.config.entries import Place, Problem, from_python
-from xsim_py.config.kinds import Reading, Section
+from xsim_py.config.entries import Location, Problem, from_python
+from xsim_py.config.value_kinds import Reading, Section
+from xsim_py.errors import close_match
+from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps
 
-__all__ = ["AtCall", "Drawn", "FromTrace", "Statement", "Timed", "parse_statement", "unknown_call"]
+__all__ = ["Drawn", "FromTrace", "Statement", "Timed", "parse_statement", "unknown_call"]
 
 _TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s*@\s*(.*)")
 _AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
@@ -44,20 +46,6 @@ class Timed(NamedTuple):
         return f"{self.level}={self.number}@{format_time(self.time_ps, digits=None).replace(' ', '')}"
 
 
-class AtCall(NamedTuple):
-    """A rank dies before or after its so many-th call of a name."""
-
-    rank: int
-    before: bool
-    ordinal: int
-    name: str
-
-    def __str__(self) -> str:
-        last = self.ordinal % 10 if self.ordinal // 10 % 10 != 1 else 0
-        suffix = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
-        return f"rank={self.rank} {'before' if self.before else 'after'} its {self.ordinal}{suffix} {self.name}"
-
-
 class Drawn(NamedTuple):
     """Components of a level fail at random."""
 
@@ -70,11 +58,11 @@ class FromTrace(NamedTuple):
     file: Path
 
 
-Statement = Timed | AtCall | Drawn | FromTrace
+Statement = Timed | CallSite | Drawn | FromTrace
 
 
-def parse_statement(text: str, place: Place, *, path: str = "") -> Statement | list[Problem]:
-    """What one failure's text means, or what is wrong with it.
+def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
+    """Return what one failure's text means, or what is wrong with it.
 
     Parameters
     ----------
@@ -100,18 +88,18 @@ def parse_statement(text: str, place: Place, *, path: str = "") -> Statement | l
     return [Problem(place, path, f"{text!r} is no failure; write {_EXPLICIT if explicit else _ANY}")]
 
 
-def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> AtCall:
+def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> CallSite:
     if level != "rank":
         raise ValueError(f"a {level} makes no calls; write rank=... {when} its {ordinal} {name}")
     match = _NUMERAL.fullmatch(ordinal)
     count = int(match[1]) if match else _WORDS.index(ordinal) + 1 if ordinal in _WORDS else 0
     if count < 1:
         raise ValueError(f"{ordinal!r} is not which call it is; write first, 2nd, 3rd, ...")
-    return AtCall(int(number), when == "before", count, name)
+    return CallSite(int(number), when == "before", count, name)
 
 
-def _drawn(law: str, per: str, rest: str, place: Place) -> Drawn | list[Problem]:
-    """A law is checked by the checker of a description's ``failures.draws``."""
+def _drawn(law: str, per: str, rest: str, place: Location) -> Drawn | list[Problem]:
+    """Return a law, which is checked as those of a description's ``failures.draws``."""
     keys: dict[str, object] = {"law": law, "per": per.strip()}
     for word in rest.split(",")[1:]:
         key, equals, value = word.partition("=")
@@ -128,10 +116,8 @@ def _number(text: str) -> float | str:
 
 
 def unknown_call(name: str, known: Collection[str]) -> str:
-    """What is wrong with a call of that name, or nothing."""
+    """Return what is wrong with a call of that name, or nothing."""
     if name in known:
         return ""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known), n=1)
-    return f"there is no call {name} in mpi4py" + (f"; did you mean {close[0]}?" if close else "")
+    close = close_match(name, sorted(known))
+    return f"there is no call {name} in mpi4py" + (f"; did you mean {close}?" if close else "")

@@ -9,8 +9,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xsim_py.config.entries import Place, Problem
-from xsim_py.inputs import MIB, read_input
+from xsim_py.config.entries import Location, Problem
+from xsim_py.input_files import MIB, read_input
 from xsim_py.units import parse_time_ps
 
 __all__ = ["Event", "read_trace"]
@@ -41,7 +41,7 @@ class _Columns(NamedTuple):
 
 
 def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
-    """The failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
+    """Return the failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
         lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")
         return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
     except OSError as error:
-        problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace cannot be read: {error.strerror}"))
+        problems.append(Problem(Location.in_file(file), "", f"the trace cannot be read: {error.strerror}"))
     except (UnicodeDecodeError, csv.Error) as error:
-        problems.append(Problem(Place(False, 0, 0, str(file)), "", f"the trace is no CSV: {error}"))
+        problems.append(Problem(Location.in_file(file), "", f"the trace is no CSV: {error}"))
     return []
 
 
@@ -76,12 +76,12 @@ def _events(file: Path, rows: Iterator[list[str]], levels: Collection[str], prob
             else:
                 yield _event([cell.strip() for cell in row], columns, line, file)
         except ValueError as error:
-            problems.append(Problem(Place(False, line, 1, str(file)), "", str(error)))
+            problems.append(Problem(Location.in_file(file, line, 1), "", str(error)))
             bad += 1
             if columns is None or bad > _MOST_SHOWN:
                 return
     if columns is None:
-        problems.append(Problem(Place(False, 1, 1, str(file)), "", "the trace is empty; it needs a header"))
+        problems.append(Problem(Location.in_file(file, 1, 1), "", "the trace is empty; it needs a header"))
 
 
 def _header(names: list[str], levels: Collection[str]) -> _Columns:

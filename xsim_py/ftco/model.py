@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.mpi.ftco.trees import KINDS, ROOTS, Timing, Tree, best_radix, tree
 from xsim_py.rng import derive_seed
 
@@ -102,16 +102,18 @@ class Rules:
     eta: str = _one_of("reset", "kept")
     traversal: str = _one_of("reference", "paper")
 
-    def problems(self) -> list[str]:
-        """What is not a choice, or not together with others, a line each."""
+    def problems(self) -> list[OptionProblem]:
+        """Return what is not a choice, or not together with others."""
         problems = [
-            f"rules: {each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
+            OptionProblem(
+                "rules", f"{each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
+            )
             for each in fields(self)
             if getattr(self, each.name) not in each.metadata["choices"]
         ]
         if self.traversal == "paper":
             problems += [
-                f"rules: {name}={choice} goes with traversal=reference only"
+                OptionProblem("rules", f"{name}={choice} goes with traversal=reference only")
                 for name, choice in (("keepalive", "all"), ("eta", "reset"))
                 if getattr(self, name) == choice
             ]
@@ -151,7 +153,7 @@ def parse_rules(text: str) -> Rules:
         For a name, a rule or a choice that is not there; all of them at once.
     """
     name, *changes = (part.strip() for part in text.split(","))
-    problems = [] if name in RULES else [f"rules: {name!r} is not one of {', '.join(RULES)}"]
+    problems = [] if name in RULES else [OptionProblem("rules", f"{name!r} is not one of {', '.join(RULES)}")]
     rules = RULES.get(name, RULES["reference"])
     known = [each.name for each in fields(Rules)]
     for change in changes:
@@ -159,10 +161,10 @@ def parse_rules(text: str) -> Rules:
         if key in known:
             rules = replace(rules, **{key: value})
         else:
-            problems.append(f"rules: {key!r} is not one of {', '.join(known)}")
+            problems.append(OptionProblem("rules", f"{key!r} is not one of {', '.join(known)}"))
     problems += rules.problems()
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     return rules
 
 
@@ -221,59 +223,59 @@ class Configuration:
     def __post_init__(self) -> None:
         problems = self.rules.problems() + self._problems_of_the_tree() + self._problems_of_time()
         if self.inactive < 0:
-            problems.append(f"inactive: {self.inactive} is negative")
+            problems.append(OptionProblem("inactive", f"{self.inactive} is negative"))
         if self.failures < 0:
-            problems.append(f"failures: {self.failures} is negative")
+            problems.append(OptionProblem("failures", f"{self.failures} is negative"))
         faults = max(0, self.inactive) + max(0, self.failures)
         if 1 <= self.nodes <= faults:
             asked = "failures" if self.failures else "inactive"
-            problems.append(f"{asked}: {faults} faults of {self.nodes} nodes; one at least must live")
+            problems.append(OptionProblem(asked, f"{faults} faults of {self.nodes} nodes; one at least must live"))
         if self.operation not in OPERATIONS:
-            problems.append(f"operation: {self.operation!r} is not one of {', '.join(OPERATIONS)}")
+            problems.append(OptionProblem("operation", f"{self.operation!r} is not one of {', '.join(OPERATIONS)}"))
         if problems:
-            raise ConfigError("\n".join(problems))
+            raise ConfigError(*problems)
 
-    def _problems_of_the_tree(self) -> list[str]:
+    def _problems_of_the_tree(self) -> list[OptionProblem]:
         problems = []
         if self.nodes < 1:
-            problems.append(f"nodes: {self.nodes} is less than 1")
+            problems.append(OptionProblem("nodes", f"{self.nodes} is less than 1"))
         if self.nodes > MOST_NODES:
-            problems.append(f"nodes: {self.nodes:,} are more than {MOST_NODES:,}")
+            problems.append(OptionProblem("nodes", f"{self.nodes:,} are more than {MOST_NODES:,}"))
         if self.tree not in KINDS:
-            problems.append(f"tree: {self.tree!r} is not one of {', '.join(KINDS)}")
+            problems.append(OptionProblem("tree", f"{self.tree!r} is not one of {', '.join(KINDS)}"))
         if self.roots not in ROOTS:
-            problems.append(f"roots: {self.roots!r} is not one of {', '.join(ROOTS)}")
+            problems.append(OptionProblem("roots", f"{self.roots!r} is not one of {', '.join(ROOTS)}"))
         if isinstance(self.radix, str):
             if self.radix != "auto":
-                problems.append(f"radix: {self.radix!r} is neither a number nor auto")
+                problems.append(OptionProblem("radix", f"{self.radix!r} is neither a number nor auto"))
         elif self.radix < 2:
-            problems.append(f"radix: {self.radix} is less than 2")
+            problems.append(OptionProblem("radix", f"{self.radix} is less than 2"))
         elif self.roots == "multi" and self.radix > self.nodes > 1:
-            problems.append(f"radix: a tree with {self.radix} roots does not fit {self.nodes} nodes")
+            problems.append(OptionProblem("radix", f"a tree with {self.radix} roots does not fit {self.nodes} nodes"))
         return problems
 
-    def _problems_of_time(self) -> list[str]:
+    def _problems_of_time(self) -> list[OptionProblem]:
         problems = []
         if self.o < 1:
-            problems.append(f"o: {self.o} is not positive")
+            problems.append(OptionProblem("o", f"{self.o} is not positive"))
         elif self.L < 1 or self.L % self.o:
-            problems.append(f"L: {self.L} is not a positive multiple of o = {self.o}")
+            problems.append(OptionProblem("L", f"{self.L} is not a positive multiple of o = {self.o}"))
         if self.timeout is not None and self.timeout < 1:
-            problems.append(f"timeout: {self.timeout} steps are not positive")
+            problems.append(OptionProblem("timeout", f"{self.timeout} steps are not positive"))
         if self.window is not None and not 0 <= self.window[0] < self.window[1]:
-            problems.append(f"window: no step is from {self.window[0]} to before {self.window[1]}")
+            problems.append(OptionProblem("window", f"no step is from {self.window[0]} to before {self.window[1]}"))
         kind, _, spread = self.imbalance.partition(":")
         if kind not in IMBALANCES or (kind == "none") != (not spread):
-            problems.append(f"imbalance: {self.imbalance!r} is not none, uniform:S or normal:S")
+            problems.append(OptionProblem("imbalance", f"{self.imbalance!r} is not none, uniform:S or normal:S"))
         elif spread and not re.fullmatch("[0-9]{1,18}", spread):
-            problems.append(f"imbalance: {spread!r} is not a whole number of steps")
+            problems.append(OptionProblem("imbalance", f"{spread!r} is not a whole number of steps"))
         return problems or self._too_long(int(spread or 0))
 
-    def _too_long(self, spread: int) -> list[str]:
+    def _too_long(self, spread: int) -> list[OptionProblem]:
         window = self.window[1] if self.window is not None else 0
         lengths = {"L": self.latency, "timeout": self.timeout or 0, "window": window, "imbalance": spread}
         return [
-            f"{name}: {steps:,} steps are more than {MOST_STEPS:,}"
+            OptionProblem(name, f"{steps:,} steps are more than {MOST_STEPS:,}")
             for name, steps in lengths.items()
             if steps > MOST_STEPS
         ]

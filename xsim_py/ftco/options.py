@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.ftco.model import RULES, Configuration, Rules, parse_rules
 from xsim_py.mpi.ftco.trees import best_radix
 
@@ -60,18 +60,19 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
         With a line ``option: what is wrong`` for each problem.
     """
     options = {"nodes": "", **DEFAULTS, **given}
-    problems: list[str] = []
+    problems: list[OptionProblem] = []
     if not options["nodes"]:
-        problems.append("nodes: missing; how many nodes are there?")
+        problems.append(OptionProblem("nodes", "missing; how many nodes are there?"))
         options["nodes"] = "1"
     sets = [_rules(text, options["service"], problems) for text in rules or [options["rules"]]]
     timeout = _value("timeout", options["timeout"], problems) if options["timeout"] else None
     lists = {name: [_value(name, word.strip(), problems) for word in options[name].split(",")] for name in _LISTED}
     count = math.prod(map(len, lists.values())) * len(sets)
     if count > _MOST_CONFIGURATIONS:
-        problems.append(f"nodes: with all lists {count:,} configurations; {_MOST_CONFIGURATIONS:,} are the most")
+        said = f"with all lists {count:,} configurations; {_MOST_CONFIGURATIONS:,} are the most"
+        problems.append(OptionProblem("nodes", said))
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     made: list[Configuration] = []
     for values in itertools.product(*lists.values(), sets):
         *plain, chosen = values
@@ -80,10 +81,10 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
         try:
             made.append(with_radix(Configuration(**found, rules=chosen, timeout=timeout)))
         except ConfigError as error:
-            lines = [line.replace("radix: ", "tree: ", 1) for line in str(error).splitlines()]
-            problems += [line for line in lines if line not in problems]
+            found_wrong = [p._replace(option="tree") if p.option == "radix" else p for p in error.problems]
+            problems += [problem for problem in found_wrong if problem not in problems]
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     return made
 
 
@@ -105,7 +106,7 @@ def rules_text(rules: Rules) -> str:
     return min(texts, key=lambda text: text[0])[1]
 
 
-def _value(name: str, text: str, problems: list[str]) -> Any:
+def _value(name: str, text: str, problems: list[OptionProblem]) -> Any:
     if name == "tree":
         return _tree(text, problems)
     if name == "window":
@@ -113,42 +114,44 @@ def _value(name: str, text: str, problems: list[str]) -> Any:
     if name not in _NUMBERS:
         return text
     if not _NUMBER.fullmatch(text):
-        problems.append(f"{name}: {text!r} is not a whole number{' of 18 digits or fewer' if text.isdigit() else ''}")
+        few = " of 18 digits or fewer" if text.isdigit() else ""
+        problems.append(OptionProblem(name, f"{text!r} is not a whole number{few}"))
         return 0
     return int(text)
 
 
-def _tree(text: str, problems: list[str]) -> tuple[str, int | str]:
+def _tree(text: str, problems: list[OptionProblem]) -> tuple[str, int | str]:
     """Kind and radix of ``knomial:9``, ``kary:auto`` or ``kary``."""
     kind, _, radix = text.partition(":")
     if radix in ("", "auto"):
         return kind, "auto"
     if not _NUMBER.fullmatch(radix):
-        problems.append(f"tree: {radix!r} is neither a whole number nor auto; write for example knomial:9")
+        said = f"{radix!r} is neither a whole number nor auto; write for example knomial:9"
+        problems.append(OptionProblem("tree", said))
         return kind, "auto"
     return kind, int(radix)
 
 
-def _window(text: str, problems: list[str]) -> tuple[int, int] | None:
+def _window(text: str, problems: list[OptionProblem]) -> tuple[int, int] | None:
     if text == "auto":
         return None
     found = _WINDOW.fullmatch(text)
     if found is None:
-        problems.append(f"window: {text!r} is neither auto nor steps such as 0..40")
+        problems.append(OptionProblem("window", f"{text!r} is neither auto nor steps such as 0..40"))
         return None
     return int(found[1]), int(found[2])
 
 
-def _rules(text: str, service: str, problems: list[str]) -> Rules:
+def _rules(text: str, service: str, problems: list[OptionProblem]) -> Rules:
     try:
         rules = parse_rules(text)
     except ConfigError as error:
-        problems += str(error).splitlines()
+        problems += error.problems
         return RULES["reference"]
     if not service:
         return rules
     changed = replace(rules, service=service)
     if changed.problems():
         (choices,) = (each.metadata["choices"] for each in fields(Rules) if each.name == "service")
-        problems.append(f"service: {service!r} is not one of {', '.join(choices)}")
+        problems.append(OptionProblem("service", f"{service!r} is not one of {', '.join(choices)}"))
     return changed

@@ -63,7 +63,7 @@ def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
     if len(deaths) >= nodes:
         problems.append(f"{len(deaths)}: all {nodes:,} nodes would die; one node at least must live")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
 
 
 class _Traced(StepModel):
@@ -121,7 +121,7 @@ class _Traced(StepModel):
             deaths={node: step for node, step in enumerate(self.plan.dead_step.tolist()) if step <= end},
             starts={node: step for node, step in enumerate(self.plan.start_step.tolist()) if step},
             finishes={node: step for node, step in finishes.items() if step <= end},
-            notices=[notice for notice in self._learned if notice[0] <= end],
+            learned=[each for each in self._learned if each[0] <= end],
             end=end,
         )
 

@@ -22,7 +22,7 @@ from xsim_py.machine.topology import Route, Topology
 
 __all__ = ["GraphTopology"]
 
-_AT_ONCE = 4096
+_AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more often, and more need more memory
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -87,7 +87,7 @@ class GraphTopology(Topology):
         return graph
 
     def _closest_pair(self) -> int:
-        """The hops between the two nearest nodes: where two searches that start at all nodes at once first meet."""
+        """Return the hops between the two nearest nodes: where searches from all nodes at once first meet."""
         found = {node: (0, node) for node in range(self.nodes)}  # distance from its nearest node, and which that is
         least = len(self.names)
         queue = deque(found)
@@ -103,7 +103,7 @@ class GraphTopology(Topology):
         return least if self.nodes > 1 else 0
 
     def unreachable(self) -> tuple[str, str] | None:
-        """Two nodes that no way connects, or None."""
+        """Return two nodes that no way connects, or None."""
         if not self.nodes:
             return None
         distance, _ = self._search(0)
@@ -125,14 +125,14 @@ class GraphTopology(Topology):
         return distance, before
 
     def hops(self, a: int, b: int, /) -> int:
-        """The links on a shortest way from node ``a`` to node ``b``."""
+        """Return the links on a shortest way from node ``a`` to node ``b``."""
         found = self._distances.get(a)
         if found is None:  # kept for nodes only, and without the ways, because this may become nodes squared
             found = self._distances[a] = self._search(a)[0][: self.nodes]
         return found[b]
 
     def route(self, a: int, b: int, /) -> Route:
-        """A shortest way; of equally short ones, that which breadth-first search from ``a`` meets first."""
+        """Return a shortest way; of equally short ones, that which breadth-first search from ``a`` meets first."""
         _, before = self._search(a)
         route: Route = []
         while b != a:
@@ -141,15 +141,15 @@ class GraphTopology(Topology):
         return route[::-1]
 
     def name(self, node: int, /) -> str:
-        """The name of its vertex."""
+        """Return the name of its vertex."""
         return self.names[node]
 
     def diameter(self) -> int:
-        """The hops between the two nodes that are farthest apart."""
+        """Return the hops between the two nodes that are farthest apart."""
         return self._farthest_and_sum[0]
 
     def mean_distance(self) -> float:
-        """The mean hops over all ordered pairs of different nodes."""
+        """Return the mean hops over all ordered pairs of different nodes."""
         return self._farthest_and_sum[1] / max(self.nodes * (self.nodes - 1), 1)
 
     @cached_property
@@ -182,7 +182,7 @@ class GraphTopology(Topology):
 
 
 def _given(spec: MachineSpec) -> list[tuple[str, str]]:
-    """The edges in the description, each of which leads somewhere else."""
+    """Return the edges in the description, each of which leads somewhere else."""
     edges = list(spec.topology.edges or ())
     problems: list[Problem] = []
     seen: dict[tuple[str, ...], str] = {}
@@ -190,13 +190,13 @@ def _given(spec: MachineSpec) -> list[tuple[str, str]]:
         path = f"topology.edges[{index}]"
         first = seen.setdefault(tuple(sorted((a, b))), path)
         if first != path:
-            problems.append(Problem(spec.place(path), path, repeated(a, b, f"{first}, {spec.place(first)}")))
+            problems.append(spec.problem(path, repeated(a, b, f"{first}, {spec.place(first)}")))
     raise_all(problems)
     return edges
 
 
 def _read(spec: MachineSpec, file: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """The edges and the vertices of a file, by name."""
+    """Return the edges and the vertices of a file, by name."""
     try:
         graph = read_graph(file)
     except OSError as error:

@@ -13,17 +13,17 @@ from sys import intern
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
-from xsim_py.config.entries import Place, Problem, line_and_column, raise_all
-from xsim_py.inputs import MIB, read_input
+from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
+from xsim_py.input_files import MIB, read_input
 
-__all__ = ["Graph", "read_graph", "repeated"]
+__all__ = ["GraphFile", "read_graph", "repeated"]
 
 _MOST_BYTES: Final = 16 * MIB  # half a million links
 _NO_GRAPH: Final = "this cannot be read as a graph"
 
 
 @dataclass
-class Graph:
+class GraphFile:
     """A graph has vertices by name, and links, each with the line of the file where it stands."""
 
     file: Path
@@ -35,7 +35,7 @@ class Graph:
 
     def refuse(self, line: int, column: int, message: str) -> None:
         """Note what is wrong."""
-        self.problems.append(Problem(Place(False, line, column, str(self.file)), "", message))
+        self.problems.append(Problem(Location.in_file(self.file, line, column), "", message))
 
     def link(self, a: str, b: str, line: int, column: int, *, one_way: bool = False) -> None:
         """Add a link; one that is there already, unless it leads the other way, is refused."""
@@ -52,8 +52,8 @@ def repeated(a: str, b: str, first: str) -> str:
     return f"there is a link of {a} and {b} already, in {first}; links side by side cannot be simulated: name it once"
 
 
-def read_graph(file: Path) -> Graph:
-    """The graph in a file; GraphML where its name ends in .graphml or .xml.
+def read_graph(file: Path) -> GraphFile:
+    """Return the graph in a file; GraphML where its name ends in .graphml or .xml.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_graph(file: Path) -> Graph:
         It is no graph; with the place of each problem.
     """
     content = read_input(file, most_bytes=_MOST_BYTES)
-    graph = Graph(file)
+    graph = GraphFile(file)
     if file.suffix.lower() in (".graphml", ".xml"):
         _GraphML(graph).read(content)
     else:
@@ -72,8 +72,8 @@ def read_graph(file: Path) -> Graph:
     return graph
 
 
-def _read_edges(graph: Graph, content: bytes) -> None:
-    """An edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
+def _read_edges(graph: GraphFile, content: bytes) -> None:
+    """Read an edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -103,7 +103,7 @@ class _Edge(NamedTuple):
 class _GraphML:
     """GraphML on its way to a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphFile) -> None:
         self.graph = graph
         self.graphs = 0
         self.one_way = False

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from xsim_py.config import MachineSpec
-from xsim_py.config.rules import MOST_RANKS
+from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topologies import topology_class

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xsim_py.config import MachineSpec
-from xsim_py.config.rules import MOST_TORUS_NODES
+from xsim_py.config.contradictions import MOST_TORUS_NODES
 from xsim_py.machine.topology import Route, Topology
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from xsim_py.process import current
-from xsim_py.process.life import stop_job
+from xsim_py.process.life import stop_mismatch
 from xsim_py.process.locks import SharedLock
 
 from . import errors
@@ -56,7 +56,7 @@ _time = attrgetter("time_ps")
 _MOST_PICKED = 4096
 
 MISMATCH = "collective mismatch"
-"""How the message of an abort begins that ends a run whose ranks are in different collectives."""
+"""The beginning of what is said where ranks are in different collectives."""
 
 
 class Note(NamedTuple):
@@ -190,7 +190,7 @@ class CollectiveChannel:
 
     def _mismatch(self, source: int, other: Note) -> NoReturn:
         mine = f"rank {self.comm.me} is in {self.note}"
-        stop_job(3, f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}", self)
+        stop_mismatch(f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}", self)
 
     def describe(self) -> str:
         """One line for the roll-call, of a rank that is kept here because of a mismatch."""

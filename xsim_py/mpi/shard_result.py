@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.fiber import UNTIL
 from xsim_py.process.output import finish_lines
+from xsim_py.process.rank import Abort
 from xsim_py.process.spill import Line, Run
 from xsim_py.process.threads import name_of, others
-from xsim_py.whose import PACKAGE, of_program, shown, text_of
 
 from .calls import AllOf, Background
 from .collectives.choose import title
@@ -107,7 +108,7 @@ class Part:
     events: int
     now_ps: int
     stopped_ps: int | None
-    abort: tuple[int, int, int, str] | None
+    abort: Abort | None
     abort_place: str
     stop_reason: str
     ended_ps: list[int | None]
@@ -248,9 +249,8 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
     if trace is not None:
         for rank in shard.ranks:
             trace.cut(rank.number, shard.stopped_ps if rank.ended_ps is None else rank.ended_ps)
-        if shard.abort is not None and shard.local(shard.abort[0]):
-            number, time_ps, _, message = shard.abort
-            trace.mark(number, time_ps, "aborted", message)
+        if shard.abort is not None and shard.local(shard.abort.rank):
+            trace.mark(shard.abort.rank, shard.abort.time_ps, "aborted", shard.abort.message)
     return trace
 
 
@@ -342,9 +342,9 @@ def _named(leaf: Any) -> int:
 
 def _abort_place(shard: Shard, program: Program) -> str:
     """Where the rank stood that ended the job, if it stood somewhere and is one of this shard's."""
-    if shard.abort is None or not shard.local(shard.abort[0]):
+    if shard.abort is None or not shard.local(shard.abort.rank):
         return ""
-    return _place((shard.rank(shard.abort[0]).extra or {}).get("left"), program)
+    return _place((shard.rank(shard.abort.rank).extra or {}).get("left"), program)
 
 
 def _place(greenlet: Any, program: Program) -> str:

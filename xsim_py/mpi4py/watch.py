@@ -165,7 +165,7 @@ def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callab
     def reached(before: bool, number: int, name: str, fiber: Fiber) -> None:
         for trigger in triggers.get(number, ()):
             site = trigger.site
-            if site.before == before and trigger.begun == site.count and trigger.concerns(name):
+            if site.before == before and trigger.begun == site.ordinal and trigger.concerns(name):
                 kill(fiber, site.cause)
 
     def leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from xsim_py.asked import Asked
+from xsim_py.parameters import RunParameters
 
 from .program import Program
 from .rank import Rank
@@ -93,7 +93,7 @@ class Apps:
         program.run(rank)
 
 
-def load(program: Any, asked: Asked) -> Program | Apps:
+def load(program: Any, asked: RunParameters) -> Program | Apps:
     """Find and compile what `simulate` is to run."""
     if isinstance(program, list | tuple):
         return Apps(program)

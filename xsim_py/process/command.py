@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xsim_py.errors import ConfigError
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 
 from .program import Program
 

@@ -7,8 +7,8 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+from xsim_py.code_origin import is_simulator
 from xsim_py.errors import InternalError
-from xsim_py.whose import is_simulator
 
 from . import current
 from .alike import Complaint

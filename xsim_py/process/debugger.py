@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from xsim_py.whose import is_installed, is_simulator
+from xsim_py.code_origin import is_installed, is_simulator
 
 from .patches import Patches
 

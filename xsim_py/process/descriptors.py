@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO, cast
 
-from xsim_py.whole import moved
+from xsim_py.atomic_files import moved
 
 __all__ = ["Apart", "apart", "far_up", "kept_apart"]
 

@@ -21,7 +21,7 @@ from functools import wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any, NoReturn
 
-from xsim_py.whose import PACKAGE, is_installed
+from xsim_py.code_origin import PACKAGE, is_installed
 
 from . import current, files
 from .fileio import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file

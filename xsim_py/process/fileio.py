@@ -15,7 +15,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.whose import PACKAGE, is_installed
+from xsim_py.code_origin import PACKAGE, is_installed
 
 from . import current, files
 

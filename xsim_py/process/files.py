@@ -16,8 +16,8 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.code_origin import is_installed
 from xsim_py.config import StorageSpec
-from xsim_py.whose import is_installed
 
 from . import current
 from .clock import EPOCH_S

@@ -39,14 +39,15 @@ from .grave import GRAVE
 from .imported import is_for_all
 from .output import finish_lines
 from .patches import Patches
-from .rank import FIRST_PID
+from .rank import FIRST_PID, Abort
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_job", "unfinalized"]
+__all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_mismatch", "unfinalized"]
 
 _KILLED = 128 + signal.SIGKILL
+_STALLED = 3
 
 
 def body(program: Any) -> Callable[[Fiber], None]:
@@ -152,11 +153,12 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
         shard.post_to_first(time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
 
 
-def announce(rank: Rank, time_ps: int, status: int, message: str) -> None:
-    """Tell the launcher that this rank ended badly: it ends the job."""
+def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: bool = False) -> None:
+    """Tell the launcher that this rank ended badly, or is in another collective than others: it ends the job."""
     rank.key += 1
     shard = rank.shard
-    shard.post_everywhere(time_ps + shard.abort_delay_ps, rank.key, "abort", (rank.number, time_ps, status, message))
+    abort = Abort(rank.number, time_ps, status, message, mismatch)
+    shard.post_everywhere(time_ps + shard.abort_delay_ps, rank.key, "abort", abort)
 
 
 def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
@@ -222,8 +224,8 @@ def fail_here(cause: str) -> NoReturn:
     leave(_KILLED, cause)
 
 
-def stop_job(status: int, message: str, reason: Any) -> NoReturn:
-    """Have the launcher end the job, and keep the running rank where it is until then: the fault is not its own.
+def stop_mismatch(message: str, reason: Any) -> NoReturn:
+    """Have the launcher end a job whose ranks are in different collectives, and keep the running rank until then.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def stop_job(status: int, message: str, reason: Any) -> NoReturn:
     fiber = current.fiber
     assert fiber is not None
     fiber.sync()
-    announce(fiber.rank, fiber.clock_ps, status, message)
+    announce(fiber.rank, fiber.clock_ps, _STALLED, message, mismatch=True)
     fiber.park(reason)
     raise AssertionError("a rank that is kept was resumed")
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.whose import ALL_IMPORTED, PACKAGE, is_installed
+from xsim_py.code_origin import ALL_IMPORTED, PACKAGE, is_installed
 
 from . import context, current, hostlocal, imported, making, settings, sharing
 from .finalizers import look_at

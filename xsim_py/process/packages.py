@@ -18,9 +18,9 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from xsim_py.code_origin import ALL_IMPORTED, PACKAGE
 from xsim_py.config import MachineSpec, ProcessSpec
-from xsim_py.errors import ConfigError
-from xsim_py.whose import ALL_IMPORTED, PACKAGE
+from xsim_py.errors import ConfigError, close_match
 
 if TYPE_CHECKING:
     from .program import Program
@@ -128,11 +128,10 @@ def _is_named(name: str, source: bytes | str | None) -> bool:
 def _nowhere(name: str, folders: Collection[str]) -> str:
     """What to say of a name that no package has."""
     import pkgutil  # not above: nobody needs these whose names are right
-    from difflib import get_close_matches
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
-    near = get_close_matches(name, sorted(known), n=1)
-    advice = f"did you mean {near[0]}?" if near else "if the program itself says where it is, say so in PYTHONPATH, too"
+    near = close_match(name, sorted(known))
+    advice = f"did you mean {near}?" if near else "if the program itself says where it is, say so in PYTHONPATH, too"
     return f"there is no package {name}, neither installed nor beside the program; {advice}"
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 
-from xsim_py.whose import is_installed
+from xsim_py.code_origin import is_installed
 
 __all__ = ["preload"]
 

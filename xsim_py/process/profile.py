@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from xsim_py.code_origin import PACKAGE, is_installed
 from xsim_py.errors import ConfigError
-from xsim_py.whose import PACKAGE, is_installed
 
 from . import current
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from xsim_py.code_origin import is_installed
 from xsim_py.errors import ConfigError
-from xsim_py.inputs import MIB, read_input
-from xsim_py.whose import is_installed
+from xsim_py.input_files import MIB, read_input
 
 from . import sharing
 from .handed import Copy, copy_of

@@ -7,7 +7,7 @@ modules, MPI state, random generators) is made on first use.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.engine import first_key
 
@@ -17,10 +17,21 @@ if TYPE_CHECKING:
     from .context import OwnModules
     from .shard import Shard
 
-__all__ = ["FIRST_PID", "Rank"]
+__all__ = ["FIRST_PID", "Abort", "Rank"]
 
 FIRST_PID = 10_000
 """What ``os.getpid()`` says in rank 0; the others count on from there."""
+
+
+class Abort(NamedTuple):
+    """Why the launcher ends the job: what a rank has come to, and when."""
+
+    rank: int
+    time_ps: int
+    status: int
+    message: str
+    is_mismatch: bool
+    """The rank is in another collective than other members of its communicator."""
 
 
 class _Hot:

@@ -23,7 +23,7 @@ from xsim_py.errors import InternalError
 from . import context, current, sharing
 from .fiber import kept_hub
 from .output import Output
-from .rank import Rank
+from .rank import Abort, Rank
 
 __all__ = ["ROW", "Control", "Shard"]
 
@@ -175,7 +175,7 @@ class Shard:
         self.fifos: dict[int, Any] = {}  # and what `fifos` does
         self.on_thread: Callable[[Rank, int], None] = _nobody_cares
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
-        self.abort: tuple[int, int, int, str] | None = None
+        self.abort: Abort | None = None
         self.finished = 0
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
@@ -371,7 +371,7 @@ class Shard:
             self.output.flush(horizon_ps)
         return bool(self.control.stop_reason)
 
-    def _stop(self, abort: tuple[int, int, int, str]) -> None:
+    def _stop(self, abort: Abort) -> None:
         """The launcher's signal: end the run at this event. The same event does it in every shard."""
         if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
             self.abort = abort

@@ -25,8 +25,8 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.units import spans
-from xsim_py.whose import is_installed, of_program, shown
 
 from . import context, current
 

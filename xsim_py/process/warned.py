@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.whose import is_simulator
+from xsim_py.code_origin import is_simulator
 
 from . import current, own
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from xsim_py.whole import Unfinished, dress, is_regular, sync, undisturbed
+from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbed
 
 from .overlay import Entry, Folder, Gone, Inode, Link
 

@@ -1,4 +1,4 @@
-"""What a run says: results, tables, comparisons and pictures.
+"""The report of a run: results, tables, comparisons and pictures.
 
 This tower stands on floor 2: it reads results, from memory or from a file made elsewhere, and never a live run.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from xsim_py.report.ruler import Ruler
 
-__all__ = ["Chart", "Line"]
+__all__ = ["Chart", "Series"]
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
 _MOST_LETTERS = 75  # of names beside each other along the x axis
@@ -29,7 +29,7 @@ _HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markere
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """One line: its points from left to right, its name, and what it shares with others.
 
     ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only its
@@ -47,39 +47,24 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A picture of lines.
-
-    Parameters
-    ----------
-    title, x_label, y_label : str
-        What stands around it.
-    lines : sequence of Line
-        What it shows. Where an x is no number, all are names, in the order in which they come.
-    x_scale, y_scale : str
-        ``linear``, ``log`` or ``log2``; names have no scale, and zero has no place on a logarithmic one.
-    ruler : Ruler, optional
-        What the ticks of the x axis say, if it has a unit.
-    legend : str, optional
-        Stands over the names of the lines.
-    """
+    """A picture of lines."""
 
     title: str
     x_label: str
     y_label: str
-    lines: Sequence[Line]
+    """The texts around it, with the two before."""
+    lines: Sequence[Series]
+    """The lines. Where an x is no number, all are names, in the order in which they come."""
     x_scale: str = "linear"
     y_scale: str = "linear"
+    """The scales: ``linear``, ``log`` or ``log2``; names have none, and zero has no place on a logarithmic one."""
     ruler: Ruler = PLAIN
+    """The ruler of the x axis, if that has a unit."""
     legend: str = ""
+    """The text over the names of the lines."""
 
     def draw(self, path: str | Path) -> None:
-        """Write the picture; the ending of the name says in which format.
-
-        Raises
-        ------
-        ConfigError
-            When matplotlib is not installed.
-        """
+        """Write the picture; the ending of the name says in which format."""
         figure = new_figure(7.2, 4.6)
         axes = figure.subplots()
         for line in self.lines:
@@ -101,15 +86,15 @@ class Chart:
         """Return how many points are left out, because a logarithmic axis begins above them."""
         return sum(len(line.x) - len(self._points(line)) for line in self.lines)
 
-    def _points(self, line: Line) -> list[int]:
-        """The numbers of those points of a line that have a place."""
+    def _points(self, line: Series) -> list[int]:
+        """Return the numbers of those points of a line that have a place."""
         x_above = self.x_scale != "linear" and not self._named()
         y_above = self.y_scale != "linear"
         pairs = enumerate(zip(line.x, line.y, strict=True))
         return [index for index, (x, y) in pairs if (not x_above or x > 0) and (not y_above or y > 0)]
 
     def _keys(self, axes: Axes) -> list[Any]:
-        """What the legend explains: each line, and once what hollow points are."""
+        """Return what the legend explains: each line, and once what hollow points are."""
         from matplotlib.lines import Line2D
 
         lines, _ = axes.get_legend_handles_labels()
@@ -117,7 +102,7 @@ class Chart:
         look = {"color": INK, "marker": "o", "linestyle": "none", **_HOLLOW}
         return [*lines, *(Line2D([], [], label=name, **look) for name in names)]
 
-    def _draw_line(self, axes: Axes, line: Line) -> None:
+    def _draw_line(self, axes: Axes, line: Series) -> None:
         stroke = line.dashes if any(other.dashes for other in self.lines) else line.colour
         marker = MARKERS[stroke % len(MARKERS)]
         colour = LINE_COLOURS[line.colour % len(LINE_COLOURS)]
@@ -146,7 +131,7 @@ class Chart:
         return any(isinstance(x, str | bool) for line in self.lines for x in line.x)
 
     def _places(self) -> list[Any]:
-        """Every x that occurs: names as they come, numbers in order."""
+        """Return every x that occurs: names as they come, numbers in order."""
         found = list(dict.fromkeys(x for line in self.lines for x in line.x))
         return found if self._named() else sorted(found)
 

@@ -12,20 +12,20 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.units import format_size, format_time
-from xsim_py.whose import shown
+from xsim_py.code_origin import shown
+from xsim_py.units import format_size, format_time, ordinal
 
 if TYPE_CHECKING:
     from xsim_py.report.result import Result
     from xsim_py.trace import Message, Span
 
-__all__ = ["Difference", "Outcome", "differences"]
+__all__ = ["Difference", "TracedRun", "differences"]
 
 _LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback that several ranks have: ``[0-3] ...``
 _MOST_SHOWN = 200
 
 
-class Outcome(NamedTuple):
+class TracedRun(NamedTuple):
     """A run that was traced, and what the program printed in it, with labels."""
 
     result: Result
@@ -49,12 +49,12 @@ class _Candidate(NamedTuple):
     pair: tuple[Any, Any]
 
 
-def differences(one: Outcome, other: Outcome, *, start: str) -> list[Difference]:
+def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Difference]:
     """Return the first difference in what the ranks do, the first in what they print, and how the runs ended.
 
     Parameters
     ----------
-    one, other : Outcome
+    one, other : TracedRun
         The two runs.
     start : str
         The folder from which files are named.
@@ -89,7 +89,7 @@ def _doings(one: Result, other: Result, start: str) -> Iterator[Difference]:
     if not candidates:
         return
     (time_ps, rank, number, pair), is_message = min(candidates, key=lambda each: (each[0][:2], each[1]))
-    when = f"at {format_time(time_ps, digits=None)}: rank {rank}, its {_ordinal(number)}"
+    when = f"at {format_time(time_ps, digits=None)}: rank {rank}, its {ordinal(number, ',')}"
     if is_message:
         sides = [
             _message(message, calls[side].get(rank, []), start) if message else "no such message"
@@ -164,11 +164,6 @@ def _message(message: Message, calls: list[Span], start: str) -> str:
 def _addressed(message: Message) -> str:
     part = f", part of {message.call}" if message.call else f", tag {message.tag}"
     return f"{format_size(message.size_bytes)} to rank {message.dest}{part}"
-
-
-def _ordinal(number: int) -> str:
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
 
 
 # ------------------------------------------------------------------------------------------------------- output

@@ -54,33 +54,23 @@ class Arrow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFlow:
-    """One run of an operation; all times are steps.
-
-    Attributes
-    ----------
-    nodes : int
-        How many there are.
-    title : str
-        Stands over the picture.
-    arrows : sequence of Arrow
-        The messages, in the order in which they were sent.
-    deaths, starts, finishes : mapping of int to int
-        When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
-        0, or never ended.
-    notices : sequence of (int, int, int)
-        Step, node, and whose death it learned of.
-    end : int
-        The last step.
-    """
+    """One run of an operation; all times are steps."""
 
     nodes: int
+    """How many there are."""
     title: str = ""
+    """Stands over the picture."""
     arrows: Sequence[Arrow] = ()
+    """The messages, in the order in which they were sent."""
     deaths: Mapping[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
     finishes: Mapping[int, int] = field(default_factory=dict)
-    notices: Sequence[tuple[int, int, int]] = ()
+    """When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
+    0, or never ended."""
+    learned: Sequence[tuple[int, int, int]] = ()
+    """Step, node, and whose death it learned of."""
     end: int = 0
+    """The last step."""
 
     # ------------------------------------------------------------------------------------------------- the words
 
@@ -102,7 +92,7 @@ class MessageFlow:
         """Step and words; within a step as it goes there: deaths, what is learned, takes and sends, who is finished."""
         yield from ((step, f"{node} dies" if step else f"{node} is dead") for node, step in self.deaths.items())
         yield from ((step, f"{node} begins") for node, step in self.starts.items() if step)
-        yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.notices)
+        yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.learned)
         actions = [(arrow.sent, arrow.source, f"sends {arrow.kind} to {arrow.dest}") for arrow in self.arrows]
         actions += [
             (arrow.taken, arrow.dest, f"takes {arrow.kind} from {arrow.source}")
@@ -115,13 +105,7 @@ class MessageFlow:
     # ----------------------------------------------------------------------------------------------- the picture
 
     def draw(self, target: str | Path) -> None:
-        """Write the picture.
-
-        Raises
-        ------
-        ConfigError
-            When its name does not end with .png, .svg or .pdf, or matplotlib is not installed.
-        """
+        """Write the picture."""
         check_picture(target)
         height = min(max(0.075 * self.end + 1.6, 3.2), 11.0)
         figure = new_figure(min(max(0.95 * self.nodes + 2.6, 5.0), 16.0), height)
@@ -130,7 +114,7 @@ class MessageFlow:
             self._draw_life(axes, node)
         for arrow in self.arrows:
             self._draw_arrow(axes, arrow)
-        for step, node, dead in self.notices:
+        for step, node, dead in self.learned:
             axes.plot([node], [step], marker="D", color=_DEAD, markersize=4.5, zorder=4)
             place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
             axes.annotate(f"{dead} is dead", (node, step), color=_DEAD, fontsize=7.5, **place)  # type: ignore[arg-type]
@@ -150,7 +134,7 @@ class MessageFlow:
         save(figure, target)
 
     def _draw_life(self, axes: Axes, node: int) -> None:
-        """The line of a node: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
+        """Draw a node's line: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
         start, death = self.starts.get(node, 0), self.deaths.get(node)
         last = self.end if death is None else death
         done = min(self.finishes.get(node, last), last)
@@ -189,25 +173,26 @@ class MessageFlow:
             axes.plot([arrow.dest], [end], "x", color=look.colour, markersize=6, markeredgewidth=1.6, zorder=4)
 
     def _keys(self) -> list[Any]:
-        """What the legend explains: what there is in this picture."""
+        """Return what the legend explains: what there is in this picture."""
         from matplotlib.lines import Line2D
 
         there = {arrow.kind for arrow in self.arrows}
-        keys = [
-            Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
-            for kind, look in _LOOKS.items()
-            if kind in there
+        lost = any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows)
+        signs = (
+            (self.finishes, "o", _LIVE, 5.5, "nothing left to send"),
+            (self.deaths, "X", "black", 8, "dead"),
+            (lost, "x", INK, 6, "lost"),
+            (self.learned, "D", _DEAD, 4.5, "learns of a death"),
+        )
+        return [
+            *(
+                Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
+                for kind, look in _LOOKS.items()
+                if kind in there
+            ),
+            *(
+                Line2D([], [], marker=marker, color=colour, linestyle="none", markersize=size, label=label)
+                for is_there, marker, colour, size, label in signs
+                if is_there
+            ),
         ]
-        if self.finishes:
-            keys.append(
-                Line2D([], [], marker="o", color=_LIVE, linestyle="none", markersize=5.5, label="nothing left to send")
-            )
-        if self.deaths:
-            keys.append(Line2D([], [], marker="X", color="black", linestyle="none", markersize=8, label="dead"))
-        if any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows):
-            keys.append(Line2D([], [], marker="x", color=INK, linestyle="none", markersize=6, label="lost"))
-        if self.notices:
-            keys.append(
-                Line2D([], [], marker="D", color=_DEAD, linestyle="none", markersize=4.5, label="learns of a death")
-            )
-        return keys

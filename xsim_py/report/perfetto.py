@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.whole import whole_file
+from xsim_py.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,33 +70,25 @@ def write_perfetto(
     """
     horizon_ps = _horizon_ps(trace, most_events)
     export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
-    if isinstance(target, str | Path):
-        with whole_file(target) as file:
-            _write(export, file, facts)
-    else:
-        _write(export, target, facts)
+    head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
+    with atomic_file(target) as file:
+        file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
+        separator = "\n"
+        for event in export.events():
+            file.write(separator + event)
+            separator = ",\n"
+        file.write("\n]}\n")
     return len(trace) - export.written
 
 
 def _horizon_ps(trace: Trace, most_events: int) -> int | None:
-    """The time of the last event that is written; None where they all are."""
+    """Return the time of the last event that is written; None where they all are."""
     if len(trace) <= most_events:
         return None
     times = [span.start_ps for span in trace.spans]
     times += [message.sent_ps for message in trace.messages]
     times += [mark.time_ps for mark in trace.marks]
     return sorted(times)[most_events - 1]
-
-
-def _write(export: _Export, file: IO[str], facts: Mapping[str, Any] | None) -> None:
-    head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
-    file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')
-    separator = "\n"
-    for event in export.events():
-        file.write(separator)
-        file.write(event)
-        separator = ",\n"
-    file.write("\n]}\n")
 
 
 class _Calls(NamedTuple):
@@ -106,12 +98,12 @@ class _Calls(NamedTuple):
     ends: list[int]
 
     def sending(self, time_ps: int) -> int | None:
-        """The time, moved into the last call that had begun by then."""
+        """Return the time, moved into the last call that had begun by then."""
         place = bisect_right(self.starts, time_ps) - 1
         return None if place < 0 else self._inside(place, time_ps)
 
     def taking(self, time_ps: int) -> int | None:
-        """The time, moved into the first call that had not ended by then."""
+        """Return the time, moved into the first call that had not ended by then."""
         place = bisect_left(self.ends, time_ps)
         return None if place == len(self.ends) else self._inside(place, time_ps)
 
@@ -137,7 +129,7 @@ class _Export:
         return f'"pid":{self._nodes[rank] + 1},"tid":{rank + 1}'
 
     def events(self) -> Iterator[str]:
-        """Every event, as JSON."""
+        """Yield every event, as JSON."""
         yield from self._names()
         places = dict.fromkeys(self._calls, 0)
         for span in self._trace.spans:
@@ -172,7 +164,7 @@ class _Export:
         return self._event("X", span.rank, span.start_ps, what, f'"dur":{_us(end_ps - span.start_ps)}')
 
     def _flow(self, number: int, message: Message) -> Iterator[str]:
-        """The arrow of a message that was taken."""
+        """Yield the arrow of a message that was taken."""
         if message.taken_ps is None or message.arrival_ps is None:
             return
         start_ps = self._calls[message.source].sending(message.sent_ps) if message.source in self._calls else None
@@ -195,7 +187,7 @@ class _Export:
 
 
 def _calls(trace: Trace, last_ps: int) -> dict[int, _Calls]:
-    """The calls of each rank that made any, each at least a nanosecond long where the next one leaves room for it."""
+    """Return the calls of each rank that made any, each at least a nanosecond long where there is room for that."""
     calls: dict[int, _Calls] = {}
     for span in trace.spans:
         mine = calls.setdefault(span.rank, _Calls([], []))
@@ -213,5 +205,5 @@ def _named(what: str, place: str, name: str, order: int) -> Iterator[str]:
 
 
 def _us(time_ps: int) -> str:
-    """A time in microseconds, exactly."""
+    """Return a time in microseconds, exactly."""
     return f"{time_ps // _US_PS}.{time_ps % _US_PS:06d}"

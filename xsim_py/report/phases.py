@@ -59,7 +59,6 @@ RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restar
 _COLLECTIVE: Final = re.compile(
     "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
 )
-_LEARNED: Final = re.compile(r"rank (\d+) has failed \((\w+)\)")
 _BY_ITSELF: Final = "ftco"
 _REVOKED: Final = "ERR_REVOKED"
 _FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
@@ -80,18 +79,12 @@ class Phase(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """The time that the slowest rank needed for a call and for getting over the failures in it.
-
-    Attributes
-    ----------
-    rank : int
-        Which rank that is.
-    phases : tuple of Phase
-        One after the other, without a gap.
-    """
+    """The time that the slowest rank needed for a call and for getting over the failures in it."""
 
     rank: int
+    """Which rank that is."""
     phases: tuple[Phase, ...]
+    """One after the other, without a gap."""
 
     @property
     def start_ps(self) -> int:
@@ -110,7 +103,7 @@ class Phases(NamedTuple):
 
     @property
     def recovery_ps(self) -> int:
-        """What of it is neither the call as it would be without a failure nor its detection; see `RECOVERY`."""
+        """The time that is neither the call as it would be without a failure nor its detection; see `RECOVERY`."""
         return sum(phase.time_ps for phase in self.phases if phase.name in RECOVERY)
 
     def times_ps(self) -> dict[str, int]:
@@ -213,7 +206,7 @@ class _Found(NamedTuple):
 
 
 class _Story:
-    """What a trace says of failures and of who did what about them.
+    """The story of failures that a trace tells, and of who did what about them.
 
     Attributes
     ----------
@@ -245,7 +238,7 @@ class _Story:
         self.disturbances = sorted({end_ps for _, end_ps in self.waits} | {since_ps for since_ps, _ in self.pauses})
 
     def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
-        """The wait that ended with the discovery of each failure; without one, with the abort of the job.
+        """Yield the wait that ended with the discovery of each failure; without one, with the abort of the job.
 
         Where collective operations get over failures by themselves, everybody finds out for himself about those he has
         sent something to, and has a wait of his own.
@@ -256,13 +249,10 @@ class _Story:
         for mark in trace.marks:
             if mark.kind == "failed":
                 died[mark.rank] = mark.time_ps
-            elif mark.kind == "learned":
-                match = _LEARNED.match(mark.text)
-                assert match is not None
-                number, how = int(match[1]), match[2]
-                if number in died and (number not in known or how == _BY_ITSELF):
-                    found.append(_Found(number, died[number], mark.rank, mark.time_ps, number not in known))
-                    known.add(number)
+            elif mark.dead is not None:
+                if mark.dead in died and (mark.dead not in known or mark.how == _BY_ITSELF):
+                    found.append(_Found(mark.dead, died[mark.dead], mark.rank, mark.time_ps, mark.dead not in known))
+                    known.add(mark.dead)
             elif mark.kind in ("aborted", "restart"):
                 if mark.kind == "aborted" and mark.rank in died and mark.rank not in known:
                     yield died[mark.rank], mark.time_ps
@@ -276,13 +266,13 @@ class _Story:
                 yield min(max(one.died_ps, next(began, 0), sent_ps or 0), one.time_ps), one.time_ps
 
     def survivors(self) -> list[int]:
-        """Who never died, in order."""
+        """Return who never died, in order."""
         return sorted(rank for rank in self.spans if rank not in self.dead)
 
     # ------------------------------------------------------------------------------------------------ the window
 
     def window(self, rank: int, ordinal: int) -> tuple[int, int, int] | None:
-        """The rank, when it made the call, and when it was over with it and all failures; None if it never did."""
+        """Return the rank, when it made the call, and when it was over with it and all failures; None if never."""
         spans = self.spans[rank]
         if not self.disturbances:
             calls = [span for span in spans if span.name == self.call]
@@ -298,7 +288,7 @@ class _Story:
         return rank, first.start_ps, max(first.start_ps, self._end_of((over or spans)[-1]))
 
     def _regained(self, spans: Sequence[Span]) -> int:
-        """When a job that was started again has done what its first start could not."""
+        """Return when a job that was started again has done what its first start could not."""
         calls = [span for span in spans if span.name == self.call and not span.detail]
         last = [span for span in calls if span.start_ps >= self.starts_ps[-1]]
         before = sum(span.start_ps < self.starts_ps[0] for span in calls)
@@ -308,7 +298,7 @@ class _Story:
         return self._end_of(spans[-1])
 
     def _walk(self, rank: int) -> Iterator[tuple[Span, str]]:
-        """Each call of a rank, and what it is: as usual, a failed one, resumed, part of the repair, or the retry."""
+        """Yield each call of a rank and its state: as usual, failed, resumed, part of the repair, or the retry."""
         wanted = ""
         for span in self.spans[rank]:
             if span.detail in _FAILED:
@@ -352,7 +342,7 @@ class _Story:
         yield current if current.name else Phase("collective", start_ps, end_ps)
 
     def _name(self, time_ps: int, pieces: Sequence[Phase]) -> str:
-        """What the piece that begins at a time is part of."""
+        """Return what the piece that begins at a time is part of."""
         if any(since <= time_ps < until for since, until in self.pauses):
             return "restart delay"
         if any(since <= time_ps < until for since, until in self.waits):
@@ -364,7 +354,7 @@ class _Story:
         return next((piece.name for piece in pieces if piece.start_ps <= time_ps < piece.end_ps), "own work")
 
     def _pieces(self, span: Span, state: str) -> Iterator[Phase]:
-        """The parts of one call, without regard to waits, aborts and restarts."""
+        """Yield the parts of one call, without regard to waits, aborts and restarts."""
         start_ps, end_ps = span.start_ps, self._end_of(span)
         if state in ("collective", "revoke", "repair", "retry"):
             yield Phase(state, start_ps, end_ps)
@@ -382,7 +372,7 @@ class _Story:
 
 
 def _last_sent(trace: Trace, found: Sequence[_Found]) -> dict[_Found, int]:
-    """When those who found out had sent the dead ones a message for the last time."""
+    """Return when those who found out had sent the dead ones a message for the last time."""
     asked: dict[tuple[int, int], list[_Found]] = defaultdict(list)
     for one in found:
         asked[one.rank, one.dead].append(one)

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
+from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
-from xsim_py.report.chart import Chart, Line
+from xsim_py.report.chart import Chart, Series
 from xsim_py.report.phases import PHASES, Phase, Phases
 from xsim_py.report.style import INK, new_figure, save
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
-from xsim_py.whole import whole_file, whole_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ _SCALES: Final = (1, 2, 5)
 
 
 class Case(NamedTuple):
-    """What tells a run from the others."""
+    """The machine, ranks, failures and scheme that tell a run from the others."""
 
     machine: str
     ranks: int
@@ -61,31 +61,31 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The beginning of the names of its files."""
         return f"{self.machine}-{self.ranks}-{re.sub('[^0-9A-Za-z.]+', '_', self.failures)}-{self.scheme}"
 
 
 class RecoveryRun(NamedTuple):
-    """What came of a run."""
+    """The outcome of one run, with its phases."""
 
     case: Case
     victims: tuple[str, ...]
     """The ranks that were to die, with the time where it was given."""
-    phases: Phases | None
+    phases: Phases | None = None
     """None where the program did not finish, or nobody who survived made the call."""
-    call: str
+    call: str = ""
     """Which one was measured, such as ``2nd Allreduce``."""
-    ended: str
-    exit_status: int
-    said: str
+    ended: str = ""
+    exit_status: int = 0
+    said: str = ""
     """Warnings, and what went wrong."""
-    virtual_time_ps: int | None
-    messages: int | None
-    digest: str
+    virtual_time_ps: int | None = None
+    messages: int | None = None
+    digest: str = ""
 
     @property
     def is_good(self) -> bool:
-        """Whether the program finished, with status 0, and the phases could be measured."""
+        """True if the program finished, with status 0, and the phases could be measured."""
         return self.ended == "finished" and self.exit_status == 0 and self.phases is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class RecoveryComparison:
         return Table("recovery", columns)
 
     def _keys(self, runs: Sequence[RecoveryRun]) -> dict[str, list[Any]]:
-        """The columns that tell runs apart; what is the same for all is in the title."""
+        """Return the columns that tell runs apart; what is the same for all is in the title."""
         columns: dict[str, list[Any]] = {name: [getattr(run.case, name) for run in runs] for name in Case._fields[:3]}
         if len({run.case.machine for run in self.runs}) == 1:
             del columns["machine"]
@@ -186,11 +186,8 @@ class RecoveryComparison:
     def to_json(self, target: str | Path | IO[str]) -> None:
         """Write everything as JSON to a path or an open text file."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        if isinstance(target, str | Path):
-            with whole_file(target) as file:
-                file.write(text)
-        else:
-            target.write(text)
+        with atomic_file(target) as file:
+            file.write(text)
 
     # ------------------------------------------------------------------------------------------------ as pictures
 
@@ -212,13 +209,13 @@ class RecoveryComparison:
             runs = [run for run in self.runs if run.case[:2] == (machine, ranks) and run.phases is not None]
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
-                with whole_path(written[-1], follow=False) as path:
+                with atomic_path(written[-1], follow=False) as path:
                     _Bars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
                 written.append(Path(folder) / f"{Case('recovery', 0, code, '').name.split('-')[2]}-over-ranks.png")
-                with whole_path(written[-1], follow=False) as path:
+                with atomic_path(written[-1], follow=False) as path:
                     chart.draw(path)
         return written
 
@@ -231,7 +228,7 @@ class RecoveryComparison:
             runs = [self._by_case[case] for case in keys if (case.machine, case.scheme) == (machine, scheme)]
             times = [(run.case.ranks, _active_ps(run.phases)) for run in runs if run.phases is not None]
             lines.append(
-                Line(
+                Series(
                     label=f"{scheme}, {machine}" if len(machines) > 1 else scheme,
                     x=[ranks for ranks, _ in times],
                     y=[time_ps / 1e6 for _, time_ps in times],
@@ -252,12 +249,12 @@ class RecoveryComparison:
 
 
 def _active_ps(phases: Phases) -> int:
-    """The time in which something is done."""
+    """Return the time in which something is done, and nobody only waits."""
     return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
 
 
 def _shown(run: RecoveryRun, name: str | None) -> str:
-    """A phase, or the total, in words; how the run ended where there are none."""
+    """Return a phase, or the total, in words; how the run ended where there are none."""
     if run.phases is None:
         return run.ended if name is None else ""
     if name is None:
@@ -267,7 +264,7 @@ def _shown(run: RecoveryRun, name: str | None) -> str:
 
 
 def _row(run: RecoveryRun) -> dict[str, Any]:
-    """The columns of a run; those of seconds are in whole picoseconds."""
+    """Return the columns of a run; those of seconds are in whole picoseconds."""
     whole, phases = run.to_dict(), run.phases
     times: dict[str, int] = {} if phases is None else phases.times_ps()
     row = {name: whole[name] for name in (*Case._fields, "call")}
@@ -300,7 +297,7 @@ class _Bars:
         self._width = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
 
     def _width_of(self, phase: Phase) -> float:
-        """The width of a phase in picoseconds; of those that are not to scale, twice as long a one is twice as wide."""
+        """Return the width of a phase in picoseconds; if not to scale, twice as long a one is twice as wide."""
         if phase.time_ps < self._long_ps:
             return phase.time_ps
         ratio = phase.time_ps / self._shortest_long_ps
@@ -365,7 +362,7 @@ class _Bars:
         axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", **look)  # right of the axis
 
     def _draw_scale(self, axes: Axes, at: float) -> None:
-        """A stretch of the scale, with its length."""
+        """Draw a stretch of the scale, with its length."""
         length_ps = next(
             factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
             if factor * 10**power <= 0.2 * self._width

@@ -1,4 +1,4 @@
-"""What one run ended with."""
+"""The result of a run: its summary, its tables, its report, and its trace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import ConfigError, InternalError
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
-from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,40 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result", "failure_entry"]
 
-SUMMARY = (
-    "virtual_time_s",
-    "virtual_time_exact_s",
-    "ranks",
-    "shards",
-    "isolation",
-    "seed",
-    "config_hash",
-    "digest",
-    "events",
-    "messages",
-    "bytes",
-    "cpu_s",
-    "wall_s",
-    "peak_rss_bytes",
-    "exit_status",
-    "version",
-    "ended",
-    "aborted",
-    "restarts",
-    "failures",
-)
-
-TABLES = (
-    "ranks",
-    "pairs",
-    "collectives",
-    "failures",
-    "learned",
-    "starts",
-    "worlds",
-    "storage",
-    "profile",
-)
+TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -75,7 +42,7 @@ class Result:
     tables : iterable of Table, or mapping of str to Table, optional
         What there is to count, such as ``ranks``, ``pairs`` (messages per pair and size class), ``collectives``.
     report : str, optional
-        The roll-call of a run that stalled, was aborted or stopped: who waits where, and for what.
+        The deadlock report (roll-call) of a run that stalled or was stopped, or why it was aborted: who waits for what.
     warnings : iterable of str, optional
         One sentence each, such as a message that nobody received.
     machine, program : str, optional
@@ -236,18 +203,15 @@ class Result:
             When the path cannot be written.
         """
         text = json.dumps(self.to_dict(tables=tables), indent=2, allow_nan=False) + "\n"
-        if isinstance(target, str | Path):
-            with whole_file(target) as file:
-                file.write(text)
-        else:
-            target.write(text)
+        with atomic_file(target) as file:
+            file.write(text)
 
     def to_csv(self, folder: str | Path) -> list[Path]:
         """Write each table to ``NAME.csv`` in a folder, which is made if need be, and return the paths."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         paths = [Path(folder) / f"{name}.csv" for name in self.tables]
         for path, table in zip(paths, self.tables.values(), strict=True):
-            with whole_file(path, follow=False) as file:
+            with atomic_file(path, follow=False) as file:
                 table.to_csv(file)
         return paths
 
@@ -344,3 +308,7 @@ class Result:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
+
+
+SUMMARY = tuple(Result.__annotations__)
+"""The names of all that the summary of a result holds, in order."""

@@ -28,21 +28,14 @@ _KIND_OF: Final = {unit: kind for kind, units in UNITS.items() for unit in units
 
 @dataclass(frozen=True)
 class Ruler:
-    """The scale of an axis.
-
-    Attributes
-    ----------
-    kind : str
-        What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers.
-    units : tuple of str
-        Those of its ticks, the smallest first.
-    base : str
-        The unit of a place, so that round places have round figures.
-    """
+    """The scale of an axis."""
 
     kind: str = ""
+    """What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers."""
     units: tuple[str, ...] = ()
+    """Those of its ticks, the smallest first."""
     base: str = ""
+    """The unit of a place, so that round places have round figures."""
 
     @classmethod
     def of(cls, values: Iterable[object], kind: str = "") -> Self | None:
@@ -99,7 +92,7 @@ def _figure(value: float) -> str:
 
 
 def _split(value: object) -> tuple[Fraction, str] | None:
-    """Number and unit of a value, if it is a number that a picture can have."""
+    """Return number and unit of a value, if it is a number that a picture can have."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, int) and abs(value) > _LARGEST:

@@ -1,11 +1,11 @@
-"""What all pictures have in common."""
+"""The common style of all pictures: colours, legends, ticks, and how they are saved."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.atomic_files import atomic_path
 from xsim_py.errors import ConfigError
-from xsim_py.whole import whole_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def save(figure: Figure, target: str | Path) -> None:
 
     for text in figure.findobj(Text):  # names may have dollars in them, which would begin a formula
         text.set_parse_math(False)
-    with whole_path(target) as path, rc_context({"text.parse_math": False}):
+    with atomic_path(target) as path, rc_context({"text.parse_math": False}):
         figure.savefig(path)
 
 

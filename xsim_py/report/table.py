@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import InternalError
 from xsim_py.units import PS_PER_S, exact_seconds, parse_exact_seconds
-from xsim_py.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -133,13 +133,10 @@ class Table:
 
     def to_csv(self, target: str | Path | IO[str]) -> None:
         """Write the table as CSV, with one line of headings, to a path or an open text file."""
-        if not isinstance(target, str) and hasattr(target, "write"):
-            writer = csv.writer(target, lineterminator="\n")
+        with atomic_file(target) as file:
+            writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.headings())
             writer.writerows(self._written())
-        else:
-            with whole_file(target) as file:
-                self.to_csv(file)
 
     def to_dict(self) -> dict[str, Any]:
         """Return units, columns and, of those that are known exactly, every digit, as plain data for JSON."""

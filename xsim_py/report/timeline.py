@@ -77,12 +77,12 @@ class Timeline:
     # ------------------------------------------------------------------------------------------- the computation
 
     def _row_of(self, most_rows: int) -> tuple[int, int]:
-        """How many ranks a row stands for, and how many rows there are."""
+        """Return how many ranks a row stands for, and how many rows there are."""
         each = -(-self._size // most_rows)
         return each, -(-self._size // each)
 
     def _shares(self, each: int, rows: int, bins: int) -> NDArray[np.float64]:
-        """How long each row was in each call in each slice of time; last, in its own code, and not alive."""
+        """Return how long each row was in each call in each slice of time; last, in its own code, and not alive."""
         grids = np.zeros((len(self._calls) + 2, rows, bins))
         for kind in range(len(self._calls)):
             chosen = self._kinds == kind
@@ -158,6 +158,7 @@ class Timeline:
         colours = [*self._colours(), _WORK_COLOUR, "white"]
         names = [*self._calls, "own work"]
         if rows <= _MOST_ROWS_APART:
+            # Few rows stand apart: each is eight lines of the picture, of which the outer two are white.
             chosen = np.repeat(chosen, 8, axis=0)
             chosen[0::8] = chosen[7::8] = len(colours) - 1
         extent = (0.0, self._end_ps * factor, rows * each - 0.5, -0.5)
@@ -177,7 +178,7 @@ class Timeline:
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 
     def _colours(self) -> list[str]:
-        """One for each call; the last place is that of all the others, if there are any."""
+        """Return the colour of each call; the last place is that of all the others, if there are any."""
         colours = list(COLOURS[: len(self._calls)])
         if self._calls and self._calls[-1] == _OTHER:
             colours[-1] = _OTHER_COLOUR
@@ -251,7 +252,7 @@ def check_picture(target: str | Path) -> None:
 
 
 def _longest(names: list[str], times: NDArray[np.float64]) -> list[str]:
-    """The calls that took time, the longest first, and a place for those that are too many."""
+    """Return the calls that took time, the longest first, and a place for those that are too many."""
     totals: dict[str, float] = {}
     for name, time in zip(names, times.tolist(), strict=True):
         totals[name] = totals.get(name, 0.0) + time
@@ -260,7 +261,7 @@ def _longest(names: list[str], times: NDArray[np.float64]) -> list[str]:
 
 
 def _letters(calls: list[str]) -> list[str]:
-    """One character for each call: the first of its own letters that is free."""
+    """Return one character for each call: the first of its own letters that is free."""
     letters: list[str] = []
     for name in calls:
         wanted = "o" if name == _OTHER else f"{name.upper()}{name}0123456789"
@@ -273,7 +274,7 @@ def _label(first: int, last: int) -> str:
 
 
 def _listed(marks: Sequence[Mark]) -> list[str]:
-    """The marks in words; those of many ranks that say the same share a line."""
+    """Return the marks in words; those of many ranks that say the same share a line."""
     groups: dict[tuple[str, str], list[Mark]] = {}
     for mark in marks:
         groups.setdefault((mark.kind, mark.text), []).append(mark)

@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xsim_py.asked import isolation
 from xsim_py.engine import MOST_PROCESSES, processes_of
 from xsim_py.errors import ConfigError
+from xsim_py.parameters import isolation
 from xsim_py.workers import cores
 
 __all__ = ["runs_at_once"]
 
 
 def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many runs go at once, so that they are not more processes than one may have.
+    """Return how many runs go at once: `jobs`, or as many as there are cores, but not more processes than one may have.
 
-    Parameters
-    ----------
-    jobs : int or None
-        How many the caller wants; by default as many as there are cores, or fewer.
-    runs : iterable of mapping
-        What `simulate` is told of each.
-
-    Raises
-    ------
-    ConfigError
-        If `jobs` are too many.
+    Each of the runs, as `simulate` is told of it, may be many processes. Too many `jobs` are a ConfigError.
     """
     each = [processes_of(run["ranks"], isolation(run.get("isolation", "greenlets"))) for run in runs]
     largest = max(each, default=1)

@@ -107,7 +107,7 @@ class _Taken:
         self._value: Any = None
 
     def add(self, text: str | None) -> None:
-        """One more value; the group of a pattern may be one that took no part in the match."""
+        """Take one more value; the group of a pattern may be one that took no part in the match."""
         if text is None:
             return
         self._count += 1
@@ -122,7 +122,7 @@ class _Taken:
                 self._value = {"min": min, "max": max}.get(self._take, sum)(both)
 
     def value(self) -> Any:
-        """The number, or text where it is none; None when nothing matched."""
+        """Return the number, or text where it is none; None when nothing matched."""
         if self._take == "count":
             return self._count
         mean = self._take == "mean" and isinstance(self._value, int | float)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.loader import kind_of
 from xsim_py.report.ruler import Ruler
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
+from xsim_py.study.task import MEASURED
 
 __all__ = [
-    "MEASURED",
     "RESERVED",
     "captured_names",
     "column_names",
@@ -22,23 +22,6 @@ __all__ = [
     "shown_names",
     "unit_of",
 ]
-
-MEASURED: Final[dict[str, str]] = {
-    "ended": "",
-    "exit_status": "",
-    "virtual_time_s": "s",
-    "events": "",
-    "messages": "",
-    "bytes": "B",
-    "failures": "",
-    "restarts": "",
-    "cpu_s": "s",
-    "wall_s": "s",
-    "peak_rss_bytes": "B",
-    "config_hash": "",
-    "digest": "",
-}
-"""What every run says of itself, and in what unit."""
 
 _FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
 _ALWAYS: Final = ("ranks", "machine")
@@ -58,38 +41,38 @@ RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
 
 
 def key_columns(spec: StudySpec) -> list[str]:
-    """The columns that say which combination a run is of: the variables, and what is the same for all runs."""
+    """Return the columns that say which combination a run is of: the variables, and what is the same for all runs."""
     always = _ALWAYS if spec.command is None else spec.command_options
     return [*spec.sweep, *(name for name in always if name not in spec.sweep)]
 
 
 def metric_names(spec: StudySpec) -> list[str]:
-    """The columns that hold a number for each run, of which there are means."""
+    """Return the columns that hold a number for each run, of which there are means."""
     if spec.command is not None:
         return [*captured_names(spec), *_COSTS]
     return [*(name for name in MEASURED if name not in _FINGERPRINTS), *spec.capture]
 
 
 def captured_names(spec: StudySpec) -> list[str]:
-    """The columns that this study alone has: what is captured of the output, or what its command measures."""
+    """Return the columns that this study alone has: what is captured of the output, or what its command measures."""
     return list(spec.capture if spec.command is None else COMMANDS[spec.command].metrics)
 
 
 def shown_names(spec: StudySpec) -> list[str]:
-    """The columns of which means are printed."""
+    """Return the columns of which means are printed."""
     if spec.table is not None:
         return list(spec.table)
     return ["virtual_time_s", *spec.capture] if spec.command is None else list(COMMANDS[spec.command].table)
 
 
 def column_names(spec: StudySpec) -> list[str]:
-    """All columns of the runs, in order."""
+    """Return all columns of the runs, in order."""
     seed = [] if "seed" in spec.sweep else ["seed"]
     return [*key_columns(spec), "repetition", *seed, *MEASURED, *captured_names(spec)]
 
 
 def unit_of(spec: StudySpec, column: str) -> str:
-    """The unit of a column; that of a captured value without one shows in its name's end, as in ``total_us``."""
+    """Return the unit of a column; that of a captured value without one shows in its name's end, as in ``total_us``."""
     if column in spec.capture:
         suffix = column.rpartition("_")[2]
         inferred = (_SUFFIXES[suffix] or suffix) if "_" in column and suffix in _SUFFIXES else ""
@@ -100,7 +83,7 @@ def unit_of(spec: StudySpec, column: str) -> str:
 
 
 def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | None:
-    """The scale on which values of a column stand; None where they are names."""
+    """Return the scale on which values of a column stand; None where they are names."""
     return Ruler.of(values, _quantity(spec, column))
 
 

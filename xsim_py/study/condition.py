@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from xsim_py.config.kinds import nearest
+from xsim_py.errors import advice
 from xsim_py.study.template import NAME, Scalar, text_of
 
 __all__ = ["Condition"]
@@ -35,6 +36,7 @@ class _Test(NamedTuple):
         return among != (self.sign == "!=")
 
 
+@dataclass(frozen=True)
 class Condition:
     """One or more comparisons of a column with a value, of which one has to hold.
 
@@ -46,28 +48,21 @@ class Condition:
         When the text is no condition.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._tests = [_test(part, text) for part in _OR.split(text)]
+    text: str
+    _tests: tuple[_Test, ...] = field(init=False, repr=False, compare=False)
 
-    def __repr__(self) -> str:
-        return f"Condition({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Condition) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tests", tuple(_test(part, self.text) for part in _OR.split(self.text)))
 
     def check(self, columns: Iterable[str]) -> None:
         """Raise a ValueError when it is about a column that is not among these."""
         known = list(columns)
         for test in self._tests:
             if test.name not in known:
-                raise ValueError(f"{self.text!r}: there is no {test.name} here{nearest(test.name, known)}")
+                raise ValueError(f"{self.text!r}: there is no {test.name} here; {advice(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
-        """Whether it holds for a run with these columns."""
+        """Return whether it holds for a run with these columns."""
         return any(test.holds(row[test.name]) for test in self._tests)
 
 

@@ -9,16 +9,16 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from xsim_py.clashes import Input, Output, failure_files, machine_files, program_files, refuse_clashes
+from xsim_py.clashes import InputFile, OutputFile, failure_files, machine_files, program_files, refuse_clashes
 from xsim_py.errors import ConfigError
 from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
-from xsim_py.study.plan import Run, plan_runs
+from xsim_py.study.plan import PlannedRun, plan_runs
 from xsim_py.study.results import FILES, StudyResults
 from xsim_py.study.store import NAME, Store
-from xsim_py.study.task import Outcome, Task
+from xsim_py.study.task import Outcome, StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 
 __all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
@@ -75,7 +75,7 @@ def run_study(
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
     names = [NAME, *FILES, *(plot.file for plot in spec.plots)]
-    outputs = [Output(str(folder / name), folder / name, follow=False) for name in names]
+    outputs = [OutputFile(str(folder / name), folder / name, follow=False) for name in names]
     refuse_clashes(outputs, lambda: _inputs(spec, planned))
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
@@ -97,11 +97,11 @@ def run_study(
     return results
 
 
-def _inputs(spec: StudySpec, planned: Sequence[Run]) -> Iterator[Input]:
-    """Every file that a study reads, as far as it is known."""
-    yield Input("the study", spec.places[""].name)
+def _inputs(spec: StudySpec, planned: Sequence[PlannedRun]) -> Iterator[InputFile]:
+    """Yield every file that a study reads, as far as it is known."""
+    yield InputFile("the study", spec.places[""].name)
     if spec.published is not None:
-        yield Input("what was published", spec.folder / spec.published.file)
+        yield InputFile("what was published", spec.folder / spec.published.file)
     told = [run.arguments for run in planned] if spec.command is None else []
     for program, kind in {(each["program"], each["kind"]) for each in told}:
         yield from program_files(program, kind)
@@ -119,34 +119,34 @@ class StudyInterrupted(KeyboardInterrupt):
 
 
 def results_folder(spec: StudySpec, out: str | Path | None) -> Path:
-    """Where the results go: the folder that was asked for, or one with the study's name."""
+    """Return where the results go: the folder that was asked for, or one with the study's name."""
     return Path(f"{spec.name}-results" if out is None else out)
 
 
 def conditions(texts: Sequence[str]) -> list[Condition]:
-    """The conditions that a user gave beside the study's own."""
+    """Return the conditions that a user gave beside the study's own."""
     try:
         return [Condition(text) for text in texts]
     except ValueError as error:
         raise ConfigError(f"--only {error}") from None
 
 
-def _is_missing(run: Run, outcome: Outcome | None) -> bool:
-    """Whether a run has to be done: for the first time, or because it only failed for want of something here."""
+def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
+    """Return whether a run has to be done: for the first time, or because it only failed for want of something here."""
     if outcome is None or outcome["ended"] in ("crashed", "error"):
         return True
     limit_s, before_s = run.arguments.get("wall_limit"), outcome.get("wall_limit_s")
     return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
 
 
-def _task(spec: StudySpec, run: Run) -> Task:
+def _task(spec: StudySpec, run: PlannedRun) -> StudyTask:
     captures = {name: (capture.pattern.pattern, capture.take) for name, capture in spec.capture.items()}
-    return Task(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None, spec.command)
+    return StudyTask(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None, spec.command)
 
 
 def _collect(
     before: StudyResults,
-    todo: Sequence[Run],
+    todo: Sequence[PlannedRun],
     outcomes: Iterable[tuple[int, Outcome]],
     store: Store,
     progress: Callable[[int, int, int], None] | None,

@@ -1,4 +1,4 @@
-"""What a study may say: one dataclass a section, one field a key.
+"""The keys of a study: one dataclass a section, one field a key.
 
 As for machines, this is the only list of the keys: the checker, the JSON Schema and the manual's table are made from
 it. An option of a run has the name that it has on the command line of ``xsim run``.
@@ -11,17 +11,17 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from xsim_py.config import kinds
-from xsim_py.config.entries import Place, Problem
-from xsim_py.config.kinds import Choice, Integer, ListOf, Scalar, Section, option, options
+from xsim_py.config import value_kinds as kinds
+from xsim_py.config.described import Described
+from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
 from xsim_py.report.result import ENDINGS
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
-from xsim_py.study.kinds import (
+from xsim_py.study.value_kinds import (
     ANY,
     CONDITION,
     ISOLATION,
@@ -40,7 +40,7 @@ __all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", 
 
 _MOST: Final = 2**31 - 1
 _LONGEST_PATTERN: Final = 10_000
-_SCALES: Final = Choice(("linear", "log", "log2"))
+_SCALES: Final = choice("linear", "log", "log2")
 
 
 def _pattern(value: object) -> re.Pattern[str]:
@@ -70,18 +70,14 @@ class CaptureSpec:
     """One entry of ``capture``: a value that the program prints."""
 
     pattern: re.Pattern[str] = option(
-        "pattern",
         _PATTERN,
         "Regular expression for one line of output; its one group is the value.",
         default=re.compile("()"),
         required=True,
     )
-    unit: str = option(
-        "unit", TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s"
-    )
+    unit: str = option(TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s")
     take: str = option(
-        "take",
-        Choice(("last", "first", "min", "max", "mean", "sum", "count")),
+        choice("last", "first", "min", "max", "mean", "sum", "count"),
         "Which value, or what of all values, when several lines match.",
         default="last",
     )
@@ -94,7 +90,7 @@ class _Capture:
     words: str = "a regular expression with one group, or a section {pattern: ..., unit: s}"
 
     def read(self, entry: Any, path: str, reading: Any) -> Any:
-        """The section; a pattern alone is one with defaults."""
+        """Return the section; a pattern alone is one with defaults."""
         if isinstance(entry.value, dict):
             return Section(CaptureSpec).read(entry, path, reading)
         pattern = _PATTERN.read(entry, path, reading)
@@ -109,25 +105,24 @@ class _Capture:
 class PlotSpec:
     """One entry of ``plots``: a picture of means over repetitions, with standard errors."""
 
-    file: str = option("file", TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True)
-    title: str = option("title", TEXT, "Stands over the picture.", shown="the study's name")
-    x: str = option("x", _COLUMN, "The column along the x axis.", default="", required=True)
+    file: str = option(TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True)
+    title: str = option(TEXT, "Stands over the picture.", shown="the study's name")
+    x: str = option(_COLUMN, "The column along the x axis.", default="", required=True)
     y: tuple[str, ...] = option(
-        "y", _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
+        _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
     )
     series: tuple[str, ...] | None = option(
-        "series",
         _COLUMNS,
         "Variables with a line for each value: the first gives the colour, the others dashes and marker.",
         shown="all variables but that of the x axis",
     )
     only: tuple[Condition, ...] = option(
-        "only", ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
+        ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
     )
-    x_scale: str = option("x_scale", _SCALES, "Scale of the x axis.", default="linear")
-    y_scale: str = option("y_scale", _SCALES, "Scale of the y axis.", default="linear")
-    x_label: str | None = option("x_label", TEXT, "Name of the x axis; its unit is added.", shown="the column")
-    y_label: str | None = option("y_label", TEXT, "Name of the y axis; its unit is added.", shown="the columns")
+    x_scale: str = option(_SCALES, "Scale of the x axis.", default="linear")
+    y_scale: str = option(_SCALES, "Scale of the y axis.", default="linear")
+    x_label: str | None = option(TEXT, "Name of the x axis; its unit is added.", shown="the column")
+    y_label: str | None = option(TEXT, "Name of the y axis; its unit is added.", shown="the columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,17 +130,13 @@ class AcceptSpec:
     """Section ``accept``: which runs are good; the others are counted, listed, and in no mean."""
 
     ended: tuple[str, ...] = option(
-        "ended",
-        TextOrList(
-            Scalar(Choice(ENDINGS).parse, {"enum": list(ENDINGS)}, "an ending"), "one ending, or a list of them"
-        ),
+        TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
         "How a good run ends: finished, aborted, stalled or wall limit.",
         default=("finished",),
         shown="finished",
     )
     exit_status: tuple[int, ...] = option(
-        "exit_status",
-        TextOrList(Integer(0, 255), "one exit status, or a list of them"),
+        TextOrList(integer(0, 255), "one exit status, or a list of them"),
         "With which exit status.",
         default=(0,),
         shown="0",
@@ -157,160 +148,121 @@ class PublishedSpec:
     """Section ``published``: figures of others, to stand beside those of the study."""
 
     file: str = option(
-        "file",
         TEXT,
         "A CSV file beside the study: columns of the runs, and for each combination the published means.",
         default="",
         required=True,
     )
-    label: str = option("label", TEXT, "Whose they are.", default="published")
+    label: str = option(TEXT, "Whose they are.", default="published")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudySpec:
+class StudySpec(Described):
     """A whole study, checked."""
 
     name: str = option(
-        "name", TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
+        TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
     )
-    description: str = option("description", TEXT, "One line about it.", default="")
-    source: str = option("source", TEXT, "Where the experiment comes from.", default="")
+    description: str = option(TEXT, "One line about it.", default="")
+    source: str = option(TEXT, "Where the experiment comes from.", default="")
     command: str | None = option(
-        "command",
-        Choice(tuple(COMMANDS)),
+        choice(*COMMANDS),
         "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO, or "
         "compare-recovery, a program under one way to recover.",
         shown="run, a program",
     )
     command_options: Mapping[str, Given] = option(
-        "options",
         Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
         "Options of that command, by their names on its command line; they may be swept over and be templates.",
         default=dict,
+        key="options",
     )
     program: Given | None = option(
-        "program",
         Templated(TEXT),
         "The program: a file beside the study or one of those that come with xsim_py (apps/ring.py), a module's name "
         "or Python text, as kind says.",
     )
-    kind: Given | None = option(
-        "kind", Templated(Choice(("script", "module", "code"))), "What the program is.", shown="script"
-    )
-    args: Given | None = option(
-        "args", TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments."
-    )
-    ranks: Given | None = option("ranks", Templated(Integer(1, _MOST)), "Number of virtual ranks.")
-    machine: Given | None = option(
-        "machine", Templated(TEXT), "A preset, or a YAML file beside the study.", shown="gige"
-    )
+    kind: Given | None = option(Templated(choice("script", "module", "code")), "What the program is.", shown="script")
+    args: Given | None = option(TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments.")
+    ranks: Given | None = option(Templated(integer(1, _MOST)), "Number of virtual ranks.")
+    machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file beside the study.", shown="gige")
     overrides: Mapping[str, Given] = option(
-        "set",
         Named(MachineEntry(), "entries of the machine such as {network.latency: 5us}"),
         "Entries of the machine that are changed, by their dotted path.",
         default=dict,
+        key="set",
     )
     seed: Given | None = option(
-        "seed", Templated(Integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.",
-        shown="0",
-    )  # fmt: skip
-    shards: Given | None = option("shards", Templated(Integer(1, _MOST)), "Shards of a run.", shown="1")
-    isolation: Given | None = option(
-        "isolation", Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets"
+        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.", shown="0"
     )
+    shards: Given | None = option(Templated(integer(1, _MOST)), "Shards of a run.", shown="1")
+    isolation: Given | None = option(Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets")
     compute: Given | None = option(
-        "compute",
-        Templated(Choice(("none", "measured"))),
-        "What computing costs.",
-        shown="what the machine says",
+        Templated(choice("none", "measured")), "What computing costs.", shown="what the machine says"
     )
     fail: Given | None = option(
-        "fail",
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
         "Failures, besides those that the machine names.",
     )
     ft: Given | None = option(
-        "ft", Templated(kinds.BOOLEAN), "Whether the job survives the death of a process.",
-        shown="as for xsim run",
-    )  # fmt: skip
-    restart: Given | None = option(
-        "restart", Templated(TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME]."
+        Templated(kinds.BOOLEAN), "Whether the job survives the death of a process.", shown="as for xsim run"
     )
+    restart: Given | None = option(Templated(TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME].")
     private: Given | None = option(
-        "private",
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
         "Packages of which each rank has its own modules, as for xsim run.",
     )
     share: Given | None = option(
-        "share",
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
         "Packages that all ranks share, as for xsim run.",
     )
     wall_limit_ps: Given | None = option(
-        "wall_limit", Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"
+        Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"
     )
     sweep: Mapping[str, tuple[Swept, ...]] = option(
-        "sweep",
         Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
         "The variables: every combination of their values is run. A variable named as an option is that option, one "
         "named as an entry of the machine (network.latency) is that entry, and all can stand in templates: {ranks}.",
         default=dict,
     )
     only: tuple[Condition, ...] = option(
-        "only", ListOf(CONDITION, "a list of conditions"), "Leave out combinations that break a condition.", default=()
+        ListOf(CONDITION, "a list of conditions"), "Leave out combinations that break a condition.", default=()
     )
-    repetitions: int = option(
-        "repetitions", Integer(1, 10**6), "Runs of each combination, each with another seed.", default=1
-    )
+    repetitions: int = option(integer(1, 10**6), "Runs of each combination, each with another seed.", default=1)
     run_in: str = option(
-        "run_in",
-        Choice(("scratch", "study")),
+        choice("scratch", "study"),
         "Where a run takes place: in an empty folder of its own that goes when it ends, or in the study's folder.",
         default="scratch",
     )
-    accept: AcceptSpec = option("accept", Section(AcceptSpec), "Which runs are good.", default=AcceptSpec)
+    accept: AcceptSpec = option(Section(AcceptSpec), "Which runs are good.", default=AcceptSpec)
     capture: Mapping[str, CaptureSpec] = option(
-        "capture",
         Named(_Capture(), "names and regular expressions such as {time_us: 'time: ([0-9.]+) us'}"),
         "Values that the program prints, by the name of their column.",
         default=dict,
     )
     table: tuple[str, ...] | None = option(
-        "table", _COLUMNS, "Columns whose means are printed.", shown="virtual_time_s, and whatever is captured"
+        _COLUMNS, "Columns whose means are printed.", shown="virtual_time_s, and whatever is captured"
     )
     published: PublishedSpec | None = option(
-        "published", Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.",
-        shown="none",
-    )  # fmt: skip
-    plots: tuple[PlotSpec, ...] = option(
-        "plots", ListOf(Section(PlotSpec), "a list of plots", least=0), "Pictures.", default=()
+        Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.", shown="none"
     )
+    plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Pictures.", default=())
     folder: Path = Path()
     """Of the study's file."""
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False, repr=False)
-
-    def problem(self, path: str, message: str) -> Problem:
-        """What is wrong with the key at ``path``, with the place of that key or of the section that it belongs to."""
-        where = path
-        while where and where not in self.places:
-            where = re.sub(r"(?:^[^.\[]+|\.[^.\[]*|\[\d+\])$", "", where)
-        return Problem(self.places[where], path, message)
 
     def given(self, key: str) -> Given | None:
-        """What the study says of an option of the run or of the command, apart from a sweep over it."""
+        """Return what the study says of an option of the run or of the command, apart from a sweep over it."""
         if key in self.command_options:
             return self.command_options[key]
         found: Given | None = getattr(self, OPTIONS[key].name) if key in OPTIONS else None
         return found
 
 
-OPTIONS: Final = {
-    f.metadata["key"]: f for f in options(StudySpec) if isinstance(f.metadata["kind"], Templated | TemplatedList)
-}
+OPTIONS: Final = {each.key: each for each in options(StudySpec) if isinstance(each.kind, Templated | TemplatedList)}
 """The options of a run, which may be swept over and be templates, by their key."""
 
 
 def option_kind(key: str) -> kinds.Kind:
-    """What the value of an option has to be, once it is filled in."""
-    kind = OPTIONS[key].metadata["kind"]
+    """Return what the value of an option has to be, once it is filled in."""
+    kind = OPTIONS[key].kind
     return TextOrList(kind.items, kind.words) if isinstance(kind, TemplatedList) else kind.kind

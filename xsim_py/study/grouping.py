@@ -15,7 +15,7 @@ Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
 def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
-    """Rows with equal values in some columns together, in the order in which they come."""
+    """Return rows with equal values in some columns together, in the order in which they come."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(text_of(row[name]) for name in names), []).append(row)
@@ -23,7 +23,7 @@ def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
 
 
 def series_of(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns whose values tell the lines of a plot apart.
+    """Return the columns whose values tell the lines of a plot apart.
 
     Unless the plot names them: those that vary, and not with the x axis or a column before them.
     """
@@ -37,7 +37,7 @@ def series_of(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
 
 
 def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns of which a plot shows several values at one point of one line, on top of each other."""
+    """Return the columns of which a plot shows several values at one point of one line, on top of each other."""
     if plot.x not in key_columns(spec):
         return []
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]

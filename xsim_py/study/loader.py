@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from xsim_py.config import schema
+from xsim_py.config.bundled import bundled, files_by_name
+from xsim_py.config.described import read_description
 from xsim_py.config.document import read_yaml_file
-from xsim_py.config.entries import Entry, Place, Problem, from_python, raise_all
-from xsim_py.config.kinds import Reading, Section, nearest
-from xsim_py.config.schema import TABLE_HEAD, table_rows
-from xsim_py.errors import ConfigError
-from xsim_py.inputs import is_file
-from xsim_py.study.check import contradictions
+from xsim_py.config.entries import Entry, Location, Problem, from_python
+from xsim_py.config.value_kinds import Reading
+from xsim_py.errors import ConfigError, advice
+from xsim_py.input_files import is_file
+from xsim_py.study.contradictions import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
 
-__all__ = ["bundled_apps", "json_schema", "load_study", "markdown_table", "presets"]
+__all__ = ["json_schema", "load_study", "markdown_table", "presets"]
 
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-_PYTHON: Final = Place(False, 0, 0, "study")
-
-
-def _bundled(installed: str, checkout: str) -> Path:
-    """A folder that comes with xsim_py: in the wheel, or in a checkout."""
-    folder = _PACKAGE / installed
-    return folder if folder.is_dir() else _PACKAGE.parent / checkout
+_PYTHON: Final = Location.in_file("study")
 
 
-def bundled_apps() -> Path:
-    """The folder of the programs that come with xsim_py."""
-    return _bundled("_apps", "apps")
-
-
-@cache
 def presets() -> Mapping[str, Path]:
-    """The files of the studies that come with xsim_py, by name."""
-    return {path.stem: path for path in sorted((_bundled("_models", "models") / "studies").glob("*.yaml"))}
+    """Return the files of the studies that come with xsim_py, by name."""
+    return files_by_name(bundled("models") / "studies")
 
 
 def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
@@ -55,24 +42,7 @@ def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
     """
     reading = Reading()
     root, name, folder = _root(source, reading.problems)
-    if not isinstance(root.value, dict):
-        if not reading.problems:
-            reading.refuse(root, "", "a study is a section of the form `key: value`")
-        raise_all(reading.problems)
-    spec: StudySpec = Section(StudySpec).read(root, "", reading)
-    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, folder=folder, places=places)
-    # A key that could not be read has its default, and what follows from that would be said of nothing.
-    wrong = {_top(problem.path) for problem in reading.problems}
-    for path, message, involved in contradictions(spec):
-        if not {_top(key) for key in (path, *involved)} & wrong:
-            reading.problems.append(spec.problem(path, message))
-    raise_all(reading.problems)
-    return spec
-
-
-def _top(path: str) -> str:
-    return path.partition(".")[0].partition("[")[0]
+    return read_description(StudySpec, "study", root, reading, contradictions, name=name, folder=folder)
 
 
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str, Path]:
@@ -85,22 +55,22 @@ def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tu
 
 
 def _preset(name: str) -> Path:
-    """The preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
-    found = presets().get(name.removeprefix("studies/").removesuffix(".yaml"))
+    """Return the preset of that name, also where it is written as a file: ``studies/xsim-fig1.yaml``."""
+    short = name.removeprefix("studies/").removesuffix(".yaml")
+    found = presets().get(short)
     if found is None:
-        advice = nearest(name.removeprefix("studies/").removesuffix(".yaml"), presets()).removeprefix("; ")
-        raise ConfigError(
-            f"there is neither a file nor a preset study {name!r}: {advice}\npresets: {', '.join(presets())}"
-        )
+        said = f"there is neither a file nor a preset study {name!r}: {advice(short, presets())}"
+        raise ConfigError(f"{said}\npresets: {', '.join(presets())}")
     return found
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
-    schema = Section(StudySpec).schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "xsim_py study", **schema}
+    """Return the JSON Schema (draft 2020-12) of a study; `load_study` also refuses what it cannot see."""
+    return schema.json_schema(StudySpec, "study")
 
 
 def markdown_table() -> str:
-    """A Markdown table of every key of a study, its values and its default."""
-    return "\n".join([*TABLE_HEAD, *table_rows(StudySpec, ""), *table_rows(CaptureSpec, "capture.NAME.")])
+    """Return a Markdown table of every key of a study, its values and its default."""
+    return "\n".join(
+        [*schema.TABLE_HEAD, *schema.table_rows(StudySpec, ""), *schema.table_rows(CaptureSpec, "capture.NAME.")]
+    )

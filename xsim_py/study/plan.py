@@ -21,61 +21,52 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
-from xsim_py.asked import isolation
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
-from xsim_py.config.entries import Place, from_python, raise_all
-from xsim_py.config.kinds import REFUSED, Reading, nearest
-from xsim_py.config.rules import MOST_RANKS
+from xsim_py.config.bundled import bundled_apps
+from xsim_py.config.contradictions import MOST_RANKS
+from xsim_py.config.entries import Location, Problem, from_python, raise_all
+from xsim_py.config.value_kinds import REFUSED, Reading
 from xsim_py.engine import most_shards, problem_of_processes
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 from xsim_py.machine import Machine
+from xsim_py.parameters import isolation
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
 from xsim_py.study.grouping import hidden_by, scale_problem
-from xsim_py.study.kinds import ANY, PLAIN, Given, Swept
-from xsim_py.study.loader import bundled_apps
 from xsim_py.study.template import Scalar, Value, text_of
+from xsim_py.study.value_kinds import ANY, PLAIN, Given, Swept
 from xsim_py.units import PS_PER_S
 
-__all__ = ["Run", "plan_runs"]
+__all__ = ["PlannedRun", "plan_runs"]
 
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
 _FOLDERS: Final = ("folder", "apps")
 _IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
-_SET: Final = re.compile(r"--set ([\w.]+)=[^:]*: (?:\1: )?")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a study.
-
-    Attributes
-    ----------
-    columns : dict
-        What its row in the table begins with: the combination, the repetition, the seed.
-    settings : dict
-        What is asked for, in plain data that is the same on every computer.
-    arguments : dict
-        What `xsim_py.simulate`, or the command, is to be told.
-    key : str
-        Its fingerprint.
-    """
+class PlannedRun:
+    """One run of a study."""
 
     columns: dict[str, Scalar]
+    """What its row in the table begins with: the combination, the repetition, the seed."""
     settings: dict[str, Any]
+    """What is asked for, in plain data that is the same on every computer."""
     arguments: dict[str, Any]
+    """What `xsim_py.simulate`, or the command, is to be told."""
     key: str
+    """Its fingerprint."""
 
 
 def plan_runs(
     spec: StudySpec, *, only: Sequence[Condition] = (), overrides: Mapping[str, Any] | None = None
-) -> list[Run]:
-    """The runs of a study, in the order of its variables; the last one varies fastest.
+) -> list[PlannedRun]:
+    """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
     Parameters
     ----------
@@ -94,7 +85,7 @@ def plan_runs(
     total = math.prod(map(len, spec.sweep.values()), start=spec.repetitions)
     if total > _MOST_RUNS:
         count = f"{total:,}" if total < 10**30 else "more than 10^30"
-        raise ConfigError(str(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}")))
+        raise ConfigError(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}"))
     for condition in only:
         try:
             condition.check(key_columns(spec))
@@ -106,25 +97,29 @@ def plan_runs(
 
 
 def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
-    """A study with other options of its command."""
+    """Return a study with other options of its command."""
     known = COMMANDS[str(spec.command)].options
     problems = [
-        f"--set {name}: {spec.command} has no such option{nearest(name, known)}"
+        OptionProblem(f"--set {name}", f"{spec.command} has no such option; {advice(name, known)}")
         for name in changes
         if name not in known
     ]
     problems += [
-        f"--set {name}: the study sweeps over it; choose of its values with --only"
+        OptionProblem(f"--set {name}", "the study sweeps over it; choose of its values with --only")
         for name in changes
         if name in spec.sweep
     ]
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     given = {
-        name: Given(from_python(value, place=Place(False, 0, 0, f"--set {name}")), ANY)
+        name: Given(from_python(value, place=Location.in_option(f"--set {name}", name)), ANY)
         for name, value in changes.items()
     }
     return dataclasses.replace(spec, command_options={**spec.command_options, **given})
+
+
+def _fingerprint(told: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 class _Values:
@@ -138,7 +133,7 @@ class _Values:
         self._known: dict[str, Value | None] = {"repetition": repetition, **{name: f"{{{name}}}" for name in _FOLDERS}}
 
     def __call__(self, name: str) -> Value | None:
-        """The value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
+        """Return the value of a variable or an option; ``{folder}`` stays as it is until the run begins."""
         if name not in self._known:
             if name in self._under_way:
                 raise ValueError(f"{name} is made from {' from '.join([*self._under_way[1:], name])}")
@@ -152,7 +147,7 @@ class _Values:
         return self._known[name]
 
     def given(self, name: str) -> Given | None:
-        """What was written for a variable or an option."""
+        """Return what was written for a variable or an option."""
         return self._chosen[name].given if name in self._chosen else self._spec.given(name)
 
 
@@ -179,8 +174,8 @@ class _Planner:
         written = [str(swept.label) for swept in spec.sweep.get("machine", ())]
         self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
-    def runs(self) -> list[Run]:
-        """All of them; ConfigError with every problem when one cannot be made."""
+    def runs(self) -> list[PlannedRun]:
+        """Return all of them; ConfigError with every problem when one cannot be made."""
         runs = [run for run in self._each() if run is not None]
         rows = [run.columns for run in runs]
         for index, plot in enumerate(self.spec.plots):
@@ -193,10 +188,10 @@ class _Planner:
                 self.reading.problems.append(self.spec.problem(f"plots[{index}].series", message))
         raise_all(self.reading.problems)
         if not runs:
-            raise ConfigError(str(self.spec.problem("", "no combination of values meets the conditions")))
+            raise ConfigError(self.spec.problem("", "no combination of values meets the conditions"))
         return runs
 
-    def _each(self) -> Iterator[Run | None]:
+    def _each(self) -> Iterator[PlannedRun | None]:
         names, choices = list(self.spec.sweep), self.spec.sweep.values()
         for values in itertools.product(*choices):
             chosen = dict(zip(names, values, strict=True))
@@ -208,24 +203,29 @@ class _Planner:
                     yield self._run(chosen, columns, repetition)
 
     def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
-        """What tells a combination from the others; None after a noted problem."""
+        """Return what tells a combination from the others; None after a noted problem."""
         columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
         value_of = _Values(self.spec, chosen, 0)
         for name in key_columns(self.spec):
             if name not in columns:
-                value = self._option(name, value_of, chosen)
+                value = self._column(name, value_of, chosen)
                 if value is REFUSED:
                     return None
-                columns[name] = _DEFAULTS[name] if value is None else value
+                columns[name] = value
         swept = chosen.get("machine")
-        if swept is None:
+        if self.spec.command is None and swept is None:
             columns["machine"] = machine_name(self._machine_source(str(columns["machine"])))
-        elif swept.label == swept.given.entry.value:  # it is in a list, without a label of its own
+        elif self.spec.command is None and swept is not None and swept.label == swept.given.entry.value:
+            # It is in a list, without a label of its own.
             columns["machine"] = self.names.get(str(swept.label), swept.label)
         return columns
 
-    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
-        """One run; None after a noted problem."""
+    def _column(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        value = self._option(name, value_of, chosen)
+        return _DEFAULTS[name] if value is None else value
+
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
+        """Return one run; None after a noted problem."""
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
         options = {key: self._option(key, value_of, chosen) for key in OPTIONS}
@@ -246,7 +246,7 @@ class _Planner:
         return Given(given.entry, option_kind(key)).read(value_of, path, self.reading)
 
     def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
-        """The entries of the machine that this run changes; one without a value is left as the machine has it."""
+        """Return the entries of the machine that this run changes; one without a value stays as it is there."""
         entries = {}
         for name, given in self.spec.overrides.items():
             entries[name] = given.read(value_of, f"set.{name}", self.reading)
@@ -255,7 +255,9 @@ class _Planner:
                 entries[name] = Given(swept.given.entry, PLAIN).read(value_of, f"sweep.{name}", self.reading)
         return {name: value for name, value in entries.items() if value is not None} | self.overrides
 
-    def _finish(self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]) -> Run | None:
+    def _finish(
+        self, columns: dict[str, Scalar], options: dict[str, Any], entries: dict[str, Any]
+    ) -> PlannedRun | None:
         program = self._program(options["program"], options["kind"])
         if not self._has_room(options):
             return None
@@ -276,7 +278,7 @@ class _Planner:
             "args": [self._in_folders(word) for word in settings["args"]],
             "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
-        return Run(columns, settings, arguments, self._key(settings, arguments, machine.hash))
+        return PlannedRun(columns, settings, arguments, self._key(settings, arguments, machine.hash))
 
     def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
@@ -290,7 +292,7 @@ class _Planner:
             "capture": {name: [each.pattern.pattern, each.take] for name, each in self.spec.capture.items()},
             "run_in": self.spec.run_in,
         }
-        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return _fingerprint(told)
 
     def _content(self, file: Path) -> str:
         if file not in self.contents:
@@ -302,7 +304,7 @@ class _Planner:
         return self.contents[file]
 
     def _program(self, name: str, kind: str) -> str | None:
-        """Where the program is: beside the study, or among those that come with xsim_py."""
+        """Return where the program is: beside the study, or among those that come with xsim_py."""
         if kind != "script":
             return name
         if name not in self.programs:
@@ -314,7 +316,7 @@ class _Planner:
                 self._refuse("program", f"{found} is neither a file nor a folder with a __main__.py in it")
             elif found is None:
                 known = sorted(f"apps/{path.name}" for path in bundled_apps().glob("*.py"))
-                missing = f"there is no {name} in {self.spec.folder} or with xsim_py{nearest(name, known)}"
+                missing = f"there is no {name} in {self.spec.folder} or with xsim_py; {advice(name, known)}"
                 self._refuse("program", missing)
         found = self.programs[name]
         return None if found is None else str(found)
@@ -332,11 +334,11 @@ class _Planner:
         return len(self.reading.problems) == before
 
     def _machine_source(self, name: str) -> str:
-        """A machine's file is beside the study; a preset has no folder and no ending."""
+        """Return where a machine is described: its file is beside the study; a preset has no folder and no ending."""
         return str(self.spec.folder / name) if name.endswith((".yaml", ".yml")) or "/" in name else name
 
     def _machine(self, name: str, entries: dict[str, Any], ranks: int) -> _Made | None:
-        """The machine of a run, after a look whether the ranks fit on it."""
+        """Return the machine of a run, after a look whether the ranks fit on it."""
         known = json.dumps([name, entries], sort_keys=True, default=list)
         if known not in self.machines:
             self.machines[known] = None
@@ -351,7 +353,7 @@ class _Planner:
         return machine
 
     def _can_fail(self, options: dict[str, Any], machine: _Made) -> bool:
-        """Whether the failures, and starting again after them, can be as they are written."""
+        """Return whether the failures, and starting again after them, can be as they are written."""
         ranks, failures = options["ranks"], tuple(map(self._in_folders, options["fail"] or ()))
         if not failures and machine.spec.failures == FailuresSpec() and options["restart"] is None:
             return True
@@ -382,12 +384,14 @@ class _Planner:
         try:
             yield
         except ConfigError as error:
-            for line in str(error).splitlines():
-                about = _SET.match(line)
-                if about and (about[1] in self.spec.sweep or about[1] in self.spec.overrides):
-                    self._refuse(f"set.{about[1]}", line[about.end() :])
+            for problem in error.problems:
+                entry = problem.place.entry if isinstance(problem, Problem) else ""
+                if entry in self.spec.sweep or entry in self.spec.overrides:
+                    other = f"{problem.path}: " if problem.path not in ("", entry) else ""
+                    self._refuse(f"set.{entry}", f"{other}{problem.message}")
                 else:
-                    self._refuse(key, line)
+                    for line in str(problem).splitlines():
+                        self._refuse(key, line)
 
     def _refuse(self, key: str, message: str) -> None:
         """Note a problem about an option or an entry of the machine, wherever it is given."""
@@ -402,18 +406,11 @@ class _Planner:
 class _CommandPlanner(_Planner):
     """Makes the runs of a study of a command."""
 
-    def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
-        columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
-        value_of = _Values(self.spec, chosen, 0)
-        for name in key_columns(self.spec):
-            if name not in columns:
-                value = self._filled(name, value_of, chosen)
-                if value is REFUSED:
-                    return None
-                columns[name] = " ".join(map(text_of, value)) if isinstance(value, list) else value
-        return columns
+    def _column(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
+        value = self._filled(name, value_of, chosen)
+        return " ".join(map(text_of, value)) if isinstance(value, list) else value
 
-    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> Run | None:
+    def _run(self, chosen: Mapping[str, Swept], columns: dict[str, Scalar], repetition: int) -> PlannedRun | None:
         value_of = _Values(self.spec, chosen, repetition)
         before = len(self.reading.problems)
         command = COMMANDS[str(self.spec.command)]
@@ -424,15 +421,14 @@ class _CommandPlanner(_Planner):
         try:
             settings = command.check({name: value for name, value in given.items() if value is not None})
         except ConfigError as error:
-            for line in str(error).splitlines():
-                name, _, message = line.partition(": ")
-                self._refuse_option(name, message if name in command.options else line)
+            for problem in error.problems:
+                named = isinstance(problem, OptionProblem)
+                self._refuse_option(problem.option if named else "machine", problem.message if named else str(problem))
             return None
         begin = {**columns, "repetition": repetition}
         begin.setdefault("seed", given["seed"])
         told = {"command": self.spec.command, "version": __version__, **settings}
-        key = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
-        return Run(begin, {"command": self.spec.command, **settings}, settings, key)
+        return PlannedRun(begin, {"command": self.spec.command, **settings}, settings, _fingerprint(told))
 
     def _filled(self, name: str, value_of: _Values, chosen: Mapping[str, Swept]) -> Any:
         given = value_of.given(name)

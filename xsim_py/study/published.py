@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from xsim_py.config.kinds import nearest
-from xsim_py.inputs import MIB, read_input
+from xsim_py.errors import advice
+from xsim_py.input_files import MIB, read_input
 from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
 from xsim_py.study.template import text_of
@@ -21,24 +21,17 @@ _REMARKS: Final = ("source", "note")
 
 
 class Published(NamedTuple):
-    """Published means.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        The columns that say of which combination.
-    metrics : tuple of str
-        The columns that have means.
-    rows : tuple of mapping
-        The lines of the file.
-    """
+    """Published means."""
 
     keys: tuple[str, ...]
+    """The columns that say of which combination."""
     metrics: tuple[str, ...]
+    """The columns that have means."""
     rows: tuple[Mapping[str, str], ...]
+    """The lines of the file."""
 
     def of(self, row: Mapping[str, Any], metric: str) -> float | None:
-        """What was published for a combination; None where nothing was."""
+        """Return what was published for a combination; None where nothing was."""
         for line in self.rows:
             if line[metric] and all(line[key] == text_of(row[key]) for key in self.keys):
                 return float(line[metric])
@@ -66,7 +59,7 @@ def read_published(spec: StudySpec) -> Published:
     known = [*key_columns(spec), *metric_names(spec), *_REMARKS]
     for name in names:
         if name not in known:
-            raise ValueError(f"{path}: the column {name!r} is none of the study's{nearest(name, known)}")
+            raise ValueError(f"{path}: the column {name!r} is none of the study's; {advice(name, known)}")
     metrics = tuple(name for name in names if name in metric_names(spec))
     for number, row in enumerate(rows, 1):
         for metric in metrics:

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from xsim_py.atomic_files import atomic_file, scratch_folder
 from xsim_py.config import MachineSpec, load_machine
-from xsim_py.config.entries import Place
-from xsim_py.errors import ConfigError
-from xsim_py.failure.statements import AtCall, parse_statement, unknown_call
+from xsim_py.config.bundled import bundled_apps
+from xsim_py.config.entries import Location, Problem
+from xsim_py.errors import ConfigError, OptionProblem
+from xsim_py.failure import CallSite
+from xsim_py.failure.statements import parse_statement, unknown_call
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.settings import detector_settings
 from xsim_py.mpi.ftco.paper import ALLREDUCE
@@ -30,10 +33,8 @@ from xsim_py.network import make_network
 from xsim_py.report.phases import find_call, first_start_ps, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
-from xsim_py.study.loader import bundled_apps
 from xsim_py.study.victims import Victim, victims_of
-from xsim_py.units import PS_PER_S, format_time
-from xsim_py.whole import scratch_folder, whole_file
+from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.workers import Crash, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
@@ -51,60 +52,44 @@ _PLAIN_TREE: Final = {
 }
 _FTCO: Final = {"mpi.collectives": "ftco"}
 _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
-_TIMEOUT_PLACE: Final = "--set mpi.detector.timeout={}: mpi.detector.timeout: "
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What is to be compared.
-
-    Attributes
-    ----------
-    program, kind, args
-        As for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the folder in
-        which this was called, for each run takes place in an empty folder of its own. Without a program, the loop of
-        Allreduce that comes with xsim_py.
-    machines : mapping of str to str
-        Presets or files, by the name that tables have for them.
-    ranks : sequence of int
-        Numbers of ranks.
-    failures : sequence of str
-        See `victims_of`.
-    schemes : sequence of str
-        Some of `SCHEMES`.
-    timeout_ps : int
-        After how long a process that does not answer counts as dead.
-    restart_delay_ps : int
-        From an abort to the new start.
-    call : tuple of (str, int), optional
-        The call that failures hit, by name and number, from 1; default: the middle one of the program's collective
-        calls that it makes most.
-    after_ps : int, optional
-        Die so long after the call begins, in place of right before it.
-    overrides : mapping
-        Entries of every machine.
-    seed, shards, isolation, wall_limit_s
-        As for `xsim_py.simulate`.
-    """
+    """A comparison that is asked for."""
 
     program: str | None = None
     kind: str = "script"
     args: Sequence[str] = ()
+    """All three as for `xsim_py.simulate`; ``{scheme}`` in an argument is replaced by the scheme, ``{folder}`` by the
+    folder in which this was called, for each run takes place in an empty folder of its own. Without a program, the loop
+    of Allreduce that comes with xsim_py."""
     machines: Mapping[str, str] = field(default_factory=lambda: {"gige": "gige"})
+    """Presets or files, by the name that tables have for them."""
     ranks: Sequence[int] = (64,)
+    """Numbers of ranks."""
     failures: Sequence[str] = ("none", "1", "2p", "2s", "3m")
+    """See `victims_of`."""
     schemes: Sequence[str] = SCHEMES
+    """Some of `SCHEMES`."""
     timeout_ps: int = 2 * PS_PER_S
+    """After how long a process that does not answer counts as dead."""
     restart_delay_ps: int = 10 * PS_PER_S
+    """From an abort to the new start."""
     call: tuple[str, int] | None = None
+    """The call that failures hit, by name and number, from 1; default: the middle one of the program's collective calls
+    that it makes most."""
     after_ps: int | None = None
+    """Die so long after the call begins, in place of right before it."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of every machine."""
     seed: int = 0
     shards: int = 1
     isolation: str = "greenlets"
     wall_limit_s: float | None = None
+    """All four as for `xsim_py.simulate`."""
 
     @property
     def title(self) -> str:
@@ -113,9 +98,11 @@ class Experiment:
         return " ".join([Path(what).name if self.kind == "script" else what, *self.args])
 
 
-class Task(NamedTuple):
+class RecoveryTask(NamedTuple):
     """One run, for a process of its own."""
 
+    run: RecoveryRun
+    """Its case and its victims, for the outcome."""
     arguments: dict[str, Any]
     """For `xsim_py.simulate`."""
     call: tuple[str, int] | None
@@ -125,25 +112,25 @@ class Task(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What comes of a task: plain data."""
+    """The outcome of a task, as plain data."""
 
-    facts: dict[str, Any]
-    """Of `RecoveryRun`."""
-    call: tuple[str, int] | None
-    usual: int | None
-    start_ps: int | None
+    run: RecoveryRun
+    output: str = ""
+    call: tuple[str, int] | None = None
+    usual: int | None = None
+    start_ps: int | None = None
     """When the first rank makes the call."""
 
 
 def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
-    """Every run that is wanted, and who dies in it.
+    """Return every run that is wanted, and who dies in it.
 
     Raises
     ------
     ConfigError
         With everything that is wrong; nothing was run.
     """
-    problems: dict[str, None] = {}
+    problems: dict[object, None] = {}
     planned: dict[Case, tuple[Victim, ...]] = {}
     for name, machine in experiment.machines.items():
         for ranks in experiment.ranks:
@@ -152,19 +139,26 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
                     spec = load_machine(machine, overrides=_overrides(experiment, scheme))
                     shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
                 except ConfigError as error:
-                    problems[str(error).replace(_TIMEOUT_PLACE.format(_timeout(experiment)), "--timeout: ")] = None
+                    problems |= dict.fromkeys(map(_as_option, error.problems))
                     continue
                 for code in experiment.failures:
                     try:
                         planned[Case(name, ranks, code, scheme)] = victims_of(code, shape, ranks)
                     except ValueError as error:
-                        problems[f"--failures {error} (with {ranks} rank{'s' * (ranks > 1)})"] = None
+                        said = f"{error} (with {ranks} rank{'s' * (ranks > 1)})"
+                        problems[OptionProblem("failures", said)] = None
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     order = {code: place for place, code in enumerate(experiment.failures)}
     names = {name: place for place, name in enumerate(experiment.machines)}
     keys = sorted(planned, key=lambda case: (case.ranks, names[case.machine], order[case.failures]))
     return {case: planned[case] for case in keys}
+
+
+def _as_option(problem: Any) -> Any:
+    """Return a problem of an entry that an option of the experiment sets as one of that option."""
+    ours = isinstance(problem, Problem) and problem.path == problem.place.entry == "mpi.detector.timeout"
+    return OptionProblem("timeout", problem.message) if ours else problem
 
 
 def compare_recovery(
@@ -199,31 +193,31 @@ def compare_recovery(
     total = len(first) + len(later)
     done = 0
 
-    def run(cases: Sequence[Case], tasks: Sequence[Task]) -> Iterator[tuple[Case, Report]]:
+    def run(cases: Sequence[Case], tasks: Sequence[RecoveryTask]) -> Iterator[tuple[Case, Report]]:
         nonlocal done
         for number, found in _in_order(tasks, at_once):
             done += 1
             if progress is not None:
                 progress(done, total)
-            yield cases[number], _crashed(found) if isinstance(found, Crash) else found
+            yield cases[number], _crashed(tasks[number], found) if isinstance(found, Crash) else found
 
     if progress is not None:
         progress(0, total)
     before = dict(run(first, [_task(experiment, case, (), None) for case in first]))
-    refused = {report.facts["said"]: None for report in before.values() if _is_refused(report)}
+    refused = {report.run.said: None for report in before.values() if _is_refused(report)}
     if refused:
-        raise ConfigError("\n".join(refused))
+        raise ConfigError(*refused)
     later = [case for case in later if before[case._replace(failures="none")].call is not None]
     tasks = [_task(experiment, case, planned[case], before[case._replace(failures="none")]) for case in later]
     reports = before | dict(run(later, tasks))
     if out is not None:
         for case, report in reports.items():
-            with whole_file(Path(out) / f"{case.name}.txt", follow=False) as file:
-                file.write(report.facts["output"])
-    runs = [
-        RecoveryRun(case, tuple(str(victim) for victim in victims), **_facts(reports, case))
-        for case, victims in planned.items()
-    ]
+            with atomic_file(Path(out) / f"{case.name}.txt", follow=False) as file:
+                file.write(report.output)
+    runs = []
+    for case, victims in planned.items():  # one whose scheme does not run without failures has what came of that
+        report = reports.get(case) or before[case._replace(failures="none")]
+        runs.append(report.run._replace(case=case, victims=tuple(map(str, victims))))
     return RecoveryComparison(runs, title=experiment.title)
 
 
@@ -238,53 +232,33 @@ def measure_case(experiment: Experiment) -> RecoveryRun:
     ((case, victims),) = plan_recovery(experiment).items()
     before = report = do(_task(experiment, case, (), None))
     if _is_refused(before):
-        raise ConfigError(before.facts["said"])
+        raise ConfigError(before.run.said)
     if victims and before.call is not None:
         report = do(_task(experiment, case, victims, before))
-    return RecoveryRun(case, tuple(map(str, victims)), **_told(report))
+    return report.run._replace(victims=tuple(map(str, victims)))
 
 
-def _in_order(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Report | Crash]]:
+def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, Report | Crash]]:
     with closing(do_in_workers(_FUNCTION, tasks, jobs, imports=_IMPORTS)) as outcomes:
         yield from outcomes
 
 
 def _is_refused(report: Report) -> bool:
-    """Whether a run without failures is bad input: it could not begin, or has no call that failures could hit."""
-    facts = report.facts
-    return facts["ended"] == "refused" or (
-        report.call is None and facts["ended"] == "finished" and not facts["exit_status"]
-    )
+    """Return whether a run without failures shows bad input: it could not begin, or failures have no call to hit."""
+    run = report.run
+    return run.ended == "refused" or (report.call is None and run.ended == "finished" and not run.exit_status)
 
 
-def _facts(reports: Mapping[Case, Report], case: Case) -> dict[str, Any]:
-    """What came of a case; one whose scheme does not run without failures has what came of that."""
-    return _told(reports.get(case) or reports[case._replace(failures="none")])
-
-
-def _told(report: Report) -> dict[str, Any]:
-    """What a `RecoveryRun` is told."""
-    return {name: value for name, value in report.facts.items() if name != "output"}
-
-
-def _crashed(crash: Crash) -> Report:
-    facts = {
-        "ended": "wall limit" if crash.was_stuck else "crashed",
-        "exit_status": crash.exit_status,
-        "said": crash.said,
-        "output": "",
-    }
-    return Report({**_NOTHING, **facts}, None, None, None)
-
-
-_NOTHING: Final = {"phases": None, "call": "", "virtual_time_ps": None, "messages": None, "digest": "", "output": ""}
+def _crashed(task: RecoveryTask, crash: Crash) -> Report:
+    ended = "wall limit" if crash.was_stuck else "crashed"
+    return Report(task.run._replace(ended=ended, exit_status=crash.exit_status, said=crash.said))
 
 
 # ------------------------------------------------------------------------------------------------- settings of a run
 
 
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """The entries of the machine under a scheme; what the user says comes last."""
+    """Return the entries of the machine under a scheme; what the user says comes last."""
     timeout = _timeout(experiment)
     settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
     given = dict(experiment.overrides)
@@ -306,8 +280,8 @@ def _check(spec: MachineSpec, ranks: int) -> Shapes:
     return ftco_shapes(spec, network)
 
 
-def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> Task:
-    """The run of a case; `before` is that without failures, and None for that one itself."""
+def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> RecoveryTask:
+    """Return the run of a case; `before` is that without failures, and None for that one itself."""
     program = experiment.program
     args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
     values = {"{scheme}": case.scheme, "{folder}": os.getcwd()}
@@ -330,7 +304,9 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "restart": f"on-abort,delay={delay}" if case.scheme == "restart" else None,
         "fail": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
     }
-    return Task(arguments, experiment.call if before is None else before.call, None if before is None else before.usual)
+    if before is None:
+        return RecoveryTask(RecoveryRun(case, ()), arguments, experiment.call, None)
+    return RecoveryTask(RecoveryRun(case, ()), arguments, before.call, before.usual)
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -340,7 +316,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
-    """How `xsim_py.simulate` is told of a victim."""
+    """Return how `xsim_py.simulate` is told of a victim."""
     assert before.call is not None
     assert before.start_ps is not None
     time_ps = victim.time_ps
@@ -348,8 +324,8 @@ def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
         time_ps = before.start_ps + experiment.after_ps
     if time_ps is not None:
         return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
-    name, ordinal = before.call
-    return f"rank={victim.rank} before its {ordinal}{ordinal_suffix(ordinal)} {name}"
+    name, number = before.call
+    return str(CallSite(victim.rank, True, number, name))
 
 
 def parse_call(text: str) -> tuple[str, int]:
@@ -362,23 +338,18 @@ def parse_call(text: str) -> tuple[str, int]:
     """
     from xsim_py.mpi4py.watch import known_calls
 
-    found = parse_statement(f"rank=0 before its {text}", Place(False, 0, 0, "call"))
-    if not isinstance(found, AtCall):
+    found = parse_statement(f"rank=0 before its {text}", Location.in_option("--call"))
+    if not isinstance(found, CallSite):
         raise ValueError(f"{text!r} is not which call it is; write for example 2nd Allreduce")
     if problem := unknown_call(found.name, known_calls()):
         raise ValueError(problem)
     return found.name, found.ordinal
 
 
-def ordinal_suffix(number: int) -> str:
-    """Return what makes a number an ordinal one: ``st``, ``nd``, ``rd`` or ``th``."""
-    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number // 10 % 10 != 1 else 0, "th")
-
-
 # --------------------------------------------------------------------------------------------- in a worker process
 
 
-def do(task: Task) -> Report:
+def do(task: RecoveryTask) -> Report:
     """Make a run in an empty folder, and measure it."""
     from xsim_py.run import simulate
 
@@ -387,20 +358,18 @@ def do(task: Task) -> Report:
         try:
             result = simulate(**task.arguments, trace=True, stdout=output, stderr=output)
         except ConfigError as error:
-            facts = {"ended": "refused", "exit_status": 2, "said": str(error), "output": output.getvalue()}
-            return Report({**_NOTHING, **facts}, None, None, None)
+            return Report(task.run._replace(ended="refused", exit_status=2, said=str(error)), output.getvalue())
     assert result.trace is not None
-    facts = {
-        "ended": result.ended,
-        "exit_status": result.exit_status,
-        "said": "\n".join([*result.warnings, result.report]).strip(),
-        "virtual_time_ps": result.virtual_time_ps,
-        "messages": result.messages,
-        "digest": result.digest,
-        "output": output.getvalue(),
-    }
+    run = task.run._replace(
+        ended=result.ended,
+        exit_status=result.exit_status,
+        said="\n".join([*result.warnings, result.report]).strip(),
+        virtual_time_ps=result.virtual_time_ps,
+        messages=result.messages,
+        digest=result.digest,
+    )
     if result.ended != "finished":
-        return Report({**_NOTHING, **facts}, None, None, None)
+        return Report(run, output.getvalue())
     try:
         # In a run with failures the first rank may be dead, and make fewer calls.
         if task.call is not None and task.usual is not None:
@@ -410,6 +379,6 @@ def do(task: Task) -> Report:
             start_ps = first_start_ps(result.trace, *call)
         phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
     except ConfigError as error:
-        return Report({**_NOTHING, **facts, "said": str(error)}, None, None, None)
-    facts |= {"phases": phases, "call": f"{call[1]}{ordinal_suffix(call[1])} {call[0]}"}
-    return Report({**_NOTHING, **facts}, call, usual, start_ps)
+        return Report(run._replace(said=str(error)), output.getvalue())
+    run = run._replace(phases=phases, call=f"{ordinal(call[1])} {call[0]}")
+    return Report(run, output.getvalue(), call, usual, start_ps)

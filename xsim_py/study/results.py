@@ -1,4 +1,4 @@
-"""What came of a study: a row for each run, means over repetitions, pictures."""
+"""The results of a study: a row for each run, means over repetitions, pictures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from xsim_py import __version__
+from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
-from xsim_py.report.chart import Chart, Line
+from xsim_py.report.chart import Chart, Series
 from xsim_py.report.ruler import PLAIN
 from xsim_py.report.style import time_scale
 from xsim_py.study.capture import MOST_SEARCHED_S
 from xsim_py.study.columns import (
-    MEASURED,
     captured_names,
     column_names,
     key_columns,
@@ -28,11 +28,10 @@ from xsim_py.study.columns import (
 )
 from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
-from xsim_py.study.plan import Run
+from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
-from xsim_py.study.task import Outcome
+from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
-from xsim_py.whole import whole_file, whole_path
 
 __all__ = ["FILES", "StudyResults"]
 
@@ -52,7 +51,7 @@ class StudyResults:
     ----------
     spec : StudySpec
         The study.
-    planned : sequence of Run
+    planned : sequence of PlannedRun
         Its runs, in order.
     outcomes : mapping of str to dict
         What came of them, by fingerprint; one that is not there is missing.
@@ -72,7 +71,7 @@ class StudyResults:
         What a picture leaves out.
     """
 
-    def __init__(self, spec: StudySpec, planned: Sequence[Run], outcomes: Mapping[str, Outcome]) -> None:
+    def __init__(self, spec: StudySpec, planned: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> None:
         self.spec = spec
         self.planned = list(planned)
         self._outcomes = {run.key: outcomes[run.key] for run in planned if run.key in outcomes}
@@ -91,7 +90,7 @@ class StudyResults:
         return len(self.planned) - len(self._rows)
 
     @property
-    def failed(self) -> list[Run]:
+    def failed(self) -> list[PlannedRun]:
         """The runs that are done and not good."""
         return [run for run in self.planned if run.key in self._outcomes and not self.is_good(self._outcomes[run.key])]
 
@@ -106,7 +105,8 @@ class StudyResults:
 
     def __str__(self) -> str:
         """Return the means for a terminal, and what went wrong."""
-        return "\n".join([self.shown().to_text(max_rows=None), *self.complaints()])
+        lines = [line for text, details in self.problems() for line in (text, *details)]
+        return "\n".join([self.shown().to_text(max_rows=None), *lines])
 
     def _repr_html_(self) -> str:
         return self.shown()._repr_html_()
@@ -114,11 +114,11 @@ class StudyResults:
     # ------------------------------------------------------------------------------------------------------ rows
 
     def is_good(self, row: Mapping[str, Any]) -> bool:
-        """Whether a run ended as the study accepts it."""
+        """Return whether a run ended as the study accepts it."""
         accept = self.spec.accept
         return row["ended"] in accept.ended and (row["ended"] != "finished" or row["exit_status"] in accept.exit_status)
 
-    def _row(self, run: Run) -> Row:
+    def _row(self, run: PlannedRun) -> Row:
         outcome = self._outcomes[run.key]
         captured = outcome.get("captured", {})
         measured = {name: outcome.get(name) for name in MEASURED}
@@ -126,7 +126,7 @@ class StudyResults:
         return {**row, _SPREAD: outcome.get("spread", {})}
 
     def _mean(self, rows: Sequence[Row]) -> Row:
-        """One combination: its columns, how many runs are good and not, and the figures of its good runs."""
+        """Return one combination's row: its columns, how many runs are good and not, and figures of the good ones."""
         good = [row for row in rows if self.is_good(row)]
         mean: Row = {name: rows[0][name] for name in key_columns(self.spec)}
         mean |= {"runs": len(good), "failed": len(rows) - len(good)}
@@ -150,7 +150,7 @@ class StudyResults:
         return Table(name, {column: [row[column] for row in rows] for column in names}, units)
 
     def shown(self) -> Table:
-        """The means that people want to see: with standard errors where there are repetitions, times in one unit."""
+        """Return the means that people want to see, with standard errors of repetitions, and times in one unit."""
         wanted = shown_names(self.spec)
         columns: dict[str, list[Any]] = {name: [row[name] for row in self._means] for name in self._telling()}
         units: dict[str, str] = {}
@@ -172,7 +172,7 @@ class StudyResults:
         return Table(self.spec.name, columns, {name: unit for name, unit in units.items() if unit})
 
     def _telling(self) -> list[str]:
-        """The columns that tell combinations apart; what is the same for all has been said once."""
+        """Return the columns that tell combinations apart; what is the same for all has been said once."""
         names = key_columns(self.spec)
         if self.spec.command is not None and self.spec.sweep:
             names = list(self.spec.sweep)  # options that vary are made from these
@@ -185,37 +185,39 @@ class StudyResults:
         numbers = [row[name] for row in rows if isinstance(row[name], int | float)]
         return time_scale(max(numbers)) if unit == "s" and numbers else (1.0, unit)
 
-    def complaints(self) -> Iterator[str]:
-        """Say in a few lines what became of each run that is not good, the first ones only, and of those missing."""
+    def problems(self) -> Iterator[tuple[str, list[str]]]:
+        """Say what became of each run that is not good, the first ones only, and of those missing; with details."""
         failed = self.failed
         for run in failed[:_SHOWN_FAILURES]:
             outcome = self._outcomes[run.key]
             names = [*self._telling(), *(["repetition"] if self.spec.repetitions > 1 else [])]
             which = ", ".join(f"{name}={text_of(run.columns[name])}" for name in names)
-            yield f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
             most = 3 if outcome["ended"] == "crashed" else 2  # the worker, the rank and its line
             lines = [line for line in outcome["said"].splitlines() if line.strip()][:most] or outcome["last_lines"][-2:]
-            yield from (f"    {line[:_SHOWN_CHARACTERS]}" for line in lines)
+            said = f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
+            yield said, [f"    {line[:_SHOWN_CHARACTERS]}" for line in lines]
         if len(failed) > _SHOWN_FAILURES:
-            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results"
+            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results", []
         for name, lines in self.given_up.items():
             where = f"given up in {len(lines):,} of {len(self._rows):,} runs, which have no value"
             why = f"its regular expression takes more than {MOST_SEARCHED_S:g} s, or all memory"
-            yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}"
+            yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}", []
         if self.missing:
-            yield f"missing: {self.missing:,} of {len(self.planned):,} runs"
+            yield f"missing: {self.missing:,} of {len(self.planned):,} runs", []
 
     # -------------------------------------------------------------------------------------------------- pictures
 
     def chart(self, plot: PlotSpec) -> Chart:
-        """The picture that a plot of the study asks for."""
+        """Return the picture that a plot of the study asks for."""
         means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
         scales = self._scales(plot.y, means)
         names = series_of(self.spec, plot, means)
         means = [row for row in means if row[plot.x] is not None]
         ruler = ruler_of(self.spec, plot.x, [row[plot.x] for row in means])
         place = ruler.place if ruler else text_of
-        lines, numbers = [], _Numbers()
+        lines: list[Series] = []
+        colours: dict[str, int] = {}
+        dashes: dict[str, int] = {}
         for y in plot.y:
             for rows in grouped(means, names):
                 points = [row for row in rows if is_number(row[y])]
@@ -223,13 +225,13 @@ class StudyResults:
                     points.sort(key=lambda row: place(row[plot.x]))
                 words = [text_of(rows[0][name]) for name in names]
                 words += [self._bare(y)] if len(plot.y) > 1 else []
-                line = Line(
+                line = Series(
                     label=", ".join(words),
                     x=[place(row[plot.x]) for row in points],
                     y=[row[y] * scales[y][0] for row in points],
                     errors=[(row[f"{y}_stderr"] or 0.0) * scales[y][0] for row in points],
-                    colour=numbers.of("colour", words[0] if words else ""),
-                    dashes=numbers.of("dashes", ", ".join(words[1:])),
+                    colour=colours.setdefault(words[0] if words else "", len(colours)),
+                    dashes=dashes.setdefault(", ".join(words[1:]), len(dashes)),
                 )
                 lines += [line] if points else []
                 lines += self._beside(line, points, y, scales[y][0])
@@ -244,18 +246,18 @@ class StudyResults:
             legend=_heading(names, means),
         )
 
-    def _beside(self, line: Line, rows: Sequence[Row], y: str, scale: float) -> Iterator[Line]:
-        """The published points that belong to a line."""
+    def _beside(self, line: Series, rows: Sequence[Row], y: str, scale: float) -> Iterator[Series]:
+        """Yield the published points that belong to a line."""
         if self.spec.published is None or y not in self._published.metrics:
             return
         values = zip(line.x, (self._published.of(row, y) for row in rows), strict=True)
         found = [(x, value * scale) for x, value in values if value is not None]
         if found:
             xs, ys = zip(*found, strict=True)
-            yield Line(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
+            yield Series(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
-        """Factor and unit for columns that share an axis: those of the largest."""
+        """Return factor and unit for columns that share an axis: those of the largest."""
         found = {name: self._scale(name, rows) for name in names}
         seconds = [name for name in names if unit_of(self.spec, name) == "s"]
         smallest = min((found[name] for name in seconds), default=None)
@@ -270,7 +272,7 @@ class StudyResults:
         return f"{label}: {each}" if label else each
 
     def _bare(self, column: str) -> str:
-        """A column in words, without the unit that its name ends with."""
+        """Return a column in words, without the unit that its name ends with."""
         return column.removesuffix(f"_{unit_of(self.spec, column)}").replace("_", " ")
 
     # ----------------------------------------------------------------------------------------------------- files
@@ -278,9 +280,9 @@ class StudyResults:
     def write(self, folder: Path) -> None:
         """Write ``runs.csv``, ``summary.csv`` and ``results.json``."""
         for table in (self.runs, self.summary):
-            with whole_file(folder / f"{table.name}.csv", follow=False) as file:
+            with atomic_file(folder / f"{table.name}.csv", follow=False) as file:
                 table.to_csv(file)
-        with whole_file(folder / "results.json", follow=False) as file:
+        with atomic_file(folder / "results.json", follow=False) as file:
             file.write(json.dumps(self.to_dict(), indent=1) + "\n")
         self.written += [folder / name for name in FILES]
 
@@ -310,7 +312,7 @@ class StudyResults:
             chart = self.chart(plot)
             try:
                 if chart.lines:
-                    with whole_path(folder / plot.file, follow=False) as path:
+                    with atomic_path(folder / plot.file, follow=False) as path:
                         chart.draw(path)
                     self.written.append(folder / plot.file)
                     self.remarks += _remarks(plot.file, chart.without_place())
@@ -323,14 +325,14 @@ _ENDS: Final = ("_stderr", "_min", "_max")
 
 
 def _metric(column: str) -> str:
-    """The column that a column of the summary is about."""
+    """Return the column that a column of the summary is about."""
     for end in _ENDS:
         column = column.removesuffix(end)
     return column
 
 
 def _statistics(name: str, values: Sequence[Any]) -> Row:
-    """Mean, standard error, smallest and largest of those values that are numbers."""
+    """Return mean, standard error, smallest and largest of those values that are numbers."""
     numbers = [value for value in values if is_number(value)]
     if not numbers:
         return {name: None, **{f"{name}{end}": None for end in _ENDS}}
@@ -344,7 +346,7 @@ def _statistics(name: str, values: Sequence[Any]) -> Row:
 
 
 def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard error."""
+    """Return mean and standard error."""
     count = len(numbers)
     mean = math.fsum(numbers) / count
     if all(number == numbers[0] for number in numbers):
@@ -356,7 +358,7 @@ def _mean_and_error(numbers: Sequence[float]) -> tuple[float, float | None]:
 
 
 def _in_common(values: Sequence[Any]) -> str | None:
-    """The text that stands for those of the repetitions: what all say, or how many different ones there are."""
+    """Return the text that stands for those of the repetitions: what all say, or how many different ones there are."""
     texts = {value for value in values if isinstance(value, str)}
     return f"({len(texts):,} different)" if len(texts) > 1 else next(iter(texts), None)
 
@@ -380,14 +382,3 @@ def _remarks(file: str, points: int) -> list[str]:
         return []
     said = "a point that is" if points == 1 else f"{points:,} points that are"
     return [f"{file}: without {said} not above zero: a logarithmic axis has no place for it; draw that axis linear"]
-
-
-class _Numbers:
-    """Gives each different name a number, in the order in which they come."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[str, int]] = {}
-
-    def of(self, kind: str, name: str) -> int:
-        known = self._known.setdefault(kind, {})
-        return known.setdefault(name, len(known))

@@ -95,7 +95,7 @@ class Store:
 
 
 def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
-    """What came of each run that is in a folder, by its key; nothing where there is no folder.
+    """Return what came of each run that is in a folder, by its key; nothing where there is no folder.
 
     Raises
     ------

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from typing import Any, Final, NamedTuple, TextIO, cast
 
+from xsim_py.atomic_files import scratch_folder
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
-from xsim_py.whole import scratch_folder
 
-__all__ = ["Outcome", "Task", "do", "is_outcome"]
+__all__ = ["MEASURED", "Outcome", "StudyTask", "do", "is_outcome"]
 
 Outcome = dict[str, Any]
 """``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
@@ -27,22 +27,28 @@ _LAST_LINES: Final = 20
 _LONGEST_LINE: Final = 2000
 _LARGEST: Final = 1e300
 _LONGEST_HEARD: Final = 1 << 20
-_FIGURES: Final = (
-    "virtual_time_s",
-    "events",
-    "messages",
-    "bytes",
-    "restarts",
-    "cpu_s",
-    "wall_s",
-    "peak_rss_bytes",
-    "config_hash",
-    "digest",
-)
+MEASURED: Final[dict[str, str]] = {
+    "ended": "",
+    "exit_status": "",
+    "virtual_time_s": "s",
+    "events": "",
+    "messages": "",
+    "bytes": "B",
+    "failures": "",
+    "restarts": "",
+    "cpu_s": "s",
+    "wall_s": "s",
+    "peak_rss_bytes": "B",
+    "config_hash": "",
+    "digest": "",
+}
+"""What every run says of itself, and in what unit."""
+
+_FIGURES: Final = tuple(name for name in MEASURED if name not in ("ended", "exit_status", "failures"))
 
 
-class Task(NamedTuple):
-    """What one run needs."""
+class StudyTask(NamedTuple):
+    """One run of a study, with all that it needs."""
 
     arguments: Mapping[str, Any]
     """For `xsim_py.simulate`."""
@@ -89,7 +95,7 @@ def _is_map(value: object, holds: Callable[[Any], bool]) -> bool:
     return isinstance(value, dict) and all(map(holds, value.values()))
 
 
-def do(task: Task) -> Outcome:
+def do(task: StudyTask) -> Outcome:
     """Run it, and say what came of it; whatever goes wrong is an outcome too."""
     if task.command is not None:
         return _command(task)
@@ -124,7 +130,7 @@ def do(task: Task) -> Outcome:
     }
 
 
-def _command(task: Task) -> Outcome:
+def _command(task: StudyTask) -> Outcome:
     """Do the work of a command."""
     from xsim_py.study.commands import COMMANDS
 
@@ -153,7 +159,7 @@ def _failed(ended: str, status: int, said: str, output: _Listener) -> Outcome:
 def _forget_peak() -> None:
     """Let the most memory that this process has used be counted anew; Linux can, elsewhere it stays what it was."""
     with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+        file.write("5")  # resets VmHWM, see proc(5); else a small run after a large one would be charged with it
 
 
 @contextmanager
@@ -182,10 +188,10 @@ class _Listener:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: lines are heard when they are complete."""
+        """Do nothing: lines are heard when they are complete."""
 
     def captured(self) -> dict[str, Any]:
-        """What was captured, by name; None where no line matched."""
+        """Return what was captured, by name; None where no line matched."""
         if self._partial:
             self._hear(self._partial)
             self._partial = ""

@@ -44,12 +44,12 @@ def is_number(value: object) -> bool:
 
 
 def is_template(value: object) -> bool:
-    """Whether a value is text that has to be filled in."""
+    """Return whether a value is text that has to be filled in."""
     return isinstance(value, str) and ("{" in value or "}" in value)
 
 
 def text_of(value: Scalar) -> str:
-    """A value as it stands on a command line."""
+    """Return a value as it stands on a command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -80,7 +80,7 @@ class Template:
         return first.lone if isinstance(first, _Expression) else None
 
     def fill(self, value_of: Callable[[str], Value]) -> Value:
-        """The text with each expression's value in its place; the value itself if it is one expression and no more.
+        """Return the text with each expression's value in its place, or the value itself if it is one expression only.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class _Expression:
             raise ValueError(self.text)
 
     def names(self) -> Iterator[str]:
-        """The variables in it."""
+        """Yield the variables in it."""
         todo: list[ast.AST] = [self._tree]
         while todo:
             node = todo.pop()
@@ -174,7 +174,7 @@ class _Expression:
         return result
 
     def _compute(self, node: ast.AST, value_of: Callable[[str], Value]) -> Fraction | float:
-        """A number, exactly as long as only whole ones are in it: a half of 8 ranks is 4 and not 4.0."""
+        """Return a number, exactly as long as only whole ones are in it: a half of 8 ranks is 4 and not 4.0."""
         if isinstance(node, ast.BinOp):
             left, right = self._compute(node.left, value_of), self._compute(node.right, value_of)
             return _bounded(_OPERATORS[type(node.op)](left, right))
@@ -188,7 +188,7 @@ class _Expression:
 
 
 def _bounded(value: Fraction | float) -> Fraction | float:
-    """A number that the next step can compute with, at once; OverflowError when it is too large, or none."""
+    """Return a number that the next step can compute with, at once; OverflowError when it is too large, or none."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise OverflowError
@@ -200,7 +200,7 @@ def _bounded(value: Fraction | float) -> Fraction | float:
 
 
 def _name(node: ast.AST) -> str | None:
-    """The variable that a node names: ``ranks``, or ``network.latency``, which is one name with a dot in it."""
+    """Return the variable that a node names: ``ranks``, or ``network.latency``, which is one name with a dot in it."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

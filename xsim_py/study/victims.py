@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Shape(Protocol):
-        """What is asked of a tree."""
+        """A tree, as far as it matters here."""
 
         def children(self, n: int, /) -> Sequence[int]:
-            """The children of a node, in the order in which they are sent to."""
+            """Return the children of a node, in the order in which they are sent to."""
 
 
 __all__ = ["CODES", "Victim", "victims_of"]
@@ -44,21 +44,14 @@ _BEFORE: Final = "before"
 
 
 class Victim(NamedTuple):
-    """One rank that is to die.
-
-    Attributes
-    ----------
-    rank : int
-        Who.
-    time_ps : int or None
-        When; None for the time of the call.
-    before : bool
-        Whether that is right before it, even where the others die some time after its beginning.
-    """
+    """One rank that is to die."""
 
     rank: int
+    """Who."""
     time_ps: int | None = None
+    """When; None for the time of the call."""
     before: bool = False
+    """Whether that is right before it, even where the others die some time after its beginning."""
 
     def __str__(self) -> str:
         when = "" if self.time_ps is None else f" at {format_time(self.time_ps, digits=None)}"
@@ -103,7 +96,7 @@ def _own(word: str, ranks: int, code: str) -> Victim:
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
-    """The ranks that a name of the paper's table stands for."""
+    """Return the ranks that a name of the paper's table stands for."""
     below = tree.children(0)
     if code == "none":
         return set()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from xsim_py import workers
 from xsim_py.engine import launched_by_mpiexec
-from xsim_py.study.task import Outcome, Task, do
+from xsim_py.study.task import Outcome, StudyTask, do
 from xsim_py.workers import Crash
 
 __all__ = ["do_in_executor", "do_in_workers", "mpi_executor"]
@@ -19,7 +19,7 @@ _FUNCTION: Final = "xsim_py.study.task:do"
 _IMPORTS: Final = ("xsim_py.run",)
 
 
-def do_in_workers(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Outcome]]:
+def do_in_workers(tasks: Sequence[StudyTask], jobs: int) -> Generator[tuple[int, Outcome]]:
     """Do tasks in so many processes at once; give each task's number and outcome when it is done.
 
     Closing the generator ends the workers, whatever they do.
@@ -28,7 +28,7 @@ def do_in_workers(tasks: Sequence[Task], jobs: int) -> Generator[tuple[int, Outc
         yield number, _crashed(*result) if isinstance(result, Crash) else result
 
 
-def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple[int, Outcome]]:
+def do_in_executor(tasks: Sequence[StudyTask], executor: Executor) -> Generator[tuple[int, Outcome]]:
     """Do tasks with any executor of the kind of `concurrent.futures`, such as ``mpi4py.futures.MPIPoolExecutor``."""
     futures: dict[Future[Outcome], int] = {executor.submit(do, task): number for number, task in enumerate(tasks)}
     try:
@@ -41,7 +41,7 @@ def do_in_executor(tasks: Sequence[Task], executor: Executor) -> Generator[tuple
 
 
 def mpi_executor(jobs: int | None) -> AbstractContextManager[Executor | None]:
-    """The other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
+    """Return the other ranks of a real MPI, where this process is the master of ``mpiexec python -m mpi4py.futures``.
 
     That has imported the module before us; nothing of ours does. A program may have imported it, too, and without
     other ranks it would get one worker only: a thread of this process, which has one current folder.

@@ -69,14 +69,14 @@ class Recorder:
     spans, departures, arrivals : Rows
         See the methods that fill them.
     marks : list
-        (rank, time_ps, kind, text).
+        The values of each `Mark`.
     """
 
     def __init__(self) -> None:
         self.spans = Rows(6)
         self.departures = Rows(10)
         self.arrivals = Rows(3)
-        self.marks: list[tuple[int, int, str, str]] = []
+        self.marks: list[tuple[int, int, str, str, int | None, str]] = []
         self._texts: dict[str, int] = {}
         self._open: dict[int, tuple[str, int, str]] = {}
 
@@ -139,7 +139,9 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- marks
 
-    def mark(self, rank: int, time_ps: int, kind: str, text: str = "") -> None:
+    def mark(
+        self, rank: int, time_ps: int, kind: str, text: str = "", *, dead: int | None = None, how: str = ""
+    ) -> None:
         """Mark an instant of a rank: a failure, what it learns of one, a checkpoint.
 
         Parameters
@@ -152,5 +154,7 @@ class Recorder:
             One word, such as ``failed``, ``learned``, ``revoked``, ``told``, ``aborted``, ``restart``, ``checkpoint``.
         text : str
             One line for people.
+        dead, how : int, str, optional
+            Of whose failure the rank learns, and how.
         """
-        self.marks.append((rank, time_ps, kind, text))
+        self.marks.append((rank, time_ps, kind, text, dead, how))

@@ -62,6 +62,10 @@ class Mark(NamedTuple):
     time_ps: int
     kind: str
     text: str
+    dead: int | None = None
+    """The rank of whose failure this one has learned; None for other kinds."""
+    how: str = ""
+    """How it has learned of that, such as ``detector`` or ``ftco``."""
 
 
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xsim_py.config.algorithms import FTCO
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, close_match
 from xsim_py.mpi.collectives import (
     allgather,
     allreduce,
@@ -148,10 +148,8 @@ def choose_name(
         name: str = rules["names"][str(_first_row(_first_row(rows, comm_size), size_bytes))]
         return name
     if preference not in names:
-        from difflib import get_close_matches
-
-        near = get_close_matches(preference, [*names, TUNED], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = close_match(preference, [*names, TUNED])
+        hint = f"; did you mean {near!r}?" if near else ""
         raise ConfigError(f"{operation} has no algorithm {preference!r}{hint} It has: {TUNED}, {', '.join(names)}")
     if not commutative and operation in _IN_ORDER:
         stand_in, ordered = _IN_ORDER[operation]

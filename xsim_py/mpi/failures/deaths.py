@@ -71,7 +71,8 @@ class Deaths:
         for number in fresh:
             fabric.digest += hash((now_ps, rank.number, number))
             if fabric.trace is not None:
-                fabric.trace.mark(rank.number, now_ps, "learned", f"rank {number} has failed ({how})")
+                said = f"rank {number} has failed ({how})"
+                fabric.trace.mark(rank.number, now_ps, "learned", said, dead=number, how=how)
         failing = []
         for operation in rank.mpi.pending():
             dead = next((number for number in fresh if operation.depends_on(number)), None)

@@ -179,7 +179,7 @@ class AgreementSession:
         rank, ranks = self.rank, self.members.ranks
         where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID else f"a communicator of {len(ranks)} ranks"
         said = f"rank {rank.number} is in {self.name}, rank {ranks[source]} in {name} (ranks of {rank.shard.everyone})"
-        announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {said}")
+        announce(rank, rank.shard.kernel.now_ps, 3, f"{MISMATCH} on {where}: {said}", mismatch=True)
         return False
 
     def learn(self, numbers: Iterable[int]) -> None:

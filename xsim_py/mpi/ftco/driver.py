@@ -35,7 +35,7 @@ from xsim_py.mpi.transport.message import Message, Operation
 from xsim_py.mpi.transport.p2p import wait
 from xsim_py.mpi.transport.protocols import ControlHandler
 from xsim_py.process import current
-from xsim_py.process.life import announce, stop_job
+from xsim_py.process.life import announce, stop_mismatch
 
 from .node import ACK, Packet, Send
 from .paper import ALLREDUCE, PaperNode, Result
@@ -222,7 +222,7 @@ class Ftco:
             comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root, ch.note
         )
         if session.note != ch.note:
-            stop_job(3, session.mismatch(ch.note, "another one"), ch)
+            stop_mismatch(session.mismatch(ch.note, "another one"), ch)
         return session
 
     def forget(self, rank: Rank, cid: int, low: int) -> None:
@@ -372,7 +372,7 @@ class Session:
         if (note is post.note or note == post.note) and post.operation == self.operation and post.root == self.root:
             return True
         message = self.mismatch(self.note, f"rank {origin}", post.note)
-        announce(self.rank, self.rank.shard.kernel.now_ps, 3, message)
+        announce(self.rank, self.rank.shard.kernel.now_ps, 3, message, mismatch=True)
         return False
 
     def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:

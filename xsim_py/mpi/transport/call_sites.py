@@ -13,9 +13,9 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
+from xsim_py.code_origin import PACKAGE, of_program, shown
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ERR_TRUNCATE
-from xsim_py.whose import PACKAGE, of_program, shown
 
 __all__ = [
     "Place",

@@ -15,7 +15,7 @@ __all__ = ["CannotWrite", "Patient", "writing"]
 
 
 class CannotWrite(Exception):
-    """What came of a run has nowhere to go; the text says what and why."""
+    """Results have nowhere to go; the text says which, and why."""
 
 
 @contextmanager
@@ -55,12 +55,12 @@ class Patient:
         return len(text)
 
     def flush(self) -> None:
-        """See `write`."""
+        """Flush what was written if that is still possible."""
         self._attempt(self._stream.flush)
 
     @property
     def buffer(self) -> Any:
-        """The same for bytes, where the file has that."""
+        """The file for bytes, which takes everything, too."""
         return SimpleNamespace(write=partial(self._attempt, self._stream.buffer.write))
 
     def _attempt(self, call: Callable[..., Any], *data: Any) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xsim_py.cli.output import CannotWrite
+from xsim_py.cli.output_errors import CannotWrite, writing
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from xsim_py.clashes import Input
+    from xsim_py.clashes import InputFile
 
-__all__ = ["check_outputs", "not_dash", "simulation_inputs"]
+__all__ = ["check_outputs", "not_dash", "simulation_inputs", "write_text"]
 
 _WRONG_NAME = {errno.EBADF, errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
 
@@ -26,9 +27,9 @@ def check_outputs(
     *,
     folder: str | None = None,
     holds: Sequence[str] = (),
-    inputs: Callable[[], Iterable[Input]] = tuple,
+    inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
-    """See that files can be written where they belong, and that none of them is an input or another one.
+    """Refuse files that cannot be written where they belong, or of which one is an input or another one.
 
     Parameters
     ----------
@@ -51,11 +52,11 @@ def check_outputs(
     named = {option: name for option, name in files.items() if name is not None}
     if not named and folder is None:
         return
-    from xsim_py.clashes import Output, refuse_clashes
+    from xsim_py.clashes import OutputFile, refuse_clashes
 
-    outputs = [Output(f"--{option} {name}", name) for option, name in named.items()]
+    outputs = [OutputFile(f"--{option} {name}", name) for option, name in named.items()]
     if folder is not None:
-        outputs += [Output(f"--out {folder} ({name})", Path(folder) / name, follow=False) for name in holds]
+        outputs += [OutputFile(f"--out {folder} ({name})", Path(folder) / name, follow=False) for name in holds]
     refuse_clashes(outputs, inputs)
     for option, name in named.items():
         _check_file(f"--{option} {name}", Path(name), follow=True)
@@ -68,13 +69,24 @@ def check_outputs(
 
 
 def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
-    """Options with what was given for them, where that is not ``-``, which is standard output."""
+    """Return options with what was given for them, where that is not ``-``, which is standard output."""
     given = {option: getattr(args, option) for option in options}
     return {option: name for option, name in given.items() if name != "-"}
 
 
+def write_text(target: str, text: str) -> None:
+    """Write a text to a file, or to standard output where that is ``-``."""
+    from xsim_py.atomic_files import atomic_file
+
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        with writing(), atomic_file(target) as file:
+            file.write(text)
+
+
 def _check_file(said: str, path: Path, *, follow: bool) -> None:
-    from xsim_py.whole import check_file
+    from xsim_py.atomic_files import check_file
 
     try:
         if not path.parent.is_dir():
@@ -87,13 +99,13 @@ def _check_file(said: str, path: Path, *, follow: bool) -> None:
 
 
 def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
-    """A name that means nothing is bad input; a place that takes no file is as a disk that is full."""
+    """Raise what an error means: a wrong name is bad input, a place that takes no file is as a disk that is full."""
     if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
         raise ConfigError(f"{said}: {getattr(error, 'strerror', error)}") from error
     raise CannotWrite(f"{said}: {error.strerror}") from error
 
 
-def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[Input]:
+def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[InputFile]:
     """Return what a command reads that runs a program on machines."""
     from xsim_py.clashes import failure_files, machine_files, program_files
 

@@ -1,4 +1,4 @@
-"""What cannot stand together in one study."""
+"""Contradictions in one study: keys that cannot stand together, name what is not there, or are missing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
-from xsim_py.config.kinds import nearest
+from xsim_py.config.described import Contradiction
 from xsim_py.config.loader import every_path
+from xsim_py.errors import advice
 from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import OPTIONS, StudySpec
-from xsim_py.study.kinds import Given
 from xsim_py.study.published import read_published
+from xsim_py.study.value_kinds import Given
 
 __all__ = ["ALWAYS_KNOWN", "contradictions"]
 
-# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
-Contradiction = tuple[str, str, tuple[str, ...]]
 
 ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
 """What a template may name beside the variables and the options that are given."""
@@ -28,7 +27,12 @@ _PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
-    """Every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    """Yield every key of ``spec`` that contradicts another, names what is not there, or is missing."""
+    for path, message, involved in _all(spec):
+        yield path, message, (path, *involved)
+
+
+def _all(spec: StudySpec) -> Iterator[Contradiction]:
     yield from _options(spec)
     if "/" in spec.name:
         yield "name", f"{spec.name!r} cannot be part of the name of a folder, which that of the results is made of", ()
@@ -48,7 +52,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
         yield from _command(spec)
     for key in ("program", "ranks") if spec.command is None else ():
         if spec.given(key) is None and key not in spec.sweep:
-            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].metadata['help']}", ("sweep",)
+            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].help}", ("sweep",)
     for name in spec.sweep:
         fixed = name if name in OPTIONS and spec.given(name) is not None else f"set.{name}"
         if fixed == name or name in spec.overrides:
@@ -58,7 +62,7 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _command(spec: StudySpec) -> Iterator[Contradiction]:
-    """What only a program and its machine have, and options that the command does not know."""
+    """Yield keys that only a program and its machine have, and options that the command does not know."""
     own = ("seed", *COMMANDS[str(spec.command)].options)
     given = [key for key, each in OPTIONS.items() if getattr(spec, each.name) is not None and key != "seed"]
     given += [key for key in OPTIONS if key in spec.sweep and key not in own]
@@ -68,14 +72,14 @@ def _command(spec: StudySpec) -> Iterator[Contradiction]:
         yield path, f"this is about a program on a machine, and {spec.command} is none", ("command",)
     for name in spec.command_options:
         if name not in _choices(spec):
-            known = nearest(name, _choices(spec))
-            yield f"options.{name}", f"{spec.command} has no such option{known}", ("command",)
+            known = advice(name, _choices(spec))
+            yield f"options.{name}", f"{spec.command} has no such option; {known}", ("command",)
         if name in spec.sweep:
             yield f"sweep.{name}", f"options.{name} gives this one value, and sweep others", ("options",)
 
 
 def _choices(spec: StudySpec) -> tuple[str, ...]:
-    """The options over which this study may sweep."""
+    """Return the options over which this study may sweep."""
     return tuple(OPTIONS) if spec.command is None else (*COMMANDS[spec.command].options, "seed")
 
 
@@ -89,21 +93,21 @@ def _published(spec: StudySpec) -> Iterator[Contradiction]:
 
 
 def _variables(spec: StudySpec) -> Iterator[Contradiction]:
-    """A variable that changes nothing would make runs that are the same and look different."""
+    """Yield variables that change nothing: their runs would be the same and look different."""
     used = {name for _, given in _all_given(spec) for _, name in given.names()}
     for name in spec.sweep:
         path = f"sweep.{name}"
         if name in RESERVED or (spec.command is not None and name in COMMANDS[spec.command].metrics):
             yield path, "the results have a column of this name; choose another", ()
         elif "." in name and name not in every_path():
-            yield path, f"no entry of a machine{nearest(name, every_path())}", ()
+            yield path, f"no entry of a machine; {advice(name, every_path())}", ()
         elif "." not in name and name not in _choices(spec) and name not in used:
-            known = nearest(name, _choices(spec))
+            known = advice(name, _choices(spec))
             of = "a run" if spec.command is None else spec.command
-            yield path, f"this is neither an option of {of} nor used in a template{known}", tuple(OPTIONS)
+            yield path, f"this is neither an option of {of} nor used in a template; {known}", tuple(OPTIONS)
     for name in spec.overrides:
         if name not in every_path():
-            yield f"set.{name}", f"no entry of a machine{nearest(name, every_path())}", ()
+            yield f"set.{name}", f"no entry of a machine; {advice(name, every_path())}", ()
 
 
 def _templates(spec: StudySpec) -> Iterator[Contradiction]:
@@ -116,11 +120,11 @@ def _templates(spec: StudySpec) -> Iterator[Contradiction]:
     for path, given in _all_given(spec):
         for where, name in given.names():
             if name not in known:
-                yield path + where, f"no variable {name}{nearest(name, sorted(known))}", ("sweep",)
+                yield path + where, f"no variable {name}; {advice(name, sorted(known))}", ("sweep",)
 
 
 def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
-    """Everything that may be a template, with its path."""
+    """Yield everything that may be a template, with its path."""
     for key in OPTIONS:
         given = spec.given(key)
         if given is not None:
@@ -151,7 +155,7 @@ def _conditions(path: str, conditions: Iterable[Condition], columns: list[str]) 
 def _columns(spec: StudySpec) -> Iterator[Contradiction]:
     for name in spec.table or ():
         if name not in metric_names(spec):
-            yield "table", f"there are no means of {name}{nearest(name, metric_names(spec))}", ("capture",)
+            yield "table", f"there are no means of {name}; {advice(name, metric_names(spec))}", ("capture",)
 
 
 def _plots(spec: StudySpec) -> Iterator[Contradiction]:
@@ -182,4 +186,4 @@ def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
         for name in names:
             if name not in known:
                 there = "is no number" if name in column_names(spec) else "does not exist"
-                yield f"{path}.{key}", f"the column {name!r} {there}{nearest(name, known)}", ("sweep", "capture")
+                yield f"{path}.{key}", f"the column {name!r} {there}; {advice(name, known)}", ("sweep", "capture")

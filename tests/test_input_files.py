@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xsim_py.inputs import MIB, is_file, read_input
+from xsim_py.input_files import MIB, is_file, read_input
 
 
 def refused(path: str | Path, *, most_bytes: int = MIB) -> str:

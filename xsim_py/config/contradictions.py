@@ -1,12 +1,13 @@
-"""What cannot stand together in one machine description."""
+"""Contradictions in one machine description: keys that cannot stand together, or need another one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
+from xsim_py.config.described import Contradiction
 from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
-from xsim_py.inputs import is_file
+from xsim_py.input_files import is_file
 
 __all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
 
@@ -17,12 +18,9 @@ _MOST_WAYS = 1_000
 _MOST_TRIED = 2**26
 _SPEEDS = (1e-9, 1e9)
 
-# The path of what is wrong, what is wrong with it, and the paths that the judgement rests on.
-Contradiction = tuple[str, str, tuple[str, ...]]
-
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
+    """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
     for rule in (_nodes, _torus, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
@@ -73,7 +71,7 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
-    """How often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
+    """Return how often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
     if isinstance(twist, str):
         shifts = dict.fromkeys(range(1, len(dims)), dims[0]) if twist == "half" else {}
     else:
@@ -138,7 +136,7 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
-    """The lengths of its times are judged where the network's longest latency is known."""
+    """Yield what is wrong but for the lengths of its times, which are judged where the network is known."""
     detector = spec.mpi.detector
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)

@@ -1,19 +1,20 @@
 """The kinds of value that only a study has: templates, values to sweep over, and sections with names of one's own.
 
-They stand beside those of `xsim_py.config.kinds`: each knows how it is checked and how JSON Schema says the same.
+They stand beside those of `xsim_py.config.value_kinds`: each knows how it is checked and how JSON Schema says the same.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from xsim_py.asked import isolation
-from xsim_py.config import kinds
+from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
-from xsim_py.config.kinds import REFUSED, Choice, Integer, Kind, ListOf, Reading, Scalar, without_nul
+from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
+from xsim_py.parameters import isolation
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
@@ -63,6 +64,7 @@ ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a
 ISOLATION: Final = Scalar(
     _isolation, {"type": "string", "pattern": "^(greenlets|process(:[0-9]+)?)$"}, "greenlets, process or process:8"
 )
+PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of some")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
 
@@ -74,7 +76,7 @@ class Given:
     kind: Kind
 
     def fill(self, value_of: Callable[[str], Value | None]) -> Value | None:
-        """The value of one run.
+        """Return the value of one run.
 
         Raises
         ------
@@ -90,7 +92,7 @@ class Given:
         return _filled(value, value_of)
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """The variables that it needs, each after where in this value: ``[1]``, or nothing where this is no list."""
+        """Yield the variables that it needs, each after its place in this value: ``[1]``, or "" if it is no list."""
         inside = self.entry.value if isinstance(self.entry.value, list) else None
         for index, item in enumerate([self.entry] if inside is None else inside):
             if is_template(item.value):
@@ -98,7 +100,7 @@ class Given:
                 yield from ((where, name) for name in sorted(Template(item.value).names))
 
     def read(self, value_of: Callable[[str], Value | None], path: str, reading: Reading) -> Any:
-        """The value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
+        """Return the value of one run, checked; None when nothing was given, REFUSED after a noted problem."""
         try:
             value = self.fill(value_of)
         except ValueError as error:
@@ -106,7 +108,7 @@ class Given:
         if value is None:
             return None
         entry = from_python(value, place=self.entry.place)
-        return self.kind.read(Entry(entry.value, entry.place, entry.place, self.entry.folder), path, reading)
+        return self.kind.read(dataclasses.replace(entry, folder=self.entry.folder), path, reading)
 
 
 def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None:
@@ -120,7 +122,7 @@ def _filled(value: Any, value_of: Callable[[str], Value | None]) -> Value | None
 
 
 def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainScalar]:
-    """What an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
+    """Return what an item of a list becomes: one word, all of a list that it names, or none if that has no value."""
     lone = Template(value).lone if is_template(value) else None
     filled = _filled(value, value_of) if lone is None else value_of(lone)
     if isinstance(filled, list):
@@ -132,15 +134,13 @@ def _words(value: Any, value_of: Callable[[str], Value | None]) -> list[PlainSca
 class Templated:
     """A value of some kind, or a template that becomes one."""
 
-    kind: Scalar | Integer | Choice
+    kind: Scalar
 
     @property
     def words(self) -> str:
-        """What the table of the manual calls it."""
         return self.kind.words
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value as it was written, in the kind that it will have to be."""
         if not is_template(entry.value):
             checked = self.kind.read(entry, path, reading)
         else:
@@ -148,23 +148,7 @@ class Templated:
         return REFUSED if checked is REFUSED else Given(entry, self.kind)
 
     def schema(self) -> dict[str, Any]:
-        """The kind's own schema, or a template's."""
         return {"anyOf": [self.kind.schema(), _TEMPLATE_SCHEMA]}
-
-
-@dataclass(frozen=True)
-class _Plain:
-    """A scalar or a list of scalars; what it means is for a machine description to say."""
-
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value, as Python has it."""
-        if isinstance(entry.value, list):
-            return ListOf(ANY, "a list of values", least=0).read(entry, path, reading)
-        return ANY.read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """A scalar, or an array."""
-        return {"anyOf": [ANY.schema(), {"type": "array", "items": ANY.schema()}]}
 
 
 @dataclass(frozen=True)
@@ -174,13 +158,11 @@ class MachineEntry:
     words: str = "a value of the machine description"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value as it was written."""
         if isinstance(entry.value, list):
             return TemplatedList(ANY, "a list of values").read(entry, path, reading)
         return Given(entry, PLAIN) if entry.value is None else Templated(ANY).read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Whatever a sweep may hold."""
         return {"anyOf": [PLAIN.schema(), {"type": "null"}]}
 
 
@@ -192,7 +174,6 @@ class TemplatedList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The list as it was written."""
         if is_template(entry.value):
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
@@ -208,7 +189,6 @@ class TemplatedList:
         return Given(entry, TextOrList(self.items, self.words))
 
     def schema(self) -> dict[str, Any]:
-        """An array, or a template."""
         item = Templated(self.items).schema()
         return {"anyOf": [{"type": "array", "items": item}, _TEMPLATE_SCHEMA]}
 
@@ -228,7 +208,6 @@ class Named:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, by name."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"write {self.words}")
         found = {}
@@ -243,7 +222,6 @@ class Named:
         return found
 
     def schema(self) -> dict[str, Any]:
-        """An object with any names."""
         names = {"pattern": f"^{NAME.pattern}$"}
         return {"type": "object", "additionalProperties": self.kind.schema(), "propertyNames": names}
 
@@ -262,14 +240,13 @@ class Values:
     words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, each with its label."""
         if isinstance(entry.value, dict):
             items: list[tuple[Any, Entry]] = list(entry.value.items())
         elif isinstance(entry.value, list):
             items = [(item.value, item) for item in entry.value]
         else:
             try:
-                items = [(number, Entry(number, *_places(entry))) for number in _range(entry.value)]
+                items = [(number, dataclasses.replace(entry, value=number)) for number in _range(entry.value)]
             except ValueError as error:
                 return reading.refuse(entry, path, str(error))
         if not items:
@@ -286,7 +263,7 @@ class Values:
         return REFUSED if len(reading.problems) > before else read
 
     def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Swept:
-        """One value; what kind it has to be shows only where it is used."""
+        """Read one value; what kind it has to be shows only where it is used."""
         if isinstance(label, list | dict) or label is None:
             advice = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
             reading.refuse(item, path, advice)
@@ -301,7 +278,6 @@ class Values:
         return Swept(label, Given(item, ANY))
 
     def schema(self) -> dict[str, Any]:
-        """An array of scalars, an object of labels, or text."""
         scalar = ANY.schema()
         value = {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
         return {
@@ -311,14 +287,6 @@ class Values:
                 {"type": "string", "pattern": f"^{_RANGE.pattern}$"},
             ]
         }
-
-
-PLAIN: Final = _Plain()
-
-
-def _places(entry: Entry) -> tuple[Any, Any, Any]:
-    """Where an entry stands, for another in its place."""
-    return entry.place, entry.key_place, entry.folder
 
 
 def _range(value: Any) -> list[int]:
@@ -348,11 +316,9 @@ class TextOrList:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values."""
         items = entry.value if isinstance(entry.value, list) else [entry]
         read = [self.items.read(item, path, reading) for item in items]
         return REFUSED if REFUSED in read else tuple(read)
 
     def schema(self) -> dict[str, Any]:
-        """One, or an array."""
         return {"anyOf": [self.items.schema(), {"type": "array", "items": self.items.schema()}]}

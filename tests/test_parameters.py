@@ -10,11 +10,11 @@ import pytest
 from tests.doc_blocks import ROOT
 from tests.test_docs import options_of, rows
 from xsim_py import simulate
-from xsim_py.asked import Asked, read
 from xsim_py.cli import main
 from xsim_py.cli.run import add_run_parser
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
+from xsim_py.parameters import RunParameters, read
 
 DEFAULTS = {
     name: parameter.default
@@ -23,12 +23,14 @@ DEFAULTS = {
 }
 
 
-def asked(**told: Any) -> Asked:
+def asked(**told: Any) -> RunParameters:
     return read({**DEFAULTS, "ranks": 1, **told})
 
 
 def test_what_is_not_said_is_none_or_empty():
-    assert asked() == Asked(1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False, (), ())
+    assert asked() == RunParameters(
+        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False, (), ()
+    )
 
 
 def test_values_may_be_as_on_the_command_line_or_python_s_own():

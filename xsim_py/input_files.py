@@ -27,7 +27,7 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
-    """All bytes of a file.
+    """Return all bytes of a file.
 
     Parameters
     ----------

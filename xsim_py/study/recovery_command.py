@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import machine_name
-from xsim_py.errors import ConfigError, XsimError
+from xsim_py.errors import ConfigError, OptionProblem, XsimError
 from xsim_py.report.phases import PHASES
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps
@@ -50,17 +50,17 @@ TABLE: Final = ("total_s", "recovery_s")
 
 
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of one run as plain data.
+    """Return the options of one run as plain data.
 
     Raises
     ------
     ConfigError
         With a line ``option: what is wrong`` for each problem.
     """
-    from xsim_py.study.loader import bundled_apps
+    from xsim_py.config.bundled import bundled_apps
     from xsim_py.study.recovery import LOOP, SCHEMES, parse_call, plan_recovery
 
-    problems: list[str] = []
+    problems: list[OptionProblem] = []
 
     def read(name: str, parse: Callable[[str], Any], default: Any) -> Any:
         value = given.get(name)
@@ -71,7 +71,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
                 raise ValueError("a list; sweep over its values")
             return parse(text_of(value))
         except ValueError as error:
-            problems.append(f"{name}: {error}")
+            problems.append(OptionProblem(name, str(error)))
             return default
 
     settings = {
@@ -90,9 +90,9 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     }
     file = Path(settings["program"] or bundled_apps() / LOOP)
     if not file.is_file():
-        problems.append(f"program: there is no file {file}")
+        problems.append(OptionProblem("program", f"there is no file {file}"))
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     plan_recovery(_experiment(settings))
     return {**settings, "digest": hashlib.blake2b(file.read_bytes()).hexdigest()}
 

@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from xsim_py.errors import ConfigError
+from xsim_py.code_origin import package_name
+from xsim_py.errors import ConfigError, close_match
 from xsim_py.units import PS_PER_S, parse_time_ps
-from xsim_py.whose import package_name
 
 __all__ = [
     "COLLECTIVES",
     "COMPUTE",
-    "Asked",
+    "RunParameters",
     "assignment",
     "isolation",
     "one_of",
@@ -107,35 +107,21 @@ def one_of(*words: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value in words:
             return str(value)
-        from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
-
-        near = get_close_matches(str(value), words, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = close_match(str(value), words)
+        hint = f"; did you mean {near}?" if near else ""
         raise ValueError(f"{value!r} is not one of {', '.join(words[:-1])} and {words[-1]}{hint}")
 
     return read
 
 
 def packages(value: Any) -> tuple[str, ...]:
-    """Return names of packages, given in a list or with commas between them; see `whose.package_name`."""
+    """Return names of packages, given in a list or with commas between them; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
-class Asked(NamedTuple):
-    """The checked parameters describe one run.
-
-    Attributes
-    ----------
-    overrides : dict
-        What is to be changed of the machine; ``set`` comes after what other options say.
-    way : str
-        How collectives are simulated: one of `WAYS`.
-    isolation : int
-        How many ranks live in each process; 0: all in one, as greenlets.
-    private, share : tuple of str
-        The packages of which each rank has its own modules, and those that all ranks share.
-    """
+class RunParameters(NamedTuple):
+    """The checked parameters describe one run."""
 
     ranks: int
     kind: str | None
@@ -143,21 +129,25 @@ class Asked(NamedTuple):
     seed: int
     shards: int
     overrides: dict[str, Any]
+    """What is to be changed of the machine; ``set`` comes after what other options say."""
     wall_limit_s: float | None
     compute: str | None
     way: str
+    """How collectives are simulated: one of `WAYS`."""
     fail: tuple[str, ...]
     ft: bool | None
     restart: str | None
     isolation: int
+    """How many ranks live in each process; 0: all in one, as greenlets."""
     label: bool
     trace: bool
     profile: bool
     private: tuple[str, ...]
     share: tuple[str, ...]
+    """The packages of which each rank has its own modules, and those that all ranks share."""
 
 
-def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
+def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters:
     """Read the parameters of `simulate`, by their names.
 
     Raises
@@ -173,11 +163,11 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> Asked:
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     if wrong:
-        raise ConfigError("\n".join(wrong))
+        raise ConfigError(*wrong)
     words, entries, limit_s = (found.pop(name) for name in ("collectives", "set", "wall_limit"))
     algorithms = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
-    return Asked(**found, overrides=dict(algorithms) | entries, wall_limit_s=limit_s, way=way)
+    return RunParameters(**found, overrides=dict(algorithms) | entries, wall_limit_s=limit_s, way=way)
 
 
 def _flag(value: Any) -> bool:
@@ -193,7 +183,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """One text, or several, or None."""
+    """Return the texts of one, of several, or of None."""
     return tuple(_text(each) for each in _several(value))
 
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from xsim_py import units
+from xsim_py.code_origin import package_name
 from xsim_py.config.entries import Entry, Problem
-from xsim_py.whose import package_name
+from xsim_py.errors import advice
 
 __all__ = [
     "BANDWIDTH",
@@ -31,8 +32,6 @@ __all__ = [
     "TIME",
     "TIME_PER_BYTE",
     "BySize",
-    "Choice",
-    "Integer",
     "Kind",
     "ListOf",
     "MapOf",
@@ -41,16 +40,18 @@ __all__ = [
     "Scalar",
     "Section",
     "WordOr",
-    "nearest",
+    "choice",
+    "integer",
     "option",
     "without_nul",
 ]
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
-_ADVISED: Final = 100  # problems
-_LONGEST_WORD: Final = 100
+_ADVISED: Final = 100  # unknown keys; for more no advice is looked for, which takes half a millisecond each
 _LONGEST_LINE: Final = 200
+_OPTION: Final = "xsim_py option"
+_UNIT: Final = re.compile("_(?:ps|bytes)$")
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -67,31 +68,27 @@ class Reading:
         self.problems.append(Problem(entry.place, path, message))
         return REFUSED
 
-    def unknown(self, entry: Entry, path: str, advice: Callable[[], str]) -> None:
+    def unknown(self, entry: Entry, path: str, advise: Callable[[], str]) -> None:
         """Note a key that nobody knows, with some advice: a name that is near takes a while to find."""
-        said = advice() if len(self.problems) < _ADVISED else ""
+        said = f"; {advise()}" if len(self.problems) < _ADVISED else ""
         self.problems.append(Problem(entry.key_place, path, f"unknown key{said}"))
 
 
 class Kind(Protocol):
-    """What the checker and the schema need to know about one kind of value."""
+    """A kind of value knows how one is read, and how JSON Schema describes it."""
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value inside the simulator, or REFUSED after a noted problem."""
+        """Return the value inside the simulator, or REFUSED after a noted problem."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """The same, for JSON Schema."""
+        """Return the JSON Schema of what `read` takes."""
         ...
 
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The advice ``"; did you mean latency?"``, or the known words when none is near."""
-    words = list(known)
-    from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
-
-    close = get_close_matches(word, words, n=1, cutoff=0.6) if len(word) <= _LONGEST_WORD else []
-    return f"; did you mean {close[0]}?" if close else f"; known: {', '.join(words)}"
+    @property
+    def words(self) -> str:
+        """The name that it has in the table of the manual, and where a value is refused."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,6 @@ class Scalar:
     is_file: bool = False  # then it means a file beside the one that names it
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The parsed value."""
         if isinstance(entry.value, (dict, list)):
             form = "section" if isinstance(entry.value, dict) else "list"
             return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
@@ -115,7 +111,6 @@ class Scalar:
             return reading.refuse(entry, path, str(error))
 
     def schema(self) -> dict[str, Any]:
-        """The schema given."""
         return dict(self.json)
 
 
@@ -206,59 +201,29 @@ SIZE_OR_UNLIMITED: Final = Scalar(
 DIMENSION: Final = Scalar(_dimension, {"enum": list(DIMENSIONS)}, "a dimension")
 
 
-@dataclass(frozen=True)
-class Integer:
-    """A whole number from ``minimum`` to ``maximum``."""
+def integer(minimum: int, maximum: int) -> Scalar:
+    """Return the kind of a whole number from ``minimum`` to ``maximum``."""
+    words = f"a whole number from {minimum} to {maximum}"
 
-    minimum: int
-    maximum: int
-
-    @property
-    def words(self) -> str:
-        """What the table of the manual calls it."""
-        return f"a whole number from {self.minimum} to {self.maximum}"
-
-    def parse(self, value: object) -> int:
-        """The number; ValueError when it is none, or out of its range."""
+    def parse(value: object) -> int:
         if isinstance(value, float) and value.is_integer():  # JSON Schema counts 2.0 among the integers
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
-            raise ValueError(f"{value!r} is not {self.words}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise ValueError(f"{value!r} is not {words}")
         return value
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The number."""
-        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """An integer with its range."""
-        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+    return Scalar(parse, {"type": "integer", "minimum": minimum, "maximum": maximum}, words)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One word of a few."""
+def choice(*choices: str) -> Scalar:
+    """Return the kind of a value that is one of a few words."""
 
-    choices: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        """What the table of the manual calls it."""
-        return " or ".join(self.choices)
-
-    def parse(self, value: object) -> str:
-        """The word; ValueError when it is another."""
-        if value not in self.choices:
-            raise ValueError(f"{value!r} is not one of its values{nearest(str(value), self.choices)}")
+    def parse(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is not one of its values; {advice(str(value), choices)}")
         return str(value)
 
-    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The word."""
-        return Scalar(self.parse, {}, self.words).read(entry, path, reading)
-
-    def schema(self) -> dict[str, Any]:
-        """An enumeration."""
-        return {"enum": list(self.choices)}
+    return Scalar(parse, {"enum": list(choices)}, " or ".join(choices))
 
 
 @dataclass(frozen=True)
@@ -266,19 +231,16 @@ class WordOr:
     """A word that says to decide by other means, read as None, or a value."""
 
     word: str
-    kind: Scalar | Integer
+    kind: Scalar
 
     @property
     def words(self) -> str:
-        """What the table of the manual calls it."""
         return f"{self.word} or {self.kind.words}"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The value; None for the word."""
         return None if entry.value == self.word else self.kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Either."""
         return {"anyOf": [{"const": self.word}, self.kind.schema()]}
 
 
@@ -286,11 +248,10 @@ class WordOr:
 class BySize:
     """A word for each size from a number on, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
 
-    word: Choice
+    word: Scalar
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The pairs of a least size and a word."""
         if not isinstance(entry.value, dict) or not entry.value:
             return reading.refuse(entry, path, f"{_shown(entry)} is not {self.words}")
         pairs = []
@@ -307,7 +268,6 @@ class BySize:
         return tuple(sorted((int(key), value) for key, value in pairs))
 
     def schema(self) -> dict[str, Any]:
-        """An object whose keys are whole numbers."""
         patterns = {f"^{_SIZE_KEY.pattern}$": self.word.schema()}
         return {"type": "object", "patternProperties": patterns, "additionalProperties": False, "minProperties": 1}
 
@@ -322,7 +282,6 @@ class ListOf:
     most: int | None = None
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, as a tuple."""
         if not isinstance(entry.value, list):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
@@ -332,7 +291,6 @@ class ListOf:
         return REFUSED if REFUSED in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
-        """An array."""
         most = {} if self.most is None else {"maxItems": self.most}
         return {"type": "array", "items": self.items.schema(), "minItems": self.least, **most}
 
@@ -345,18 +303,16 @@ class MapOf:
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The values, by key."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
         for key, item in entry.value.items():
             if key not in self.kinds:
-                reading.unknown(item, f"{path}.{key}", partial(nearest, key, self.kinds))
+                reading.unknown(item, f"{path}.{key}", partial(advice, key, self.kinds))
         found = {key: kind for key, kind in self.kinds.items() if key in entry.value}
         values = {key: kind.read(entry.value[key], f"{path}.{key}", reading) for key, kind in found.items()}
         return REFUSED if REFUSED in values.values() else values
 
     def schema(self) -> dict[str, Any]:
-        """An object with these properties and no others."""
         properties = {key: kind.schema() for key, kind in self.kinds.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -365,17 +321,15 @@ class MapOf:
 class OneOf:
     """A word, or something longer: which of the two is meant shows in the form of the value."""
 
-    word: Choice
+    word: Scalar
     other: Kind
     words: str
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The word, or the other value."""
         kind: Kind = self.other if isinstance(entry.value, (dict, list)) else self.word
         return kind.read(entry, path, reading)
 
     def schema(self) -> dict[str, Any]:
-        """Either."""
         return {"anyOf": [self.word.schema(), self.other.schema()]}
 
 
@@ -387,47 +341,40 @@ class Section:
     words: str = "a section"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """The instance; a key that was refused or left out has its default."""
         if not isinstance(entry.value, dict):
             return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
-        fields = {f.metadata["key"]: f for f in options(self.type)}
+        keys = {each.key: each for each in options(self.type)}
         for key, item in entry.value.items():
-            if key not in fields:
-                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, fields))
-        values: dict[str, Any] = {}
-        for key, f in fields.items():
-            inner = entry.value.get(key)
-            values[f.name] = self._value(f, inner, _join(path, key), reading)
-            if f.metadata["required"] and (inner is None or inner.value is None):
-                help = f.metadata["help"]
-                reading.refuse(entry, _join(path, key), f"missing: {help[0].lower()}{help[1:]}")
-        return self.type(**values)
+            if key not in keys:
+                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, keys))
+        return self.type(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
 
     @staticmethod
-    def _value(f: dataclasses.Field[Any], inner: Entry | None, path: str, reading: Reading) -> Any:
-        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.metadata["default"]
+    def _value(each: Key, entry: Entry, path: str, reading: Reading) -> Any:
+        inner, here = entry.value.get(each.key), _join(path, each.key)
+        value = REFUSED
         # A key without a value counts as left out; so `--set topology.dims=null` undoes what a file says.
-        if inner is None or inner.value is None:
-            return default
-        reading.entries[path] = inner
-        value = f.metadata["kind"].read(inner, path, reading)
-        return default if value is REFUSED else value
+        if inner is not None and inner.value is not None:
+            reading.entries[here] = inner
+            value = each.kind.read(inner, here, reading)
+        elif each.required:
+            reading.refuse(entry, here, f"missing: {each.help[0].lower()}{each.help[1:]}")
+        return each.default_value() if value is REFUSED else value
 
     @staticmethod
-    def _advice(key: str, reading: Reading, fields: Iterable[str]) -> str:
-        """Perhaps the key is a right one in the wrong section."""
+    def _advice(key: str, reading: Reading, keys: Iterable[str]) -> str:
+        """Return advice on a wrong key, which is perhaps a right one in another section."""
         elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
-        return f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else nearest(key, fields)
+        return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, keys)
 
     def schema(self) -> dict[str, Any]:
-        """An object whose keys are the options."""
         properties: dict[str, Any] = {}
-        for f in options(self.type):
-            kind = f.metadata["kind"].schema()
+        for each in options(self.type):
+            kind = each.kind.schema()
             # Every key may stand there without a value, and then counts as left out; a required one may not.
-            value = kind if f.metadata["required"] else {"anyOf": [kind, {"type": "null"}]}
-            properties[f.metadata["key"]] = {"description": f.metadata["help"], **value}
-        required = [f.metadata["key"] for f in options(self.type) if f.metadata["required"]]
+            value = kind if each.required else {"anyOf": [kind, {"type": "null"}]}
+            properties[each.key] = {"description": each.help, **value}
+        required = [each.key for each in options(self.type) if each.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -440,30 +387,43 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def options(cls: type[Any]) -> list[dataclasses.Field[Any]]:
-    """The fields of a section that come from the description."""
-    return [f for f in dataclasses.fields(cls) if "kind" in f.metadata]
+class Key(NamedTuple):
+    """One key of a section, which a field of its dataclass holds."""
+
+    name: str
+    """That of the field, which may end with a unit that the key does not have: ``latency_ps``."""
+    key: str
+    """Its name in YAML."""
+    kind: Any
+    """What its value may be."""
+    help: str
+    """One sentence for the manual and for editors."""
+    default: Any
+    """What it is when it is left out or was refused; a class is called to make one."""
+    shown: str
+    """The default, as one would write it in YAML."""
+    required: bool
+
+    def default_value(self) -> Any:
+        """Return what it is when it is left out or was refused."""
+        return self.default() if isinstance(self.default, type) else self.default
 
 
-def option(key: str, kind: Kind, help: str, *, default: Any = None, shown: str = "", required: bool = False) -> Any:
-    """A field of a section: one key of the description.
+def options(cls: type[Any]) -> tuple[Key, ...]:
+    """Return the keys of a section, those of its fields that are an `option`."""
+    fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
+    told = [(each.name, *each.metadata[_OPTION]) for each in fields]
+    return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in told)
 
-    Parameters
-    ----------
-    key
-        Its name in YAML.
-    kind
-        What its value may be.
-    help
-        One sentence for the manual and for editors.
-    default
-        What it is when it is left out or was refused; a class is called to make one.
-    shown
-        The default, as one would write it in YAML.
-    required
-        It may not be left out.
+
+def option(
+    kind: Kind, help: str, *, key: str = "", default: Any = None, shown: str = "", required: bool = False
+) -> Any:
+    """Return a field of a section, which holds what one key of the description says; see `Key`.
+
+    The key is the field's name without a unit at its end, unless another one is given.
     """
-    metadata = {"key": key, "kind": kind, "help": help, "default": default, "shown": shown, "required": required}
+    metadata = {_OPTION: (key, kind, help, default, shown, required)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)

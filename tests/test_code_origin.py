@@ -5,11 +5,11 @@ import os
 import numpy
 
 import xsim_py
-from xsim_py import whose
+from xsim_py import code_origin
 
 
 def test_a_file_is_of_the_simulator_installed_or_of_the_program():
-    ours, theirs = (whose.is_simulator, whose.is_installed), whose.of_program
+    ours, theirs = (code_origin.is_simulator, code_origin.is_installed), code_origin.of_program
     files = (xsim_py.__file__, os.__file__, numpy.__file__, "<frozen importlib>", __file__, "<string>")
     assert [tuple(ask(file) for ask in ours) for file in files] == [
         (True, True),
@@ -23,7 +23,7 @@ def test_a_file_is_of_the_simulator_installed_or_of_the_program():
 
 
 def test_a_file_is_named_from_a_folder_and_its_lines_are_known():
-    assert whose.shown("/a/b/c.py", "/a/b") == whose.shown("/a/b/c.py", "/a/b/") == "c.py"
-    assert whose.shown("/a/b/c.py", "/") == "a/b/c.py"
-    assert whose.shown("/a/b/c.py", "/a/bc") == "/a/b/c.py"
-    assert whose.text_of(__file__, 1) == '"""Whose a line of code is."""'
+    assert code_origin.shown("/a/b/c.py", "/a/b") == code_origin.shown("/a/b/c.py", "/a/b/") == "c.py"
+    assert code_origin.shown("/a/b/c.py", "/") == "a/b/c.py"
+    assert code_origin.shown("/a/b/c.py", "/a/bc") == "/a/b/c.py"
+    assert code_origin.text_of(__file__, 1) == '"""Whose a line of code is."""'

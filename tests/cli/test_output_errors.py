@@ -13,7 +13,7 @@ import pytest
 from tests.cases import ROOT
 from tests.cli.helpers import FakeSimulator
 from xsim_py.cli import main
-from xsim_py.cli.output import CannotWrite, Patient, writing
+from xsim_py.cli.output_errors import CannotWrite, Patient, writing
 
 SAYING = "from mpi4py import MPI; print('rank', MPI.COMM_WORLD.rank)"
 FULL = "xsim: cannot write the output: No space left on device\n"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.report.helpers import make_result, make_trace
-from xsim_py import whole
+from xsim_py import atomic_files
+from xsim_py.atomic_files import atomic_file, atomic_path, check_file, scratch_folder, undisturbed
 from xsim_py.report import Table, perfetto
 from xsim_py.report.style import new_figure, save
-from xsim_py.whole import check_file, scratch_folder, undisturbed, whole_file, whole_path
 
 
 class Torn(Exception):
@@ -22,7 +22,7 @@ class Torn(Exception):
 
 
 def tear(target: Path) -> None:
-    with suppress(Torn), whole_file(target) as file:
+    with suppress(Torn), atomic_file(target) as file:
         file.write("half of it")
         file.flush()
         raise Torn
@@ -35,7 +35,7 @@ def test_what_is_not_written_to_its_end_is_not_there(tmp_path: Path):
 
 def test_a_new_file_has_its_name_when_it_is_whole(tmp_path: Path):
     target = tmp_path / "result.json"
-    with whole_file(target) as file:
+    with atomic_file(target) as file:
         file.write("new")
         file.flush()
         assert not target.exists()
@@ -51,7 +51,7 @@ def test_a_file_that_is_there_is_replaced_as_a_whole_and_keeps_its_permissions(t
     other.hardlink_to(target)
     tear(target)
     assert target.read_text() == "old"
-    with whole_file(target) as file:
+    with atomic_file(target) as file:
         file.write("new")
         file.flush()
         assert target.read_text() == "old"
@@ -74,11 +74,13 @@ def test_the_owner_of_a_file_stays_or_nothing_is_written(
         raise PermissionError(errno.EPERM, "no")
 
     monkeypatch.setattr(os, "chown", chown)
-    with whole_file(target) as file:
+    with atomic_file(target) as file:
         file.write("new")
     assert asked == []
     owner = (os.getuid() + other[0], os.getgid() + other[1])
-    monkeypatch.setattr(whole, "_owner", lambda path: owner if path == str(target) else (os.getuid(), os.getgid()))
+    monkeypatch.setattr(
+        atomic_files, "_owner", lambda path: owner if path == str(target) else (os.getuid(), os.getgid())
+    )
     with pytest.raises(PermissionError, match="another user or group"):
         check_file(target)
     tear_refused(target, PermissionError)
@@ -88,7 +90,7 @@ def test_the_owner_of_a_file_stays_or_nothing_is_written(
 
 
 def tear_refused(target: Path, error: type[OSError]) -> None:
-    with pytest.raises(error) as caught, whole_file(target) as file:
+    with pytest.raises(error) as caught, atomic_file(target) as file:
         file.write("no")
     assert caught.value.filename == str(target)
 
@@ -110,7 +112,7 @@ def killed(number: int, target: Path) -> int:
     """Let a process write half a file and kill itself; how it ended."""
     child = os.fork()
     if not child:
-        with suppress(BaseException), whole_file(target) as file:
+        with suppress(BaseException), atomic_file(target) as file:
             file.write("half of it")
             file.flush()
             os.kill(os.getpid(), number)
@@ -136,7 +138,7 @@ def test_what_a_kill_leaves_is_hidden_and_goes_with_the_next_file(tmp_path: Path
     assert left.name.startswith(".")
     with scratch_folder(str(tmp_path)) as mine:
         assert sorted(tmp_path.iterdir()) == sorted([Path(mine), target])
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             file.write("new")
         assert os.path.isdir(mine)
     assert [*tmp_path.iterdir()] == [target]
@@ -155,7 +157,7 @@ def test_a_picture_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     figure = new_figure(1, 1)
     save(figure, tmp_path / "t.svg")
     assert "</svg>" in (tmp_path / "t.svg").read_text()
-    with suppress(Torn), whole_path(tmp_path / "u.svg") as path:
+    with suppress(Torn), atomic_path(tmp_path / "u.svg") as path:
         assert path.suffix == ".svg"
         path.write_text("<svg>")
         raise Torn
@@ -174,7 +176,7 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path):
     for target in (tmp_path / "link", Path(os.devnull)):
         check_file(target)
         for text in ("new", "text"):  # of a file that is not there yet, and of one that is
-            with whole_file(target) as file:
+            with atomic_file(target) as file:
                 file.write(text)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "text"
@@ -193,7 +195,7 @@ def test_a_link_that_is_not_followed_is_replaced_with_whatever_it_leads_to_left_
         (tmp_path / name).symlink_to(target)
         check_file(tmp_path / name, follow=False)
         assert (tmp_path / name).is_symlink()
-        with whole_file(tmp_path / name, follow=False) as file:
+        with atomic_file(tmp_path / name, follow=False) as file:
             file.write("text")
         assert not (tmp_path / name).is_symlink()
         assert (tmp_path / name).read_text() == "text"
@@ -204,7 +206,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     check_file(tmp_path / "pipe")
-    with whole_file(tmp_path / "pipe") as file:
+    with atomic_file(tmp_path / "pipe") as file:
         file.write("text")
     assert os.read(reader, 100) == b"text"
     os.close(reader)
@@ -217,7 +219,7 @@ def test_an_open_file_of_ours_that_has_a_name_is_written_on(tmp_path: Path):
         printed.flush()
         (tmp_path / "link").symlink_to(f"/dev/fd/{printed.fileno()}")
         check_file(tmp_path / "link")
-        with whole_file(tmp_path / "link") as file:
+        with atomic_file(tmp_path / "link") as file:
             file.write("then\n")
         printed.write("last\n")
     assert (tmp_path / "printed").read_text() == "first\nthen\nlast\n"
@@ -225,7 +227,7 @@ def test_an_open_file_of_ours_that_has_a_name_is_written_on(tmp_path: Path):
 
 def test_errors_name_the_file_that_was_asked_for(tmp_path: Path):
     target = tmp_path / "nowhere" / "t.json"
-    with pytest.raises(FileNotFoundError) as caught, whole_file(target):
+    with pytest.raises(FileNotFoundError) as caught, atomic_file(target):
         pass
     assert str(caught.value) == f"[Errno 2] No such file or directory: '{target}'"
 

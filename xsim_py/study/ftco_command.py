@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
+from xsim_py.ftco.options import DEFAULTS, configurations
 from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
 __all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
 
-OPTIONS: Final = (
-    "nodes",
-    "tree",
-    "roots",
-    "L",
-    "o",
-    "inactive",
-    "failures",
-    "window",
-    "imbalance",
-    "operation",
-    "rules",
-    "service",
-    "timeout",
-    "runs",
-    "overhead_time",
-)
+OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "overhead_time")
 """As on the command line of ``xsim ftco``, with an underscore for a dash."""
 
 METRICS: Final[dict[str, str]] = {
@@ -42,12 +28,13 @@ METRICS: Final[dict[str, str]] = {
 
 TABLE: Final = ("latency_steps", "work")
 
-_RUNS: Final = 100
+_RUNS: Final = "100"
 _OVERHEAD: Final = "0.13us"
+_LIST: Final = "a list; sweep over its values"
 
 
 def check(given: Mapping[str, Value]) -> dict[str, Any]:
-    """The options of one combination as plain data.
+    """Return the options of one combination as plain data.
 
     Raises
     ------
@@ -55,31 +42,30 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
         With a line ``option: what is wrong`` for each problem.
     """
     from xsim_py.ftco.model import MOST_RUNS
-    from xsim_py.ftco.options import configurations
 
-    lists = [f"{name}: a list; sweep over its values" for name, value in given.items() if isinstance(value, list)]
+    lists = [OptionProblem(name, _LIST) for name, value in given.items() if isinstance(value, list)]
     if lists:
-        raise ConfigError("\n".join(lists))
+        raise ConfigError(*lists)
     words = {name: text_of(value) for name, value in given.items() if not isinstance(value, list)}
     settings: dict[str, Any] = {"seed": int(words.pop("seed"))}
-    problems = []
-    runs, overhead = words.pop("runs", str(_RUNS)), words.pop("overhead_time", _OVERHEAD)
-    try:
-        settings["runs"] = parse_whole(runs, least=1, most=MOST_RUNS)
-    except ValueError as error:
-        problems.append(f"runs: {error}")
-    try:
-        settings["overhead_ps"] = parse_time_ps(overhead)
-    except ValueError as error:
-        problems.append(f"overhead_time: {error}")
+    problems: list[OptionProblem] = []
+    parse_runs = partial(parse_whole, least=1, most=MOST_RUNS)
+    for name, key, parse, usual in (
+        ("runs", "runs", parse_runs, _RUNS),
+        ("overhead_time", "overhead_ps", parse_time_ps, _OVERHEAD),
+    ):
+        try:
+            settings[key] = parse(words.pop(name, usual))
+        except ValueError as error:
+            problems.append(OptionProblem(name, str(error)))
     try:
         made = configurations(words)
         if len(made) > 1:
-            problems += [f"{name}: a list; sweep over its values" for name in words if "," in words[name]]
+            problems += [OptionProblem(name, _LIST) for name in words if "," in words[name]]
     except ConfigError as error:
-        problems += str(error).splitlines()
+        problems += error.problems
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(*problems)
     return {**settings, "options": words}
 
 
@@ -87,7 +73,6 @@ def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
     """Do the runs of one combination, and give mean, standard error, smallest and largest value of each metric."""
     from xsim_py.ftco.bounds import lower_bound
     from xsim_py.ftco.ensemble import run_ensemble
-    from xsim_py.ftco.options import configurations
 
     (made,) = configurations(settings["options"])
     overhead_s = settings["overhead_ps"] / PS_PER_S

@@ -1,4 +1,4 @@
-"""Everything that is said about failures, in a description and on the command line, checked and brought together."""
+"""The sources of failures, a description, the command line and traces, are checked and brought together."""
 
 from __future__ import annotations
 
@@ -8,49 +8,50 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from xsim_py.config import DrawSpec, MachineSpec
-from xsim_py.config.entries import Place, Problem
-from xsim_py.config.kinds import nearest
+from xsim_py.config.entries import Location, Problem
+from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
-from xsim_py.failure.statements import AtCall, Drawn, Timed, parse_statement, unknown_call
+from xsim_py.failure.schedule import CallSite
+from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 
-__all__ = ["Said", "misfits", "read_failures"]
+__all__ = ["FailureSources", "misfits", "read_failures"]
 
 _MOST_SHOWN: Final = 100
 
 
-class Said(NamedTuple):
-    """What is to happen, as far as it could be understood, and what could not."""
+class FailureSources(NamedTuple):
+    """The failures that are to happen, as far as they could be understood, and what could not."""
 
     levels: dict[str, Level]
-    explicit: list[tuple[Place, Timed | AtCall]]
-    events: list[tuple[Place, Event]]
-    draws: list[tuple[Place, DrawSpec]]
+    explicit: list[tuple[Location, Timed | CallSite]]
+    events: list[tuple[Location, Event]]
+    draws: list[tuple[Location, DrawSpec]]
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
         """Add what stands in a file."""
         events = read_trace(file, levels=self.levels, problems=self.problems)
-        self.events.extend((Place(False, event.line, 1, str(file)), event) for event in events)
+        self.events.extend((Location.in_file(file, event.line, 1), event) for event in events)
 
-    def draw(self, draw: DrawSpec, place: Place, path: str) -> None:
+    def draw(self, draw: DrawSpec, place: Location, path: str) -> None:
         """Add a law."""
         wrong = draw_problem(draw)
         if draw.per not in self.levels:
-            wrong = "per", f"nothing is called {draw.per!r}{nearest(draw.per, self.levels)}"
+            wrong = "per", f"nothing is called {draw.per!r}; {advice(draw.per, self.levels)}"
         if wrong is None:
             self.draws.append((place, draw))
         else:
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
-    def single(self, what: Timed | AtCall, place: Place, path: str, known_calls: Collection[str] | None) -> None:
+    def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
         wrong = ""
         if isinstance(what, Timed) and what.level not in self.levels:
-            wrong = f"nothing is called {what.level!r}{nearest(what.level, self.levels)}"
-        elif isinstance(what, AtCall) and known_calls is not None:
+            wrong = f"nothing is called {what.level!r}; {advice(what.level, self.levels)}"
+        elif isinstance(what, CallSite) and known_calls is not None:
             wrong = unknown_call(what.name, known_calls)
         if wrong:
             self.problems.append(Problem(place, path, wrong))
@@ -58,8 +59,8 @@ class Said(NamedTuple):
             self.explicit.append((place, what))
 
 
-def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> Said:
-    """Everything that a description and further texts say, whether the machine has such ranks and nodes or not.
+def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> FailureSources:
+    """Return everything that a description and further texts say, whether the machine has such ranks and nodes or not.
 
     Parameters
     ----------
@@ -71,10 +72,10 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         The names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
-    said = Said(levels(failures.components), [], [], [], [])
+    said = FailureSources(levels(failures.components), [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
-        said.problems.append(Problem(spec.place(path), path, message))
+        said.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
         said.draw(draw, spec.place(path), path)
@@ -82,21 +83,21 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         said.trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
     texts = [(text, spec.place(path), path) for text, path in zip(failures.at, paths, strict=True)]
-    texts += [(text, Place(True, 0, 0, f"--fail {text}"), "") for text in extra]
+    texts += [(text, Location.in_option(f"--fail {text}"), "") for text in extra]
     for text, place, path in texts:
         what = parse_statement(text, place, path=path)
         if isinstance(what, list):
             said.problems.extend(what)
         elif isinstance(what, Drawn):
             said.draw(what.draw, place, path)
-        elif isinstance(what, Timed | AtCall):
+        elif isinstance(what, Timed | CallSite):
             said.single(what, place, path, known_calls)
         else:
             said.trace(what.file)
     return said
 
 
-def misfits(said: Said, components: Components) -> Iterator[Problem]:
+def misfits(said: FailureSources, components: Components) -> Iterator[Problem]:
     """Yield what a machine of these components cannot meet: failures of what is not there, of the dead, of too many."""
     for place, draw in said.draws:
         if too_many := components.too_many(draw.per):
@@ -105,9 +106,13 @@ def misfits(said: Said, components: Components) -> Iterator[Problem]:
     yield from strangers or _dead_already(said.explicit, components)
 
 
-def _strangers(said: Said, components: Components) -> Iterator[Problem]:
-    explicit = [(place, ("rank", what.rank) if isinstance(what, AtCall) else what[:2]) for place, what in said.explicit]
-    for place, (level, number) in [*explicit, *((place, (event.level, event.number)) for place, event in said.events)]:
+def _strangers(said: FailureSources, components: Components) -> Iterator[Problem]:
+    found = [
+        (place, "rank", what.rank) if isinstance(what, CallSite) else (place, what.level, what.number)
+        for place, what in said.explicit
+    ]
+    found += [(place, event.level, event.number) for place, event in said.events]
+    for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)
             wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
@@ -115,10 +120,10 @@ def _strangers(said: Said, components: Components) -> Iterator[Problem]:
             yield Problem(place, "", f"{level} {number} {wrong}; {there}")
 
 
-def _dead_already(explicit: Sequence[tuple[Place, Timed | AtCall]], components: Components) -> Iterator[Problem]:
-    """Explicit failures that would find nobody alive: a rank dies once."""
+def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:
+    """Yield explicit failures that would find nobody alive: a rank dies once."""
     killers: dict[int, Timed] = {}
-    named: dict[int, Timed | AtCall] = {}
+    named: dict[int, Timed | CallSite] = {}
     timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]
     for what, place in sorted(timed, key=lambda item: item[0].time_ps):
         ranks = components.members(what.level, what.number)
@@ -131,7 +136,7 @@ def _dead_already(explicit: Sequence[tuple[Place, Timed | AtCall]], components: 
         if what.level == "rank":
             named[what.number] = what
     for place, site in explicit:
-        if isinstance(site, AtCall):
+        if isinstance(site, CallSite):
             if site.rank in named:
                 yield Problem(place, "", f"rank {site.rank} fails twice: there is also {named[site.rank]}")
             named[site.rank] = site

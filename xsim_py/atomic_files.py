@@ -21,10 +21,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Self, TextIO
+from typing import IO, Any, Self
 
 __all__ = [
     "Unfinished",
+    "atomic_file",
+    "atomic_path",
     "check_file",
     "dress",
     "in_use",
@@ -37,8 +39,6 @@ __all__ = [
     "sync",
     "tidy_when_terminated",
     "undisturbed",
-    "whole_file",
-    "whole_path",
 ]
 
 _PREFIX = ".xsim-unfinished-"
@@ -56,25 +56,28 @@ moved: dict[int, int] = {}
 
 
 @contextmanager
-def whole_file(target: str | Path, *, follow: bool = True) -> Iterator[TextIO]:
-    """Open a text file to write into, which takes its place when that has come to its end.
+def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
+    """Open a text file to write into, which takes its place when that has come to its end; an open one is given back.
 
     Raises
     ------
     OSError
         When the file cannot be written; it names `target`.
     """
+    if not isinstance(target, str | Path):
+        yield target
+        return
     number = _descriptor(str(target)) if follow else None
     if number is not None:  # as whoever printed there before us: opened by its name, it would be written over
         with open(os.dup(number), "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    with whole_path(target, follow=follow) as path, open(path, "w", encoding="utf-8", newline="") as file:
+    with atomic_path(target, follow=follow) as path, open(path, "w", encoding="utf-8", newline="") as file:
         yield file
 
 
 @contextmanager
-def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
+def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
     """Give the name of a file to write, with the same suffix, which takes its place when that has come to its end.
 
     What is no regular file (a device, a pipe) is given as it is.
@@ -108,7 +111,7 @@ def whole_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
 
 
 def check_file(target: str | Path, *, follow: bool = True) -> None:
-    """Find out whether `whole_file` could write this, and leave everything as it is.
+    """Find out whether `atomic_file` could write this, and leave everything as it is.
 
     Permissions do not say it: a file system may be mounted for reading only, or take no files at all.
 
@@ -228,7 +231,7 @@ def is_regular(path: str) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """The open file of ours that a name such as ``/dev/stdout`` stands for."""
+    """Return the open file of ours that a name such as ``/dev/stdout`` stands for."""
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(os.path.abspath(path))
         folder = os.path.realpath(folder)
@@ -259,7 +262,7 @@ def scratch_folder(parent: str) -> Iterator[str]:
 
 
 def in_use() -> list[str]:
-    """The folders of `scratch_folder` that this process has now."""
+    """Return the folders of `scratch_folder` that this process has now."""
     return list(_in_use)
 
 

@@ -1,0 +1,103 @@
+"""Descriptions know where each thing in them was written, and are checked as a whole: machines and studies."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from xsim_py.config.document import override
+from xsim_py.config.entries import Entry, Location, Problem, raise_all
+from xsim_py.config.value_kinds import Reading, Section
+from xsim_py.errors import ConfigError
+
+__all__ = ["Contradiction", "Described", "read_description"]
+
+Contradiction = tuple[str, str, tuple[str, ...]]
+"""The path of what is wrong, what is wrong with it, and the paths that the judgement rests on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """A description that has been read; its places are by dotted path."""
+
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
+
+    def place(self, path: str) -> Location:
+        """Return where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
+        while path and path not in self.places:
+            path = re.sub(r"(?:^[^.\[]+|\.[^.\[]*|\[\d+\])$", "", path)
+        return self.places[path]
+
+    def problem(self, path: str, message: str) -> Problem:
+        """Return what is wrong with the key at ``path``, with its place."""
+        return Problem(self.place(path), path, message)
+
+    def error(self, path: str, message: str) -> ConfigError:
+        """Return an error about the key at ``path`` that only a floor above can find."""
+        return ConfigError(self.problem(path, message))
+
+
+D = TypeVar("D", bound=Described)
+
+
+def read_description(
+    cls: type[D],
+    what: str,
+    root: Entry,
+    reading: Reading,
+    contradictions: Callable[[D], Iterable[Contradiction]],
+    *,
+    name: str,
+    overrides: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> D:
+    """Check all of a description.
+
+    Parameters
+    ----------
+    cls, what
+        What it is, as a class and in words.
+    root
+        Everything that stands there.
+    reading
+        With the problems so far.
+    contradictions
+        Finds what cannot stand together.
+    name
+        Its name, where it says none.
+    overrides
+        Values by dotted path, in place of what stands there.
+    more
+        Attributes that do not come from the description.
+
+    Raises
+    ------
+    ConfigError
+        With every problem on a line of its own.
+    """
+    if not isinstance(root.value, dict):
+        if not reading.problems:
+            reading.refuse(root, "", f"a {what} is a section of the form `key: value`")
+        raise_all(reading.problems)
+    root = dataclasses.replace(root, value=dict(root.value))
+    for path, value in (overrides or {}).items():
+        override(root, path=path, value=value, problems=reading.problems)
+    spec: Any = Section(cls).read(root, "", reading)
+    places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
+    spec = dataclasses.replace(spec, name=spec.name or name, places=places, **more)
+    # A key that could not be read has its default, and what follows from that would be said of nothing.
+    wrong = {problem.path for problem in reading.problems}
+    for path, message, involved in contradictions(spec):
+        if not any(_touches(key, bad) for key in involved for bad in wrong):
+            reading.problems.append(spec.problem(path, message))
+    raise_all(reading.problems)
+    checked: D = spec
+    return checked
+
+
+def _touches(key: str, bad: str) -> bool:
+    """Return whether a rule about ``key`` means nothing when ``bad`` could not be read."""
+    return key == bad or key.startswith((f"{bad}.", f"{bad}[")) or bad.startswith((f"{key}.", f"{key}["))
