@@ -98,6 +98,16 @@ def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypat
     assert result.warnings == [f"a process {said} (rank 1): this run cannot be repeated"] * outside
 
 
+def test_what_it_has_printed_before_is_shown(capsys: pytest.CaptureFixture[str]):
+    def prints() -> None:
+        print(" and")
+        print("there", end="", flush=True)
+        segmentation_fault()
+
+    run(prints)
+    assert capsys.readouterr().out == "here and\nthere"
+
+
 def test_others_survive_it_and_a_rank_in_the_same_process_does_not():
     result = run(segmentation_fault, ft=True)
     assert (result.ended, result.values) == ("finished", [2, None, 2])

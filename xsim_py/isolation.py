@@ -28,6 +28,7 @@ from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import context, current, fiber, life, outside
 from xsim_py.process.descriptors import far_up
+from xsim_py.process.journal import Journal, last_lines, memory_for
 from xsim_py.process.packages import is_shared
 from xsim_py.process.preload import preload
 from xsim_py.process.rank import Rank
@@ -130,6 +131,8 @@ class Isolation:
         self._transport: Processes = run.transport
         size = self._transport.size
         self._page = mmap.mmap(-1, size * sizeof(Vitals))
+        self._last_lines = memory_for(size)
+        self._journal: Journal | None = None  # in a process of its own: what is printed stays there until it is sent
         self._watches = [Watch(self._page, number * sizeof(Vitals)) for number in range(size)]
         self._ended: dict[int, list[tuple[int, int, int]]] = {}
         self._reported = 0
@@ -189,6 +192,7 @@ class Isolation:
             for ends in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(ends, signal.SIG_DFL)
         run.outputs.clear()
+        self._journal = Journal(self._last_lines, number)
         if run.files is not None:
             run.files.continue_as(number)
         return socket
@@ -201,6 +205,11 @@ class Isolation:
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
         end = _End(who, clock_ps, "exit() of the C library", place, 1)
         self._transport.die(end, shard, shard.kernel.now_ps)
+
+    def attach(self, shard: Any, launcher: Any) -> None:
+        """Have a new shard of this process keep what it prints, and its launcher start processes."""
+        shard.output.journal = self._journal
+        launcher.prepare, launcher.first_later = self.prepare, self.first_later
 
     def stand_back(self) -> None:
         """See `engine.processes.Host`."""
@@ -284,6 +293,7 @@ class Isolation:
             shard.fabric.ranks = shard.at
             shard.fabric.tally.grow(later)
         self._inform(shard, first)
+        shard.output.add(last_lines(self._last_lines, number))
         _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
         if run.files is not None:

@@ -552,8 +552,7 @@ class _Run:
             failures=self.failures,
         )  # fmt: skip
         if self.host is not None:
-            launcher = fabric.part(Launcher)
-            launcher.prepare, launcher.first_later = self.host.prepare, self.host.first_later
+            self.host.attach(shard, fabric.part(Launcher))
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)

@@ -28,6 +28,7 @@ from .standard import other_target
 
 if TYPE_CHECKING:
     from .fiber import Fiber
+    from .journal import Journal
     from .rank import Rank
     from .shard import Control
 
@@ -77,11 +78,15 @@ class Output:
         self._busy = False
         self._held = 0
         self._relief_at = _SOME
+        self.journal: Journal | None = None  # in a process that may die by itself
 
     def put(self, rank: Rank, stream: int, text: str | Long, clock_ps: int) -> None:
         """Take whole lines that a rank has printed."""
         count = rank.private("lines", _Counter).next()
-        self._lines.append((clock_ps, rank.number, count, stream, text))
+        line = (clock_ps, rank.number, count, stream, text)
+        self._lines.append(line)
+        if self.journal is not None:
+            self.journal.add(line)
         self._held += len(text) + COST
         if self._held > self._relief_at and self.error is None:  # else the run is about to end
             if self._sinks is not None and rank.shard.alone:
@@ -108,6 +113,8 @@ class Output:
         lines = self._lines[:]
         del self._lines[: len(lines)]
         self._held = 0
+        if self.journal is not None:
+            self.journal.forget()
         if far:
             return [(*line[:4], text_of(line[4])) for line in chain(*runs, lines)]
         return [*runs, *lines]
@@ -426,9 +433,13 @@ class RankStream(io.TextIOBase):
         return text
 
     def flush(self) -> None:
-        """Nothing: a line is passed on when it is complete."""
-        if current.here() is None:
+        """A line is passed on when it is complete; what there is of it survives the end of this process."""
+        fiber = current.here()
+        if fiber is None:
             self._real.flush()
+        elif (journal := fiber.rank.shard.output.journal) is not None:
+            pieces = fiber.rank.private("partial", _Partial).pieces[self._stream]
+            journal.begin(fiber.clock_ps, fiber.rank.number, self._stream, "".join(pieces))
 
 
 @contextmanager
