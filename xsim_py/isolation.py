@@ -12,18 +12,16 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ctypes import sizeof
 from functools import partial
 from pathlib import Path
-from pickle import dumps, loads  # as they are before a program puts others there
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import vitals
 from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
-from xsim_py.errors import ConfigError
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import context, current, fiber, life, outside
@@ -62,21 +60,6 @@ def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
     first = [range(low, min(low + each, ranks)) for low in range(0, ranks, each)]
     none = range(ranks, ranks)
     return [range(0), *first, *[none] * (shards - 1 - len(first))]
-
-
-def _through(function: Callable[[Any], Any], parts: Iterable[Any]) -> None:
-    for part in parts:
-        part.values = [_through_pickle(function, rank, value) for rank, value in enumerate(part.values, part.first)]
-
-
-def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any) -> Any:
-    try:
-        return function(value)
-    except Exception as error:  # of a class of the program
-        raise ConfigError(
-            f"isolation: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
-            " be pickled, or leave out isolation"
-        ) from None
 
 
 def shared_memory_folder() -> str:
@@ -268,16 +251,6 @@ class Isolation:
                 if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
-
-    @staticmethod
-    def pack(parts: Iterable[Any]) -> None:
-        """Have what a function has returned on each rank as it leaves their process."""
-        _through(dumps, parts)
-
-    @staticmethod
-    def unpack(parts: Iterable[Any]) -> None:
-        """Have it again as it was before `pack`."""
-        _through(loads, parts)
 
     def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
         """See `engine.processes.Host`."""

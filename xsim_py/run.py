@@ -69,7 +69,7 @@ from xsim_py.process.descriptors import kept_apart
 from xsim_py.process.doors import install_doors
 from xsim_py.process.fiber import dismiss
 from xsim_py.process.files import VirtualFiles
-from xsim_py.process.handed import given_back
+from xsim_py.process.handed import given_back, pack, unpack
 from xsim_py.process.memory import patient_collector
 from xsim_py.process.modules import separate
 from xsim_py.process.output import NO_OUTPUT, Output
@@ -231,6 +231,7 @@ class _Run:
         self.transport, self.blocks = self._spread(asked.shards)
         if self.isolation:
             cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
+        self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
         self.label = False
         self.traced = False
@@ -426,8 +427,7 @@ class _Run:
             vitals.mine.running = 0
             parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
-            if self.host is not None:
-                self.host.pack(parts)
+            pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
                     part.profile = self.profile.of(shard.number)
@@ -451,8 +451,7 @@ class _Run:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
             return None  # another process decides
-        if self.host is not None:
-            self.host.unpack(parts)
+        unpack(parts, self.apart_by)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
         self.attempts.append(attempt)

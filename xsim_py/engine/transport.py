@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, NoReturn
 
-from xsim_py.errors import NO_ROOM, NOT_WRITTEN, unwritten
+from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 from .kernel import INFINITY_PS
 from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
@@ -87,6 +87,8 @@ class Mpi:
             status, said = 70, traceback.format_exc()
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 status, said = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
+            if isinstance(error, ConfigError):
+                status, said = 2, f"xsim: {error}\n"
             sys.stderr.write(said)
             sys.stderr.flush()
             self.leave(status)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from pickle import dumps, loads  # as they are before a program puts others there
 from types import FunctionType, MethodType
 from typing import Any
 
-from xsim_py.errors import XsimError
+from xsim_py.errors import ConfigError, XsimError
 
-__all__ = ["Copy", "copy_of", "given_back"]
+__all__ = ["Copy", "copy_of", "given_back", "pack", "unpack"]
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, list, dict, tuple, set, frozenset))
 _CALLS = (partial, MethodType)  # what they hold counts
@@ -107,3 +108,43 @@ def given_back(result: Any) -> None:
                 values[rank] = value.get()
             except Exception as error:
                 raise XsimError(f"the value that rank {rank} has returned: {type(error).__name__}: {error}") from None
+
+
+def pack(parts: Iterable[Any], leaves: str) -> None:
+    """Have what a function has returned on each rank as it leaves their process.
+
+    Parameters
+    ----------
+    parts : iterable
+        Each has ``values``, from rank ``first`` on.
+    leaves : str
+        What has put ranks into several processes, as the user has named it; if nothing has, all stays as it is.
+
+    Raises
+    ------
+    ConfigError
+        A value cannot be pickled.
+    """
+    _through(dumps, parts, leaves)
+
+
+def unpack(parts: Iterable[Any], leaves: str) -> None:
+    """Have it again as it was before `pack`."""
+    _through(loads, parts, leaves)
+
+
+def _through(function: Callable[[Any], Any], parts: Iterable[Any], leaves: str) -> None:
+    for part in parts if leaves else ():
+        part.values = [
+            _through_pickle(function, rank, value, leaves) for rank, value in enumerate(part.values, part.first)
+        ]
+
+
+def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any, leaves: str) -> Any:
+    try:
+        return function(value)
+    except Exception as error:  # of a class of the program
+        raise ConfigError(
+            f"{leaves}: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
+            f" be pickled, or leave out {leaves}"
+        ) from None
