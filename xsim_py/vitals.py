@@ -29,6 +29,7 @@ __all__ = [
     "Vitals",
     "Watch",
     "frames",
+    "inherit_orphans",
     "innermost",
     "live_with_parent",
     "mine",
@@ -50,6 +51,7 @@ ASK: Final = signal.SIGUSR2
 
 _PATIENT_ROUNDS: Final = 4
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _LOWEST: Final = (os.path.join(PACKAGE, "process", "fiber.py"), "_serve")  # of every rank
 _CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
 _BEGIN: Final = re.compile(r"^(?:Stack|(?:Current t|T)hread 0x.*) \(most recent call first\):$", re.MULTILINE)
@@ -113,6 +115,13 @@ def live_with_parent(parent: int | None = None) -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
+
+
+def inherit_orphans() -> None:
+    """Have the system give this process the children of its children when these end, which Linux can."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 class Watch:

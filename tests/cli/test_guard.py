@@ -111,3 +111,23 @@ def test_processes_of_ranks_do_not_outlive_the_one_that_coordinates_them(tmp_pat
     process = begin(tmp_path / "run", ["--isolation", "process"], FOR_EVER)
     send(process, signal.SIGKILL, tmp_path / "run" / "started-1")
     assert process.communicate(timeout=60) == ("", "")
+
+
+LEAVING = """
+import subprocess
+if rank == 1:
+    started = [subprocess.Popen(["sleep", "60"], process_group=group, stdout=-3, stderr=-3) for group in (None, 0)]
+    open("children", "w").write(" ".join(str(process.pid) for process in started))
+    ctypes.CDLL(None)._exit(3)
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--isolation", "process"]], ids=["greenlets", "process"])
+def test_children_of_ranks_end_with_the_run_unless_they_have_a_group_of_their_own(tmp_path: Path, words: list[str]):
+    process = begin(tmp_path / "run", words, LEAVING)
+    process.communicate()
+    child, daemon = map(int, (tmp_path / "run" / "children").read_text().split())
+    os.kill(daemon, signal.SIGKILL)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    assert process.returncode == 3

@@ -3,6 +3,9 @@
 The parent starts as a fork before anything large is imported, and does nothing but wait. It ends as the other one ends.
 It acts when that one has been told to end, by the wall limit or Ctrl-C, and is inside one call of compiled code that
 does not come back; and it says where a rank stood whose process was killed.
+
+It inherits the processes that ranks have started and left behind, and ends them with the run, as launchers do: all but
+those that are in a process group of their own, such as daemons.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from xsim_py import vitals
+from xsim_py.process.children import descendants
 from xsim_py.process.descriptors import far_up
 from xsim_py.vitals import TICK_S, Watch
 
@@ -29,6 +33,7 @@ __all__ = ["go_on_in_a_child"]
 _CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0
+_TIDY_S: Final = 0.5
 _MOST_BYTES: Final = 1 << 16
 _LOST: Final = "output that was not written yet is lost"
 
@@ -94,6 +99,7 @@ class _Guard:
 
     def stay(self, blocked: set[signal.Signals]) -> NoReturn:
         """Wait for the child and end this process like it."""
+        vitals.inherit_orphans()
         signal.signal(signal.SIGINT, self._interrupt)
         for number in _PASSED_ON:
             if signal.getsignal(number) == signal.SIG_DFL:
@@ -104,6 +110,7 @@ class _Guard:
         _, ended = os.waitpid(self._child, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        _end_left_behind()
         code = os.waitstatus_to_exitcode(ended)
         status = code if code >= 0 else 128 - code
         try:
@@ -121,6 +128,7 @@ class _Guard:
         self._new = 2
 
     def _tick(self, *_: object) -> None:
+        _reap_orphans(self._child)
         if self._new:
             self._new -= 1
             if self._vitals.interrupts != self._heard:
@@ -167,6 +175,36 @@ class _Guard:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         return 128 + number
+
+
+def _reap_orphans(child: int) -> None:
+    """Let those go that have ended, up to the first one that is not an orphan."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
+            os.waitpid(ended.si_pid, 0)
+
+
+def _end_left_behind() -> None:
+    """End what is left of the run, where the system tells what that is; it has a moment to tidy up."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _left_behind():
+            with suppress(OSError):
+                os.kill(pid, number)
+        until_s = time.monotonic() + _TIDY_S
+        while _left_behind() and time.monotonic() < until_s:
+            time.sleep(0.002)
+            _reap_orphans(0)
+
+
+def _left_behind() -> list[int]:
+    """The processes that this one has started or inherited, and that are in its group."""
+    found = []
+    with suppress(OSError):
+        for pid in map(int, descendants()):
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == os.getpgrp():
+                    found.append(pid)
+    return found
 
 
 def _read(answers: int, patience_s: float) -> str:
