@@ -26,8 +26,8 @@ subtree to s as long as s lives, whatever became of earlier roots. If p dies aft
 that x could still hear from a member u between p and q that died as well. But u sends to x only if u knew, alive,
 that p was dead, and p passed u over only since p knew, alive, that u was dead. When s decides, every living member
 is tied to s like this or has told s the decision it had; so a former root's decision either is what s repeats, or
-lives nowhere and arrives nowhere. `tests/mpi/test_agreement.py` tries all schedules of small groups, and random ones
-of larger.
+lives nowhere and arrives nowhere. `tests/mpi/failures/test_agreement.py` tries all schedules of small groups, and
+random ones of larger.
 
 **Nobody waits for ever** who is told of deaths in `waiting_for` only. A complete member waits for its parent, an
 incomplete one for children without UP. Such a child is dead (and reported), or has not contributed, or waits itself

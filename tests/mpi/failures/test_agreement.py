@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.agreement_series import Series
-from tests.mpi.agreement_world import Event, World
+from tests.mpi.failures.agreement_series import Series
+from tests.mpi.failures.agreement_world import Event, World
 from xsim_py.mpi.failures.agreement import DOWN, REQUEST, TREES, UP, Agreement, Ballot, Packet
 
 NOBODY = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.mpi.agreement_world import Event
+from tests.mpi.failures.agreement_world import Event
 from xsim_py.mpi.failures.agreement import Agreement, Ballot, Decision, Outgoing, Packet
 
 

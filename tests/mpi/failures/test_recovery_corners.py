@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
+from tests.mpi.failures.test_recovery import US, attempt, learned, run, sleep_on
 from xsim_py.engine import Kernel
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.deaths import Deaths
