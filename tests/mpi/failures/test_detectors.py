@@ -59,11 +59,16 @@ def timeout() -> SimpleNamespace:
     return SimpleNamespace(world=world, told=told, detector=TimeoutDetector(told, TIMEOUT_PS))
 
 
-def test_who_waits_for_a_dead_rank_learns_of_it_after_the_timeout(timeout):
-    post(timeout.world, 1, 2)
+@pytest.mark.parametrize("start_ps", [0, 299, 300, 301, 5000])
+def test_an_operation_fails_the_timeout_after_death_or_its_start(timeout, start_ps):
+    timeout.world.ranks[1].fiber.clock_ps = start_ps
+    if start_ps <= 300:
+        post(timeout.world, 1, 2)
     die(timeout.world, timeout.detector, 2, 300)
+    if start_ps > 300:
+        timeout.detector.watch(post(timeout.world, 1, 2))
     timeout.world.run()
-    assert timeout.told.learned == [(300 + TIMEOUT_PS, 1, 2, "timeout")]
+    assert timeout.told.learned == [(max(300, start_ps) + TIMEOUT_PS, 1, 2, "timeout")]
 
 
 def test_who_waits_for_another_rank_learns_nothing(timeout):
@@ -71,14 +76,6 @@ def test_who_waits_for_another_rank_learns_nothing(timeout):
     die(timeout.world, timeout.detector, 2)
     timeout.world.run()
     assert not timeout.told.learned
-
-
-def test_what_begins_to_wait_after_the_death_takes_a_whole_timeout(timeout):
-    die(timeout.world, timeout.detector, 2)
-    timeout.world.ranks[1].fiber.clock_ps = 5000
-    timeout.detector.watch(post(timeout.world, 1, 2))
-    timeout.world.run()
-    assert timeout.told.learned == [(5000 + TIMEOUT_PS, 1, 2, "timeout")]
 
 
 def test_who_knows_of_a_death_does_not_wait_for_it_again(timeout):
