@@ -236,8 +236,7 @@ def wait_all(operations: list[Operation]) -> None:
     One that can not complete before a failure is acknowledged raises that; errors of those that are complete are left
     in them.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber: Any = current.fiber
     pending = [operation for operation in operations if not operation.done]
     if pending:
         fabric = fiber.rank.mpi.fabric
@@ -341,8 +340,7 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
     error = comm.fabric.guard.refusal(comm, peer, collective=bool(collective), survives=survive)
     if error is None:
         return None
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     operation = Operation()
     operation.error = error
     operation.time_ps = fiber.clock_ps
@@ -396,8 +394,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
 
     Functions of the program see its context variables as they are now; most programs have none.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     context = copy_context()
     operation = Background(name, partial(context.run, body) if context else body)
     rank = fiber.rank
@@ -480,8 +477,7 @@ _MADE_OF = {
 
 def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> Any:
     """Run ``body()`` in the running fiber, and `record` it."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     start_ps = fiber.clock_ps
     result = body()
     record(ch, size_bytes, fiber.clock_ps - start_ps)

@@ -36,8 +36,7 @@ def join(alone: Communicator, fd: int) -> Communicator | None:
     Communicator or None
         None where the other end is no process of this run.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     box = alone.box
     try:
         ours = socket.socket(fileno=os.dup(fd))

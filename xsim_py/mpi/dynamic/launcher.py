@@ -209,8 +209,7 @@ class Launcher:
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
         """Have the running fiber ask something and wait for the answer; the roll-call says what is `awaited`."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         fiber.sync()
         rank, shard = fiber.rank, self.shard
         rank.key += 1

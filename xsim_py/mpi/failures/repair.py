@@ -306,8 +306,7 @@ class RepairCall(Operation):
         self.members = _all_members(comm)
         self.following: RepairCall | None = None
         self.session: AgreementSession | None = None
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         fiber.sync()
         comm.box.tidy()
         self.acked = self.members.places(comm.acknowledged_members())

@@ -107,8 +107,7 @@ class Revocation:
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         rank = fiber.rank
         fiber.sync()
         if comm.cid in knowledge_of(comm.box).revoked:

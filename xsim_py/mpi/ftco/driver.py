@@ -194,8 +194,7 @@ class Ftco:
             Of a reduce, only at its root.
         """
         comm: Communicator = ch.comm
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         rank = fiber.rank
         fiber.sync()
         state = knowledge_of(comm.box)

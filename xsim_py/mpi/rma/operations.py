@@ -37,8 +37,7 @@ def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
 
     A small one is copied, so that its buffer is free at once: 0 is returned for it.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     rank = fiber.rank
     to = window.comm.ranks[target]
     fabric = window.comm.fabric
