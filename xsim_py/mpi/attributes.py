@@ -77,7 +77,7 @@ class _Keyvals:
 
 
 def attributes_of(owner: Any) -> Attributes:
-    """The attributes that a communicator or a datatype keeps, to be changed."""
+    """Return the attributes that a communicator or a datatype keeps, to be changed."""
     if owner.attributes is None:
         owner.attributes = {}
     attributes: Attributes = owner.attributes
@@ -110,7 +110,7 @@ def _find(kind: str, keyval: int) -> Keyval:
 
 
 def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
-    """The attribute's value, None if the object has none; predefined attributes are the caller's business."""
+    """Return the attribute's value, None if the object has none; predefined attributes are the caller's business."""
     number = _find(kind, keyval).number
     return attributes[number][1] if attributes is not None and number in attributes else None
 
@@ -133,7 +133,7 @@ def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyva
 
 
 def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | None:
-    """The attributes of a duplicate of `owner`."""
+    """Return the attributes of a duplicate of `owner`."""
     if not attributes:
         return None
     copied: Attributes = {}

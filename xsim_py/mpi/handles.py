@@ -33,7 +33,7 @@ def predefine(number: int, value: object) -> None:
 
 
 def number_of(value: object) -> int:
-    """The handle of an object, from now on the same."""
+    """Return the handle of an object, from now on the same."""
     number = _predefined_numbers.get(id(value))
     if number is not None:
         return number
@@ -46,7 +46,7 @@ def number_of(value: object) -> int:
 
 
 def object_of(number: int) -> object | None:
-    """The object that has this handle in the current process, None if there is none."""
+    """Return the object that has this handle in the current process, None if there is none."""
     if number < _FIRST:
         return _predefined.get(number)
     objects = own("handles", _Numbers).objects

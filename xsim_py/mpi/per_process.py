@@ -1,4 +1,4 @@
-"""What belongs to one process: error codes, attribute keys, handle numbers.
+"""Tables that belong to one process: error codes, attribute keys, handle numbers.
 
 A real process keeps such tables in global variables. Here many processes share one interpreter, so every table is
 asked for by name. The running simulation says where the current virtual rank keeps its own; outside of a run, in a unit
@@ -34,6 +34,6 @@ def bind(lookup: Lookup | None) -> None:
 
 
 def own(name: str, make: Callable[[], T]) -> T:
-    """The current process's object called `name`, made by ``make()`` on first use."""
+    """Return the current process's object called `name`, made by ``make()`` on first use."""
     found: T = _lookup(name, make)
     return found

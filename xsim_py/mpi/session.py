@@ -48,11 +48,11 @@ class Session:
         self.buffer: Any = None
 
     def label(self) -> str:
-        """How reports call it."""
+        """Return how reports call it."""
         return "a session"
 
     def members(self, name: str) -> Sequence[int]:
-        """The ranks of a process set; raises ERR_ARG if there is none of that name."""
+        """Return the ranks of a process set; raises ERR_ARG if there is none of that name."""
         whole = world(self.box, self.box.fabric.settings.ranks).ranks
         if name.lower() == PROCESS_SETS[0].lower():
             return whole
@@ -75,7 +75,7 @@ def note_session(comm: Communicator, session: Session) -> None:
 
 
 def session_of(comm: Communicator) -> Session | None:
-    """The session that a communicator belongs to, if any."""
+    """Return the session that a communicator belongs to, if any."""
     private = comm.box.private
     found: Session | None = None if private is None else private.get(_DERIVED, {}).get(comm.cid)
     return found

@@ -39,7 +39,7 @@ class Death(NamedTuple):
 
 
 class Deaths:
-    """What one shard has been told of deaths, and what its ranks learn of them.
+    """Keeps what one shard has been told of deaths, and tells its ranks what they learn.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Deaths:
         self._said: dict[tuple[int, bool, str], str] = {}
 
     def learn(self, rank: Rank, numbers: Iterable[int], how: str) -> None:
-        """A rank learns of failures now: everything that concerns the dead fails, and whoever waits for it goes on."""
+        """Let a rank learn of failures now: what depends on the dead fails, and whoever waits for it goes on."""
         state = knowledge_of(rank.mpi)
         fabric = self.fabric
         now_ps = self.shard.kernel.now_ps
@@ -159,7 +159,7 @@ class Reports:
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:
-        """A rank of this shard has died now; if the job goes on, tell every shard as soon as that is possible."""
+        """Take the report of a rank that has died now; if the job goes on, tell every shard as soon as possible."""
         fabric, shard = self._fabric, self._shard
         now_ps = shard.kernel.now_ps
         death = Death(rank.number, now_ps, cause)

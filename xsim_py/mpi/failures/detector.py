@@ -1,4 +1,4 @@
-"""What every failure detector does: it decides which rank finds out about which death, and when.
+"""The protocol of failure detectors, which decide which rank finds out about which death, and when.
 
 There are two, `timeout` and `heartbeat`. Either way a rank that has sent a control message to a dead process finds out
 when the timeout has passed since then, for nothing acknowledges it. Collectives by FTCO have time limits and messages
@@ -31,19 +31,19 @@ class Detector(Protocol):
     timeout_ps: int
 
     def died(self, rank: Rank, death: Death) -> None:
-        """A rank of this shard has died now, and nobody knows."""
+        """Take note that a rank of this shard has died now, and nobody knows."""
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """A death has been announced to this shard, in which `rank` lives; no rank knows of it by that."""
+        """Take note of a death that has been announced, for a rank of this shard; the rank does not know by that."""
 
     def watch(self, operation: Any) -> None:
-        """An operation begins to wait when there are dead processes already."""
+        """Watch an operation that begins to wait when there are dead processes already."""
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """Something that is no operation (an agreement) has waited since then for rank `number`, dead or alive."""
+        """Watch what is no operation (an agreement), and waits since then for rank `number`, dead or alive."""
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """A control message from `rank` to the dead rank `number` has not been acknowledged for the timeout."""
+        """Take note that nothing has acknowledged a control message to a dead rank for the timeout."""
 
     def control(self) -> Mapping[int, ControlHandler]:
         """See `transport.protocols.LibraryPart`."""

@@ -105,7 +105,7 @@ class HeartbeatDetector:
         self._shard.post_to(suspicion.observer, when_ps, rank.key, "suspect", suspicion)
 
     def _suspect(self, suspicion: _Suspicion) -> None:
-        """The observer of a dead process notices; if it is dead itself, the next one does, once it has noticed that."""
+        """Let the observer of a dead process notice; if that is dead, too, the next one, once it has noticed that."""
         if self._shard.put_off_for_all(self._suspect, suspicion):
             return
         number, _, watching = suspicion = _Suspicion(*suspicion)
@@ -124,7 +124,7 @@ class HeartbeatDetector:
         self._hear(rank, message.note, "broadcast", message.arrival_ps + message.overhead_ps)
 
     def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
-        """A rank hears of a failure: it tells others, the first time, and then acts on it."""
+        """Let a rank hear of a failure: it tells others, the first time, and then acts on it."""
         state = knowledge_of(rank.mpi or self._fabric.open(rank))
         if not state.tells_of(number):
             return
@@ -134,7 +134,7 @@ class HeartbeatDetector:
         self._deaths.learn(rank, (number,), how)
 
     def _hear_on(self, rank: Rank, to: int, number: int) -> None:
-        """Rank `to` was dead when it was told of a failure: tell the one after it instead."""
+        """Tell the one after rank `to`, which was dead when it was told of a failure."""
         members = range(self._shard.population)
         dest = next_place(to, members, {*rank.mpi.knowledge.known, number}, me=rank.number)
         if dest != rank.number:

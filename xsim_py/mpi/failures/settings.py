@@ -1,4 +1,4 @@
-"""What a description says of the failure detector."""
+"""Settings of the failure detector, from the description of a machine."""
 
 from __future__ import annotations
 

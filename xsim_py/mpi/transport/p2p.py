@@ -250,7 +250,7 @@ def raise_error(operation: Any) -> NoReturn:
 
 
 def complete(operation: Operation) -> None:
-    """The same, but leave an error in the operation for who completes the request."""
+    """Wait as `wait` does, but leave an error in the operation for who completes the request."""
     fiber: Any = current.fiber
     if not operation.done:
         fabric = fiber.rank.mpi.fabric

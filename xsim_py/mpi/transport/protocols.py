@@ -1,4 +1,4 @@
-"""What the transport asks of those who are built upon it; it knows nothing else of them."""
+"""Protocols by which the transport meets those who are built upon it; it knows nothing else of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LibraryPart(Protocol):
 
 
 class Waiter(Protocol):
-    """What waits for an operation: a fiber, or several operations together."""
+    """Waits for an operation: a fiber, or several operations together."""
 
     def resume(self) -> None:
         """Go on: the operation is complete."""

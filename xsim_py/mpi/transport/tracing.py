@@ -28,7 +28,7 @@ _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 
 def _is_whole(message: Message) -> bool:
-    """Whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
+    """Return whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
     return message.cid != 0 or message.kind == CONTROL
 
 
@@ -152,7 +152,7 @@ class TracingFabric(Fabric):
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int) -> None:
-        """A message and a receive for it have met."""
+        """Note that a message and a receive for it have met."""
         arrival = self._arrivals.pop(message, None)
         if arrival is not None:
             self._met(message, arrival, time_ps)
