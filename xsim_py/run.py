@@ -37,7 +37,7 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import doom
-from xsim_py.mpi.failures.settings import DetectorSettings, detector_settings
+from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import Part, harvest, joined, release
@@ -247,7 +247,7 @@ class _Run:
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
         self.fault_tolerant = False
-        self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
+        self.detector = NO_DETECTION
         self.shapes = ftco_shapes(spec, self.network)
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Send
+from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.units import format_time
 
 from .knowledge import knowledge_of
@@ -22,7 +23,6 @@ from .knowledge import knowledge_of
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
-    from xsim_py.mpi.transport.protocols import ControlHandler
     from xsim_py.process.rank import Rank
 
     from .detector import Detector
@@ -133,7 +133,7 @@ def end_operations(rank: Rank, failing: Sequence[tuple[Any, BaseException | None
             waiter.interrupt()
 
 
-class Reports:
+class Reports(LibraryPart):
     """Takes reports of deaths: announces them to all shards, and says to the detector which control messages are lost.
 
     Parameters
@@ -150,12 +150,8 @@ class Reports:
         self._shard = deaths.shard
         self._detector = detector
 
-    def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
-
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.events`."""
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:

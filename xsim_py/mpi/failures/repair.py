@@ -14,7 +14,7 @@ its decision still answers those that ask for it. They are control messages, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,7 @@ from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
 from xsim_py.mpi.management import make_inter
 from xsim_py.mpi.transport.message import Message, Operation
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 from xsim_py.process.life import announce
 
@@ -50,7 +50,7 @@ Key = tuple[int, int, int]
 """An agreement: communicator, number of the call on it, round."""
 
 
-class Repair:
+class Repair(LibraryPart):
     """Takes in the packets of agreements for the ranks of one shard.
 
     Parameters
@@ -70,12 +70,8 @@ class Repair:
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.control`."""
         return {_AGREE: ControlHandler("ulfm", self._heard)}
-
-    def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]

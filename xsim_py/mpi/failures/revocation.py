@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.mpi.transport.fabric import occupy_nic
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 
 from .broadcast import neighbours, next_place
@@ -77,7 +77,7 @@ class _Fan:
         return (self.me + self.offsets[self.at]) % len(self.members)
 
 
-class Revocation:
+class Revocation(LibraryPart):
     """Spreads revocations among the ranks of one shard and to others.
 
     Parameters
@@ -97,12 +97,12 @@ class Revocation:
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.control`."""
         bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
         return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.events`."""
         return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:

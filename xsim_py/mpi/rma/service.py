@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import Message
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 
 from .packets import Packet
 from .window import Shape, Window
@@ -37,7 +37,7 @@ def windows_of(box: Mailbox) -> dict[int, Window]:
     return windows
 
 
-class Rma:
+class Rma(LibraryPart):
     """Takes in the packets of windows for the ranks of one shard.
 
     Attributes
@@ -53,11 +53,11 @@ class Rma:
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.control`."""
         return {_RMA: ControlHandler("rma", self._take)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """See `LibraryPart.events`."""
         return {"rma": self._answered}
 
     def _take(self, rank: Rank, message: Message) -> None:

@@ -32,14 +32,16 @@ class ControlHandler(NamedTuple):
     bounced: Callable[[Rank, int, Any], None] | None = None
 
 
-class LibraryPart(Protocol):
+class LibraryPart:
     """A part of the MPI library of a shard that control messages or events are for."""
 
     def control(self) -> Mapping[int, ControlHandler]:
         """Return what takes its control messages, by their tags."""
+        return {}
 
     def events(self) -> Mapping[str, Callable[[Any], None]]:
         """Return what handles its events that may come from other shards, by their names."""
+        return {}
 
 
 class Waiter(Protocol):
