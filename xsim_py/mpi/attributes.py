@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = [
     "Attributes",
@@ -88,7 +88,7 @@ def create_keyval(
     kind: str, copy_fn: CopyFunction | bool | None, delete_fn: DeleteFunction | None, *, is_integer: bool = False
 ) -> int:
     """Make a new key (MPI_Comm_create_keyval and its like)."""
-    table = own("keyvals", _Keyvals)
+    table = of_process("keyvals", _Keyvals)
     number = table.next_number
     table.next_number += 1
     table.keyvals[number] = Keyval(number, kind, copy_fn, delete_fn, is_integer)
@@ -98,12 +98,12 @@ def create_keyval(
 def free_keyval(kind: str, keyval: int) -> int:
     """Forget a key; returns KEYVAL_INVALID, as the program's variable is to hold from now on."""
     number = _find(kind, keyval).number
-    del own("keyvals", _Keyvals).keyvals[number]
+    del of_process("keyvals", _Keyvals).keyvals[number]
     return c.KEYVAL_INVALID
 
 
 def _find(kind: str, keyval: int) -> Keyval:
-    found = own("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
+    found = of_process("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
     if found is None or found.kind != kind:
         errors.fail(c.ERR_KEYVAL, f"{keyval} is not an attribute key for a {kind} in this process")
     return found

@@ -6,7 +6,7 @@ counted by each process for itself, so the numbers do not depend on addresses.
 
 from __future__ import annotations
 
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = ["number_of", "object_of", "predefine"]
 
@@ -37,7 +37,7 @@ def number_of(value: object) -> int:
     number = _predefined_numbers.get(id(value))
     if number is not None:
         return number
-    table = own("handles", _Numbers)
+    table = of_process("handles", _Numbers)
     number = table.numbers.get(id(value))
     if number is None:
         number = table.numbers[id(value)] = _FIRST + len(table.objects)
@@ -49,5 +49,5 @@ def object_of(number: int) -> object | None:
     """Return the object that has this handle in the current process, None if there is none."""
     if number < _FIRST:
         return _predefined.get(number)
-    objects = own("handles", _Numbers).objects
+    objects = of_process("handles", _Numbers).objects
     return objects[number - _FIRST] if number - _FIRST < len(objects) else None

@@ -53,7 +53,7 @@ class Stream:
         self.buffer = buffer
         self.partitions = partitions
         self.cid = derive_cid(comm.cid, "partitioned")
-        counts: dict[tuple[int, int, int, bool], int] = comm.box.own("partitioned", dict)
+        counts: dict[tuple[int, int, int, bool], int] = comm.box.of_process("partitioned", dict)
         key = (comm.cid, peer, tag, sends)
         counts[key] = counts.get(key, 0) + 1
         self.tag = counts[key] * _ORDINAL + tag

@@ -71,7 +71,7 @@ class Session:
 
 def note_session(comm: Communicator, session: Session) -> None:
     """A communicator was made of a group of a session: what is attached to the session serves it."""
-    comm.box.own(_DERIVED, dict)[comm.cid] = session
+    comm.box.of_process(_DERIVED, dict)[comm.cid] = session
 
 
 def session_of(comm: Communicator) -> Session | None:

@@ -74,7 +74,7 @@ class Switchboard:
 
 def open_port(box: Mailbox) -> str:
     """MPI_Open_port: a name that no other port has; known to nobody until the program says it."""
-    opened: list[str] = box.own("ports", list)
+    opened: list[str] = box.of_process("ports", list)
     opened.append(f"{_PORT}:{box.rank.number}:{len(opened)}")
     return opened[-1]
 

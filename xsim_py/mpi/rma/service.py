@@ -33,7 +33,7 @@ _RMA = 5
 
 def windows_of(box: Mailbox) -> dict[int, Window]:
     """The windows of a rank, by number."""
-    windows: dict[int, Window] = box.own("windows", dict)
+    windows: dict[int, Window] = box.of_process("windows", dict)
     return windows
 
 

@@ -142,7 +142,7 @@ class Mailbox(_Hot):
         self.looks: Any = None
         self.private: dict[str, Any] | None = None
 
-    def own(self, name: str, make: Any) -> Any:
+    def of_process(self, name: str, make: Any) -> Any:
         """This process's own object called `name`, made by ``make()`` on first use."""
         if self.private is None:
             self.private = {}
