@@ -19,7 +19,7 @@ from xsim_py.mpi.errors import fail
 
 __all__ = [
     "EMPTY",
-    "Group",
+    "GroupState",
     "Members",
     "compare",
     "difference",
@@ -90,7 +90,7 @@ def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
     return spaced if len(spaced) == len(ranks) and all(map(int.__eq__, spaced, ranks)) else ranks
 
 
-class Group:
+class GroupState:
     """A group, as a handle of a program names it: two groups of the same members are still two.
 
     Attributes
@@ -108,7 +108,7 @@ class Group:
         self.session: Any = None
 
 
-EMPTY = Group(Members(range(0)))
+EMPTY = GroupState(Members(range(0)))
 
 
 @lru_cache(_REMEMBERED)

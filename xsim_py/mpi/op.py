@@ -27,7 +27,7 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import predefine
 
-__all__ = ["OP_NULL", "PREDEFINED", "Operation", "fold_rows", "foldable", "make_fold"]
+__all__ = ["OP_NULL", "PREDEFINED", "Reduction", "fold_rows", "foldable", "make_fold"]
 
 _frombuffer = np.frombuffer
 
@@ -51,7 +51,7 @@ Ufunc: TypeAlias = Callable[..., Any]
 UserFunction: TypeAlias = Callable[[memoryview, memoryview, Type], object]
 
 
-class Operation:
+class Reduction:
     """A reduction operation.
 
     Parameters
@@ -132,7 +132,7 @@ class UserFold:
 
     __slots__ = ("commutative", "datatype", "function", "unit_bytes")
 
-    def __init__(self, operation: Operation, datatype: Type) -> None:
+    def __init__(self, operation: Reduction, datatype: Type) -> None:
         assert operation.function is not None
         self.function = operation.function
         self.datatype = datatype
@@ -154,7 +154,7 @@ class UserFold:
         return datatype.pack(sides[1], -low, count)
 
 
-def make_fold(operation: Operation, datatype: Type) -> Fold:
+def make_fold(operation: Reduction, datatype: Type) -> Fold:
     """Bind an operation to a datatype.
 
     Raises
@@ -170,7 +170,7 @@ def make_fold(operation: Operation, datatype: Type) -> Fold:
     return fold
 
 
-def _new_fold(operation: Operation, datatype: Type) -> Fold:
+def _new_fold(operation: Reduction, datatype: Type) -> Fold:
     if operation.function is not None:
         return UserFold(operation, datatype)
     ufunc = operation.ufuncs.get(datatype.kind)
@@ -279,10 +279,10 @@ def _minloc(x: Any, y: Any) -> Any:
 
 def _operation(
     name: str, handle: int, python: Callable[[Any, Any], Any], ufunc: Ufunc | None = None, kinds: Sequence[str] = ()
-) -> Operation:
+) -> Reduction:
     ufuncs = {} if ufunc is None else dict.fromkeys(kinds, ufunc)
     commutative = name not in ("REPLACE", "NO_OP")
-    operation = Operation(name, python=python, ufuncs=ufuncs, commutative=commutative)
+    operation = Reduction(name, python=python, ufuncs=ufuncs, commutative=commutative)
     predefine(handle, operation)
     return operation
 
@@ -291,7 +291,7 @@ _BITS = ("integer", "fortran integer", "byte")
 _LOGICAL = ("integer", "logical")
 
 OP_NULL = _operation("", 0x20, _null_python)
-PREDEFINED: dict[str, Operation] = {
+PREDEFINED: dict[str, Reduction] = {
     "OP_NULL": OP_NULL,
     "MAX": _operation("MAX", 0x23, lambda x, y: y if y > x else x, np.maximum, _NUMBERS),
     "MIN": _operation("MIN", 0x22, lambda x, y: y if y < x else x, np.minimum, _NUMBERS),

@@ -14,7 +14,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.group import Members
-from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.mpi.op import Reduction
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order

@@ -8,7 +8,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import number_of
-from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.mpi.op import Reduction
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.process import current
 
