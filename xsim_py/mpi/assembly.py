@@ -78,5 +78,8 @@ def make_library(
     fabric.add(Revocation(fabric, ulfm.revoke))
     fabric.add(Repair(deaths, detector, agree=ulfm.agree, shrink=ulfm.shrink))
     fabric.add(Ftco(deaths, shapes))
-    Switchboard(fabric.add(Launcher(fabric, network, startup, start, failures)))
+    launcher = fabric.add(Launcher(fabric, network, startup, start, failures))
+    switchboard = Switchboard(launcher)
+    launcher.services.update(switchboard.services())
+    launcher.forget = switchboard.forget
     return fabric
