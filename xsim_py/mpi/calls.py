@@ -133,14 +133,14 @@ class CollectiveChannel:
         self.remote_size = len(comm.remote)
 
     def send(self, dest: int, data: bytes) -> None:
-        """See `collectives.Channel`."""
+        """Send to a rank, and wait until that is done."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         if send is not None:
             wait(send)
 
     def recv(self, source: int) -> bytes:
-        """See `collectives.Channel`."""
+        """Receive from a rank."""
         note = self.note
         message = receive(self.comm, source, self.tag, self.cid, "", note)
         if message.note is not note and message.note != note:
@@ -150,7 +150,7 @@ class CollectiveChannel:
         return data
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
-        """See `collectives.Channel`."""
+        """Send to a rank and receive from one, at once."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         message = receive(self.comm, source, self.tag, self.cid, "", note)
@@ -163,16 +163,16 @@ class CollectiveChannel:
         return data
 
     def isend(self, dest: int, data: bytes) -> Operation | None:
-        """See `collectives.Channel`."""
+        """Begin to send; return what to wait for, if anything."""
         note = self.note
         return start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
 
     def irecv(self, source: int) -> Receive:
-        """See `collectives.Channel`."""
+        """Begin to receive; return what to wait for."""
         return start_receive(self.comm, source, self.tag, self.cid, "", self.note)
 
     def wait(self, handles: Sequence[Operation | None]) -> list[bytes | None]:
-        """See `collectives.Channel`; overheads are paid in the order in which messages arrive."""
+        """Wait for all of these; overheads are paid in the order in which messages arrive."""
         wait_all([handle for handle in handles if handle is not None])
         taken: list[bytes | None] = []
         for handle in handles:

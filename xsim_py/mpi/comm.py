@@ -273,11 +273,11 @@ class Communicator(_Hot):
         return self.context.place(number) >= 0 or self.context.is_remote(number)
 
     def involves(self, number: int) -> bool:
-        """See `transport.protocols.Endpoint`."""
+        """Return whether a collective on it needs a rank of the whole run."""
         return (self.outer or self).holds(number)
 
     def expects(self, number: int) -> bool:
-        """See `transport.protocols.Endpoint`; an acknowledged failure does not count."""
+        """Return whether a receive from any source counts on a rank; an acknowledged failure does not count."""
         return self.context.is_remote(number) and number not in self.acknowledged_members()
 
     def failed_members(self) -> Sequence[int]:

@@ -277,7 +277,7 @@ def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, r
 
 
 def _array_layout(old: Type, dimensions: Sequence[tuple[int, Sequence[int]]]) -> Layout:
-    """Of an array with these dimensions, the fastest first: how long each is, and which indices are taken."""
+    """Return how long each dimension of an array is, the fastest first, and which indices are taken."""
     layout, stride = old.layout, old.extent
     for size, indices in dimensions:
         layout = place(layout, np.array(indices, np.int64) * stride)

@@ -269,7 +269,7 @@ class Exception(RuntimeError):
 
     @property
     def _is_about_failures(self) -> bool:
-        """Whether it tells of a failed process or of a revocation."""
+        """True for an error that tells of a failed process or of a revocation."""
         return self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
 
     @property

@@ -1,4 +1,4 @@
-"""What is left of a shard at the end of a run, as plain data that can travel to the shard that reports."""
+"""The rest of a shard at the end of a run: plain data that can travel to the shard that reports."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, i
 
 
 def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
-    """What was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
+    """Return what was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
     trace = fabric.trace
     if trace is not None:
         for rank in shard.ranks:

@@ -216,7 +216,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class DistGraph:
-    """What one process knows of a distributed graph: its own edges.
+    """A distributed graph as one process knows it: its own edges.
 
     Attributes
     ----------

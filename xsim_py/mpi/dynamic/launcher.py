@@ -200,7 +200,7 @@ class Launcher(LibraryPart):
         self._waiting: dict[int, _Waiting] = {}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `LibraryPart.events`."""
+        """Return what handles its events."""
         return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:

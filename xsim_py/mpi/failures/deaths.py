@@ -151,7 +151,7 @@ class Reports(LibraryPart):
         self._detector = detector
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `LibraryPart.events`."""
+        """Return what handles its events."""
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:

@@ -47,22 +47,22 @@ class HeartbeatDetector(Detector):
 
     @staticmethod
     def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
-        """See `Detector.settings`; the default timeout is one second, and the default period 0.3 s."""
+        """Return what a description asks for; the default timeout is one second, and the default period 0.3 s."""
         period_ps = _PERIOD_PS if wanted.period_ps is None else wanted.period_ps
         timeout_ps = _TIMEOUT_PS if wanted.timeout_ps is None else wanted.timeout_ps
         settings = DetectorSettings("heartbeat", timeout_ps, period_ps)
         return settings, period_ps + latency_ps, "the period and the network's longest latency together"
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `LibraryPart.control`."""
+        """Return what takes its control messages."""
         return {_HEARD: ControlHandler("detector", self._heard, self._hear_on)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `LibraryPart.events`."""
+        """Return what handles its events."""
         return {"suspect": self._suspect}
 
     def died(self, rank: Rank, death: Death) -> None:
-        """See `Detector.died`."""
+        """Let the observer suspect who has died when no sign of life comes any more."""
         observer = self._after(rank.number)
         if observer == rank.number:
             return
@@ -77,7 +77,7 @@ class HeartbeatDetector(Detector):
                 self._let_suspect(rank, when_ps + self.timeout_ps, suspicion)
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """See `Detector.unanswered`."""
+        """Let the rank learn why nobody answers."""
         self._hear(rank, number, "timeout", self.shard.kernel.now_ps)
 
     def _after(self, number: int) -> int:

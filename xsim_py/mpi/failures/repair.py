@@ -70,7 +70,7 @@ class Repair(LibraryPart):
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `LibraryPart.control`."""
+        """Return what takes its control messages."""
         return {_AGREE: ControlHandler("ulfm", self._heard)}
 
     def _heard(self, rank: Rank, message: Message) -> None:

@@ -97,12 +97,12 @@ class Revocation(LibraryPart):
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `LibraryPart.control`."""
+        """Return what takes its control messages."""
         bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
         return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `LibraryPart.events`."""
+        """Return what handles its events."""
         return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:

@@ -35,19 +35,19 @@ class TimeoutDetector(Detector):
 
     @staticmethod
     def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
-        """See `Detector.settings`; the default timeout is ten times the longest latency of the machine."""
+        """Return what a description asks for; the default timeout is ten times the longest latency of the machine."""
         timeout_ps = _TIMES_LATENCY * latency_ps if wanted.timeout_ps is None else wanted.timeout_ps
         return DetectorSettings("timeout", timeout_ps, 0), latency_ps, "the network's longest latency"
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """See `Detector.announced`."""
+        """Watch for each operation of a rank that depends on who has died."""
         if rank.exit_status is None:
             for operation in rank.mpi.pending():
                 if operation.depends_on(death.rank):
                     self.expect(rank, death.rank, operation, operation.post_ps)
 
     def watch(self, operation: Any) -> None:
-        """See `Detector.watch`."""
+        """Watch an operation for each of the dead that its rank does not know to be dead."""
         box = operation.comm.box
         known = box.knowledge.known if box.knowledge is not None else ()
         for number in self.deaths.dead:
@@ -55,7 +55,7 @@ class TimeoutDetector(Detector):
                 self.expect(box.rank, number, operation, operation.post_ps)
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """See `Detector.expect`."""
+        """Have the rank learn of a death if this waits in vain for the timeout."""
         death = self.deaths.dead.get(number)
         if death is None:
             return
@@ -79,5 +79,5 @@ class TimeoutDetector(Detector):
             self.deaths.learn(rank, (number,), "timeout")
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """See `Detector.unanswered`."""
+        """Let the rank learn why nobody answers."""
         self.deaths.learn(rank, (number,), "timeout")

@@ -141,7 +141,7 @@ class Ftco(LibraryPart):
         self.shapes = shapes
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `LibraryPart.control`."""
+        """Return what takes its control messages."""
         return {_FTCO: ControlHandler("ftco", self._heard)}
 
     def _heard(self, rank: Rank, message: Message) -> None:

@@ -53,11 +53,11 @@ class Rma(LibraryPart):
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `LibraryPart.control`."""
+        """Return what takes its control messages."""
         return {_RMA: ControlHandler("rma", self._take)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `LibraryPart.events`."""
+        """Return what handles its events."""
         return {"rma": self._answered}
 
     def _take(self, rank: Rank, message: Message) -> None:
