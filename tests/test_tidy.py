@@ -66,7 +66,6 @@ SHARED_NAMES = {
     "Shard",
     "Tree",
     "Until",
-    "Waiting",
 }
 
 

@@ -40,7 +40,7 @@ from xsim_py.mpi.failures.scheduled import doom
 from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
-from xsim_py.mpi.shard_result import Part, harvest, joined, release
+from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
@@ -413,7 +413,7 @@ class _Run:
         background: Sequence[Callable[[Any], Any]],
         start_ps: int,
         numbers: Sequence[int],
-    ) -> list[Part]:
+    ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self._make_shards(numbers, background, start_ps)
         body = life.body(self.program)
@@ -424,7 +424,7 @@ class _Run:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
-            parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
             if self.host is not None:
                 self.host.pack(parts)
@@ -446,7 +446,7 @@ class _Run:
             current.fiber = None
 
     def _ended(
-        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[Part] | None
+        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
@@ -469,7 +469,7 @@ class _Run:
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
 
-    def _check_output(self, parts: list[Part]) -> None:
+    def _check_output(self, parts: list[ShardResult]) -> None:
         """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""
         for output in self.outputs:
             if output.error is not None:
