@@ -29,7 +29,7 @@ MOST_RIDDLES = {
     "ftco": 20,
     "isolation.py": 6,
     "machine": 3,
-    "mpi": 315,
+    "mpi": 202,
     "mpi4py": 88,
     "network": 13,
     "process": 166,
@@ -44,7 +44,6 @@ SHARED_NAMES = {
     "Death",
     "Distances",
     "Fold",
-    "Group",
     "Handle",
     "Host",
     "Incoming",
@@ -54,7 +53,6 @@ SHARED_NAMES = {
     "Message",
     "Node",
     "ObjectFold",
-    "Operation",
     "Packet",
     "Parts",
     "Place",
@@ -68,7 +66,6 @@ SHARED_NAMES = {
     "Shard",
     "Tree",
     "Until",
-    "Waiting",
 }
 
 

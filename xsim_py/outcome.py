@@ -13,7 +13,7 @@ import numpy as np
 
 from xsim_py.errors import NOT_WRITTEN
 from xsim_py.mpi.calls import MISMATCH
-from xsim_py.mpi.shard_result import Leftover, Part, Waiting
+from xsim_py.mpi.shard_result import Leftover, ShardResult, WaitingRank
 from xsim_py.process.profile import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
@@ -31,7 +31,7 @@ class Attempt(NamedTuple):
 
     start_ps: int
     """When it began."""
-    parts: Sequence[Part]
+    parts: Sequence[ShardResult]
     """What came of it, in the order of the shards."""
 
     @property
@@ -136,7 +136,7 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return list(chain.from_iterable(lists))
 
 
-def _virtual_time_ps(parts: Sequence[Part]) -> int:
+def _virtual_time_ps(parts: Sequence[ShardResult]) -> int:
     stopped = [part.stopped_ps for part in parts if part.stopped_ps is not None]
     if stopped:
         return max(stopped)
@@ -147,7 +147,7 @@ def _virtual_time_ps(parts: Sequence[Part]) -> int:
     return max(times, default=0)
 
 
-def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
+def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     """Return how the run ended, its exit status, and what there is to report."""
     reasons = [part.stop_reason for part in parts if part.stop_reason]
     waiting = _flat(part.waiting for part in parts)
@@ -185,7 +185,7 @@ def _ending(parts: Sequence[Part]) -> tuple[str, int, str]:
     return "finished", min(ends)[2] if ends else 0, ""
 
 
-def _unread(parts: Sequence[Part]) -> tuple[str, int]:
+def _unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
     """Return what is known of the first collective whose messages nobody took, and how many different ones that were.
 
     Small messages leave no rank waiting; the program goes on as if the collective had taken place.
@@ -207,12 +207,12 @@ def _unread(parts: Sequence[Part]) -> tuple[str, int]:
 
 
 def _deadlock_report(
-    headline: str, waiting: list[Waiting], total: int, parts: Sequence[Part], *, stalled: bool = False
+    headline: str, waiting: list[WaitingRank], total: int, parts: Sequence[ShardResult], *, stalled: bool = False
 ) -> str:
     ended = total - len({entry.rank for entry in waiting})
     counted = f"{ended:,} of {total:,} ranks {'has' if ended == 1 else 'have'} ended"
     lines = [headline, f"{counted}; the others:" if waiting else counted]
-    groups: dict[str, list[Waiting]] = {}
+    groups: dict[str, list[WaitingRank]] = {}
     for entry in waiting:
         groups.setdefault(entry.place, []).append(entry)
     for place, members in groups.items():
@@ -241,9 +241,9 @@ def _ranks(numbers: Iterable[int]) -> str:
     return f"rank{'s' if len(known) > 1 else ''} {spans(known)}"
 
 
-def _particulars(members: list[Waiting]) -> list[str]:
+def _particulars(members: list[WaitingRank]) -> list[str]:
     """Return what ranks that stand at one line wait for."""
-    groups: dict[str, list[Waiting]] = {}
+    groups: dict[str, list[WaitingRank]] = {}
     for entry in members:
         groups.setdefault(entry.reason, []).append(entry)
     shown = []
@@ -255,7 +255,7 @@ def _particulars(members: list[Waiting]) -> list[str]:
     return [*shown, f"... and {rest:,} more"] if rest else shown
 
 
-def _mismatches(waiting: list[Waiting]) -> list[str]:
+def _mismatches(waiting: list[WaitingRank]) -> list[str]:
     """Return ranks that are in different collectives on one communicator."""
     places: dict[tuple[str, int], dict[str, list[int]]] = {}
     for entry in waiting:
@@ -269,7 +269,7 @@ def _mismatches(waiting: list[Waiting]) -> list[str]:
     return lines
 
 
-def _dead_ends(waiting: list[Waiting], parts: Sequence[Part]) -> list[str]:
+def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult]) -> list[str]:
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
     failed = {rank for part in parts for _, rank, _ in part.failures}
     awaited = sorted({peer for entry in waiting for peer in entry.peers if peer in ended})
@@ -311,7 +311,7 @@ def _cycle(edges: dict[int, list[int]]) -> list[int]:
 # ------------------------------------------------------------------------------------- warnings and tables
 
 
-def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
+def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[str]:
     warnings = []
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers and ended == "finished" and not any(part.troubled for part in parts):
@@ -321,7 +321,7 @@ def _warnings(parts: Sequence[Part], ended: str, compute: str) -> list[str]:
     return warnings + _shared(parts)
 
 
-def _shared(parts: Sequence[Part]) -> list[str]:
+def _shared(parts: Sequence[ShardResult]) -> list[str]:
     """Return what ranks have changed for each other, each name once, whichever of the processes it was in."""
     told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
     turns = Counter[str]()
@@ -360,7 +360,7 @@ def _unreceived(leftovers: list[Leftover], count: int) -> str:
     return f"{count:,} {messages} sent but never received: {'; '.join(shown)}{more}{together}"
 
 
-def _ranks_table(parts: Sequence[Part]) -> Table:
+def _ranks_table(parts: Sequence[ShardResult]) -> Table:
     return Table(
         "ranks",
         {
@@ -377,7 +377,7 @@ def _ranks_table(parts: Sequence[Part]) -> Table:
     )
 
 
-def _pairs_table(parts: Sequence[Part]) -> Table:
+def _pairs_table(parts: Sequence[ShardResult]) -> Table:
     """Return the table of messages: each pair of ranks and size class once, in order."""
     return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units={"size_from": "B", "size_to": "B"})
 
@@ -401,7 +401,7 @@ def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _collectives_table(parts: Sequence[Part]) -> Table:
+def _collectives_table(parts: Sequence[ShardResult]) -> Table:
     joined: dict[tuple[str, str, str], list[int]] = {}
     for part in parts:
         for key, (calls, size, total, longest) in part.collectives.items():
@@ -463,14 +463,14 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     return [_table("worlds", columns, rows)] if rows else []
 
 
-def _storage_table(parts: Sequence[Part]) -> list[Table]:
+def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:
     """Return what each rank has done with a simulated storage, over all starts; no table where there is none."""
     rows = [(rank, *row) for rank, row in enumerate(_flat(part.storage for part in parts))]
     columns = ("rank", "operations", "read", "written", "time_s")
     return [_table("storage", columns, rows, units={"read": "B", "written": "B"})] if rows else []
 
 
-def _profile_table(parts: Sequence[Part]) -> list[Table]:
+def _profile_table(parts: Sequence[ShardResult]) -> list[Table]:
     """Return where the wall time of each shard went, if somebody has asked."""
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)

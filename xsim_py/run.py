@@ -37,10 +37,10 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import doom
-from xsim_py.mpi.failures.settings import DetectorSettings, detector_settings
+from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
-from xsim_py.mpi.shard_result import Part, harvest, joined, release
+from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
@@ -248,7 +248,7 @@ class _Run:
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
         self.fault_tolerant = False
-        self.detector = DetectorSettings("timeout", 0, 0)  # nobody will ask it
+        self.detector = NO_DETECTION
         self.shapes = ftco_shapes(spec, self.network)
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
@@ -414,7 +414,7 @@ class _Run:
         background: Sequence[Callable[[Any], Any]],
         start_ps: int,
         numbers: Sequence[int],
-    ) -> list[Part]:
+    ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self._make_shards(numbers, background, start_ps)
         body = life.body(self.program)
@@ -425,7 +425,7 @@ class _Run:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
-            parts = [harvest(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
+            parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
             pack(parts, self.apart_by)
             if self.profile is not None:
@@ -446,7 +446,7 @@ class _Run:
             current.fiber = None
 
     def _ended(
-        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[Part] | None
+        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
@@ -468,7 +468,7 @@ class _Run:
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
 
-    def _check_output(self, parts: list[Part]) -> None:
+    def _check_output(self, parts: list[ShardResult]) -> None:
         """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""
         for output in self.outputs:
             if output.error is not None:

@@ -9,7 +9,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.construct import contiguous, duplicate
 from xsim_py.mpi.errors import Exception as MPIException
 from xsim_py.mpi.op import PREDEFINED as OPS
-from xsim_py.mpi.op import ArrayFold, Operation, ScalarFold, fold_rows, make_fold
+from xsim_py.mpi.op import ArrayFold, ReductionOp, ScalarFold, fold_rows, make_fold
 from xsim_py.mpi.predefined import PREDEFINED as TYPES
 
 UFUNCS = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
@@ -74,7 +74,7 @@ def test_the_left_operand_is_the_first_argument_of_the_users_function():
     def append(source, target, datatype):
         target[:] = (np.frombuffer(source, "i") * 10 + np.frombuffer(target, "i")).tobytes()
 
-    operation = Operation(python=lambda x, y: None, function=append, commutative=False)
+    operation = ReductionOp(python=lambda x, y: None, function=append, commutative=False)
     fold = make_fold(operation, TYPES["INT"])
     result = fold(np.array([1, 2], "i").tobytes(), np.array([3, 4], "i").tobytes())
     assert np.frombuffer(result, "i").tolist() == [13, 24]

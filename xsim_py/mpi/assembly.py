@@ -15,10 +15,9 @@ from .dynamic.launcher import Launcher, Startup
 from .dynamic.ports import Switchboard
 from .failures.deaths import Deaths, Reports
 from .failures.guard import FailureGuard
-from .failures.heartbeat import HeartbeatDetector
 from .failures.repair import Repair
 from .failures.revocation import Revocation
-from .failures.timeout import TimeoutDetector
+from .failures.settings import DETECTORS
 from .ftco.driver import Ftco
 from .ftco.operations import ALGORITHMS
 from .transport.fabric import Fabric
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
     from xsim_py.process.shard import Shard
 
-    from .failures.detector import Detector
-    from .failures.settings import DetectorSettings
+    from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
     from .settings import Settings
 
@@ -71,7 +69,7 @@ def make_library(
     deaths = Deaths(fabric)
     if batches is not None:
         fabric.meetings = Meetings(fabric, always=batches == ARRAYS)
-    detector = fabric.add(_detector(deaths, detection))
+    detector = fabric.add(DETECTORS[detection.kind](deaths, detection))
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
@@ -80,11 +78,8 @@ def make_library(
     fabric.add(Revocation(fabric, ulfm.revoke))
     fabric.add(Repair(deaths, detector, agree=ulfm.agree, shrink=ulfm.shrink))
     fabric.add(Ftco(deaths, shapes))
-    Switchboard(fabric.add(Launcher(fabric, network, startup, start, failures)))
+    launcher = fabric.add(Launcher(fabric, network, startup, start, failures))
+    switchboard = Switchboard(launcher)
+    launcher.services.update(switchboard.services())
+    launcher.forget = switchboard.forget
     return fabric
-
-
-def _detector(deaths: Deaths, wanted: DetectorSettings) -> Detector:
-    if wanted.kind == "heartbeat":
-        return HeartbeatDetector(deaths, wanted.timeout_ps, wanted.period_ps)
-    return TimeoutDetector(deaths, wanted.timeout_ps)

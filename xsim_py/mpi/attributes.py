@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = [
     "Attributes",
@@ -77,7 +77,7 @@ class _Keyvals:
 
 
 def attributes_of(owner: Any) -> Attributes:
-    """The attributes that a communicator or a datatype keeps, to be changed."""
+    """Return the attributes that a communicator or a datatype keeps, to be changed."""
     if owner.attributes is None:
         owner.attributes = {}
     attributes: Attributes = owner.attributes
@@ -88,7 +88,7 @@ def create_keyval(
     kind: str, copy_fn: CopyFunction | bool | None, delete_fn: DeleteFunction | None, *, is_integer: bool = False
 ) -> int:
     """Make a new key (MPI_Comm_create_keyval and its like)."""
-    table = own("keyvals", _Keyvals)
+    table = of_process("keyvals", _Keyvals)
     number = table.next_number
     table.next_number += 1
     table.keyvals[number] = Keyval(number, kind, copy_fn, delete_fn, is_integer)
@@ -98,19 +98,19 @@ def create_keyval(
 def free_keyval(kind: str, keyval: int) -> int:
     """Forget a key; returns KEYVAL_INVALID, as the program's variable is to hold from now on."""
     number = _find(kind, keyval).number
-    del own("keyvals", _Keyvals).keyvals[number]
+    del of_process("keyvals", _Keyvals).keyvals[number]
     return c.KEYVAL_INVALID
 
 
 def _find(kind: str, keyval: int) -> Keyval:
-    found = own("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
+    found = of_process("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
     if found is None or found.kind != kind:
         errors.fail(c.ERR_KEYVAL, f"{keyval} is not an attribute key for a {kind} in this process")
     return found
 
 
 def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
-    """The attribute's value, None if the object has none; predefined attributes are the caller's business."""
+    """Return the attribute's value, None if the object has none; predefined attributes are the caller's business."""
     number = _find(kind, keyval).number
     return attributes[number][1] if attributes is not None and number in attributes else None
 
@@ -133,7 +133,7 @@ def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyva
 
 
 def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | None:
-    """The attributes of a duplicate of `owner`."""
+    """Return the attributes of a duplicate of `owner`."""
     if not attributes:
         return None
     copied: Attributes = {}

@@ -1,4 +1,4 @@
-"""How a collective call runs: as a channel over point-to-point messages, now or in a fiber of its own.
+"""Collective calls run as a channel over point-to-point messages, now or in a fiber of their own.
 
 Each collective on a communicator has a number, the same at all its members, which is the tag of its messages. So two
 that are in progress at once do not mix, and ranks that call different collectives meet: every message carries a note of
@@ -60,7 +60,7 @@ MISMATCH = "collective mismatch"
 
 
 class Note(NamedTuple):
-    """What a rank says of the collective it is in; all members must say the same.
+    """A rank says by this which collective it is in; all members must say the same.
 
     A field that members may differ in (the counts of a v-form) is None.
     """
@@ -83,7 +83,7 @@ class Note(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def note(name: str, root: int | None = None, size_bytes: int | None = None, detail: str = "") -> Note:
-    """The note that says this; one object for all ranks, which are quick to see then that they agree."""
+    """Return the note that says this; one object for all ranks, which are quick to see then that they agree."""
     return Note(name, root, size_bytes, detail)
 
 
@@ -133,14 +133,14 @@ class CollectiveChannel:
         self.remote_size = len(comm.remote)
 
     def send(self, dest: int, data: bytes) -> None:
-        """See `collectives.Channel`."""
+        """Send to a rank, and wait until that is done."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         if send is not None:
             wait(send)
 
     def recv(self, source: int) -> bytes:
-        """See `collectives.Channel`."""
+        """Receive from a rank."""
         note = self.note
         message = receive(self.comm, source, self.tag, self.cid, "", note)
         if message.note is not note and message.note != note:
@@ -150,7 +150,7 @@ class CollectiveChannel:
         return data
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
-        """See `collectives.Channel`."""
+        """Send to a rank and receive from one, at once."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         message = receive(self.comm, source, self.tag, self.cid, "", note)
@@ -163,16 +163,16 @@ class CollectiveChannel:
         return data
 
     def isend(self, dest: int, data: bytes) -> Operation | None:
-        """See `collectives.Channel`."""
+        """Begin to send; return what to wait for, if anything."""
         note = self.note
         return start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
 
     def irecv(self, source: int) -> Receive:
-        """See `collectives.Channel`."""
+        """Begin to receive; return what to wait for."""
         return start_receive(self.comm, source, self.tag, self.cid, "", self.note)
 
     def wait(self, handles: Sequence[Operation | None]) -> list[bytes | None]:
-        """See `collectives.Channel`; overheads are paid in the order in which messages arrive."""
+        """Wait for all of these; overheads are paid in the order in which messages arrive."""
         wait_all([handle for handle in handles if handle is not None])
         taken: list[bytes | None] = []
         for handle in handles:
@@ -193,7 +193,7 @@ class CollectiveChannel:
         stop_mismatch(f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}", self)
 
     def describe(self) -> str:
-        """One line for the roll-call, of a rank that is kept here because of a mismatch."""
+        """Return one line for the deadlock report, of a rank that is kept here because of a mismatch."""
         return f"{self.note} on {self.comm.label()}"
 
 
@@ -225,7 +225,7 @@ class AllOf:
         return next(operation for operation in self.operations if not operation.done)
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         text = self.first.describe()
         return f"{text}, and {self.left - 1} more requests" if self.left > 1 else text
 
@@ -236,8 +236,7 @@ def wait_all(operations: list[Operation]) -> None:
     One that can not complete before a failure is acknowledged raises that; errors of those that are complete are left
     in them.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber: Any = current.fiber
     pending = [operation for operation in operations if not operation.done]
     if pending:
         fabric = fiber.rank.mpi.fabric
@@ -274,7 +273,7 @@ def _park(fiber: Fiber, pending: list[Operation]) -> None:
 
 
 def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: bool = False) -> CollectiveChannel:
-    """The channel of the next collective on `comm`.
+    """Return the channel of the next collective on `comm`.
 
     A call that is known to fail is refused; with `admitted` that has been asked before, or will be.
     """
@@ -331,7 +330,9 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
 
 
 def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:
-    """What stands for a non-blocking call that is known to fail: as in Open MPI only its completion raises that.
+    """Return a completed operation with an error, for a non-blocking call that is known to fail, or None.
+
+    As in Open MPI only its completion raises that.
 
     `collective` is the name of one; `peer` is None then.
     """
@@ -341,8 +342,7 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
     error = comm.fabric.guard.refusal(comm, peer, collective=bool(collective), survives=survive)
     if error is None:
         return None
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     operation = Operation()
     operation.error = error
     operation.time_ps = fiber.clock_ps
@@ -369,7 +369,7 @@ class Background(Operation):
         self.fiber: Fiber | None = None
 
     def describe(self) -> str:
-        """One line for the roll-call: what the fiber itself waits for."""
+        """Return one line for the deadlock report: what the fiber itself waits for."""
         inner = self.fiber.waiting.describe() if self.fiber is not None and self.fiber.waiting is not None else ""
         return f"{self.name}: {inner}" if inner else self.name
 
@@ -396,8 +396,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
 
     Functions of the program see its context variables as they are now; most programs have none.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     context = copy_context()
     operation = Background(name, partial(context.run, body) if context else body)
     rank = fiber.rank
@@ -411,7 +410,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
 
 
 def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:
-    """The algorithm for one call, as the machine's description wants it; see `collectives.choose`.
+    """Return the algorithm for one call, as the machine's description wants it; see `collectives.choose`.
 
     What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, where
     they have that algorithm.
@@ -440,13 +439,13 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
 
 
 def _plain(comm: Communicator, operation: str) -> str:
-    """What is wanted for a part of another algorithm, which FTCO can not be."""
+    """Return what is wanted for a part of another algorithm, which FTCO can not be."""
     preference = preferred(comm, operation)
     return TUNED if preference == FTCO else preference
 
 
 def preferred(comm: Communicator, operation: str) -> str:
-    """The name of the algorithm that is wanted for an operation; see `pick`."""
+    """Return the name of the algorithm that is wanted for an operation; see `pick`."""
     wanted = comm.preference
     preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
     if operation not in wanted and preference not in REGISTRY[operation]:
@@ -455,12 +454,12 @@ def preferred(comm: Communicator, operation: str) -> str:
 
 
 def served(comm: Communicator, operation: str) -> bool:
-    """Whether FTCO serves an operation."""
+    """Return whether FTCO serves an operation."""
     return comm.preference.ftco and preferred(comm, operation) == FTCO
 
 
 def survives(comm: Communicator, name: str) -> bool:
-    """Whether a call goes on if members are dead: FTCO serves the operation that it is made of."""
+    """Return whether a call goes on if members are dead: FTCO serves the operation that it is made of."""
     if not comm.preference:
         return False
     method = name.rpartition(".")[2].lower().removesuffix("_init")
@@ -480,8 +479,7 @@ _MADE_OF = {
 
 def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> Any:
     """Run ``body()`` in the running fiber, and `record` it."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     start_ps = fiber.clock_ps
     result = body()
     record(ch, size_bytes, fiber.clock_ps - start_ps)

@@ -36,13 +36,13 @@ _NOTHING = Preference({})
 
 
 def derive_cid(*parts: object) -> int:
-    """An even number of 60 bits that depends on `parts` only; two different lists of parts never agree in practice."""
+    """Return an even number of 60 bits that depends on `parts` only: two different lists never agree in practice."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8, person=b"xsim_py.cid")
     return (int.from_bytes(digest.digest(), "little") >> 5) << 1 | 1 << 59
 
 
 class Context:
-    """What all members of a communicator know about it; one object for all ranks of a process.
+    """A communicator as all its members know it; one object for all ranks of a process.
 
     Attributes
     ----------
@@ -91,20 +91,20 @@ class Context:
         self._remote_ranks: frozenset[int] | None = None
 
     def index(self, number: int) -> int:
-        """The rank in this communicator of a rank of the whole run, which must be a member."""
+        """Return the rank in this communicator of a rank of the whole run, which must be a member."""
         place = self.place(number)
         assert place >= 0
         return place
 
     def _indices(self) -> dict[int, int]:
-        """The place of each rank; empty where the ranks are in order, and a place is found by halves."""
+        """Return the place of each rank; empty where the ranks are in order, and a place is found by halves."""
         if self._index is None:
             ascends = all(map(lt, self.ranks, islice(self.ranks, 1, None)))
             self._index = {} if ascends else {rank: index for index, rank in enumerate(self.ranks)}
         return self._index
 
     def place(self, number: int) -> int:
-        """The same, or -1 for a rank that is no member (of the local group)."""
+        """Return the rank in this communicator of a rank of the whole run; -1 for no member (of the local group)."""
         ranks = self.ranks
         if isinstance(ranks, range):
             if not ranks.start and ranks.step == 1:
@@ -118,12 +118,12 @@ class Context:
         return place if place < len(ranks) and ranks[place] == number else -1
 
     def places(self, numbers: Iterable[int]) -> frozenset[int]:
-        """The ranks in this communicator of those of `numbers` that are members."""
+        """Return the ranks in this communicator of those of `numbers` that are members."""
         found = frozenset(place for number in numbers if (place := self.place(number)) >= 0)
         return found or _NOBODY  # one object for all ranks: since Python 3.10 each empty set takes 200 bytes
 
     def is_remote(self, number: int) -> bool:
-        """Whether calls can name a rank: a member, or one of the remote group of an intercommunicator."""
+        """Return whether calls can name a rank: a member, or one of the remote group of an intercommunicator."""
         if self.remote is self.ranks:
             return self.place(number) >= 0
         if self._remote_ranks is None:
@@ -132,7 +132,7 @@ class Context:
 
 
 def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
-    """The context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
+    """Return the context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
     key = (cid, ranks[0] if remote is not None and ranks else -1)
     context = fabric.contexts.get(key)
     if context is None:
@@ -143,12 +143,12 @@ def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Seque
 
 
 def context_of_members(fabric: Fabric, cid: int, find: Callable[[], Sequence[int]]) -> Context:
-    """The same, of members whom the first who comes finds out for all."""
+    """Return the context of that number; the first rank that comes finds out its members, for all of them."""
     return fabric.contexts.get((cid, -1)) or shared_context(fabric, cid, find())
 
 
 class _Hot:
-    """What a message needs of a communicator: slots of a base class lie together, in a line or two of the cache."""
+    """The slots that a message needs of a communicator: those of a base class lie together, in a line of the cache."""
 
     __slots__ = ("box", "cid", "fabric", "me", "whom")
 
@@ -265,19 +265,19 @@ class Communicator(_Hot):
 
     @property
     def is_inter(self) -> bool:
-        """Whether this is an intercommunicator."""
+        """True for an intercommunicator."""
         return self.local is not None
 
     def holds(self, number: int) -> bool:
-        """Whether a rank of the whole run is a member, of either group."""
+        """Return whether a rank of the whole run is a member, of either group."""
         return self.context.place(number) >= 0 or self.context.is_remote(number)
 
     def involves(self, number: int) -> bool:
-        """See `transport.protocols.Endpoint`."""
+        """Return whether a collective on it needs a rank of the whole run."""
         return (self.outer or self).holds(number)
 
     def expects(self, number: int) -> bool:
-        """See `transport.protocols.Endpoint`; an acknowledged failure does not count."""
+        """Return whether a receive from any source counts on a rank; an acknowledged failure does not count."""
         return self.context.is_remote(number) and number not in self.acknowledged_members()
 
     def failed_members(self) -> Sequence[int]:
@@ -302,7 +302,7 @@ class Communicator(_Hot):
         return self.acknowledged
 
     def label(self) -> str:
-        """How reports call it."""
+        """Return how reports call it."""
         if self.name:
             return self.name
         if self.cid == WORLD_CID:

@@ -195,21 +195,21 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
 
 
 def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]]) -> bool:
-    """Whether a struct's extent is rounded up; MPICH takes a struct of equal elements for an indexed type."""
+    """Return whether a struct's extent is rounded up; MPICH takes a struct of equal elements for an indexed type."""
     if len(members) == 1 and members[0][2].is_predefined:
         return False
     return len({_original(old) for old in types}) > 1
 
 
 def _original(core: Type) -> Type:
-    """What a duplicate, of a duplicate, was made of."""
+    """Return the type of which a duplicate, of a duplicate, was made."""
     while core.recipe.combiner == c.COMBINER_DUP:
         core = core.recipe.types[0]
     return core
 
 
 def duplicate(old: Type) -> Type:
-    """The same type once more; it has been committed if the old one has."""
+    """Return the type once more; it has been committed if the old one has."""
     _not_null(old)
     new = _like(old, Recipe(c.COMBINER_DUP, {}, types=[old]))
     new.committed = old.committed
@@ -217,14 +217,14 @@ def duplicate(old: Type) -> Type:
 
 
 def again(old: Type) -> Type:
-    """A type built in the same way: what is done to one is not seen in the other."""
+    """Return a type that is built in the same way: what is done to one is not seen in the other."""
     new = _like(old, old.recipe)
     new.committed = old.committed
     return new
 
 
 def resized(old: Type, lb: int, extent: int) -> Type:
-    """The same elements with other bounds."""
+    """Return a type of the same elements with other bounds."""
     _not_null(old)
     recipe = Recipe(c.COMBINER_RESIZED, {"lb": lb, "extent": extent}, counts=[lb, extent], types=[old])
     return old.like(recipe, lb, extent)
@@ -235,7 +235,7 @@ def _like(old: Type, recipe: Recipe) -> Type:
 
 
 def subarray(old: Type, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int) -> Type:
-    """A box out of an n-dimensional array."""
+    """Return the type of a box out of an n-dimensional array."""
     _not_null(old)
     _order(order)
     for size, subsize, start in zip(sizes, subsizes, starts, strict=True):
@@ -277,7 +277,7 @@ def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, r
 
 
 def _array_layout(old: Type, dimensions: Sequence[tuple[int, Sequence[int]]]) -> Layout:
-    """Of an array with these dimensions, the fastest first: how long each is, and which indices are taken."""
+    """Return how long each dimension of an array is, the fastest first, and which indices are taken."""
     layout, stride = old.layout, old.extent
     for size, indices in dimensions:
         layout = place(layout, np.array(indices, np.int64) * stride)
@@ -296,7 +296,7 @@ def darray(
     psizes: Sequence[int],
     order: int,
 ) -> Type:
-    """What one rank of a process grid has of a distributed array."""
+    """Return what one rank of a process grid has of a distributed array."""
     _not_null(old)
     _order(order)
     if not 0 <= rank < size:
@@ -323,7 +323,7 @@ def darray(
 
 
 def _coordinates(rank: int, sizes: Sequence[int]) -> list[int]:
-    """Where a rank is in a grid in C order."""
+    """Return where a rank is in a grid in C order."""
     found = []
     for size in reversed(sizes):
         rank, at = divmod(rank, size)
@@ -332,7 +332,7 @@ def _coordinates(rank: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _distributed(n: int, distribution: int, argument: int, parts: int, at: int) -> list[int]:
-    """The indices of one dimension that belong to coordinate `at`."""
+    """Return the indices of one dimension that belong to coordinate `at`."""
     default = argument == c.DISTRIBUTE_DFLT_DARG
     if n < 1 or parts < 1 or (argument < 1 and not default):
         fail(c.ERR_ARG, f"darray: size {n}, argument {argument}, {parts} processes")
@@ -357,7 +357,7 @@ _PAIRS = {PREDEFINED[value]: PREDEFINED[pair] for value, pair in zip(_PAIR_VALUE
 
 
 def value_index(value: Type, index: Type) -> Type:
-    """The predefined pair of a value and an index; null if there is none."""
+    """Return the predefined pair of a value and an index; null if there is none."""
     _not_null(value, index)
     return _PAIRS.get(value, NULL) if index is PREDEFINED["INT"] else NULL
 
@@ -373,20 +373,20 @@ _f90_types: dict[tuple[int, ...], Type] = {}
 
 
 def f90_integer(digits: int) -> Type:
-    """The Fortran integer with so many decimal digits; always the same type for the same arguments."""
+    """Return the Fortran integer with so many decimal digits; always the same type for the same arguments."""
     name = next((name for most, name in _F90_INTEGERS if digits <= most), None)
     recipe = Recipe(c.COMBINER_F90_INTEGER, {"r": digits}, integers=[digits])
     return _f90(name, recipe)
 
 
 def f90_real(precision: int, exponent: int) -> Type:
-    """The Fortran real with at least this precision and range, either of which may be `UNDEFINED`."""
+    """Return the Fortran real with at least this precision and range, either of which may be `UNDEFINED`."""
     recipe = Recipe(c.COMBINER_F90_REAL, {"p": precision, "r": exponent}, integers=[precision, exponent])
     return _f90(_f90_float(precision, exponent, 2), recipe)
 
 
 def f90_complex(precision: int, exponent: int) -> Type:
-    """The same for a complex number."""
+    """Return the Fortran complex number with at least this precision and range; see `f90_real`."""
     recipe = Recipe(c.COMBINER_F90_COMPLEX, {"p": precision, "r": exponent}, integers=[precision, exponent])
     return _f90(_f90_float(precision, exponent, 3), recipe)
 
@@ -420,7 +420,7 @@ _MATCHES = {
 
 
 def match_size(typeclass: int, size: int) -> Type:
-    """The Fortran type of a class with a size in bytes."""
+    """Return the Fortran type of a class with a size in bytes."""
     fitting = [name for name in _MATCHES.get(typeclass, ()) if PREDEFINED[name].size == size]
     if not fitting:
         fail(c.ERR_ARG, f"no Fortran type of class {typeclass} has {size} bytes")

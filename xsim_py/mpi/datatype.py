@@ -151,7 +151,7 @@ class Type:
         self.typechar = ""
 
     def like(self, recipe: Recipe, lb: int, extent: int) -> Type:
-        """The same elements, built in another way and with other bounds."""
+        """Return a type of the same elements, built in another way and with other bounds."""
         new = _blank(Type)  # what the constructor does, in half the time
         new._make_layout = self._layout
         new.size = self.size

@@ -10,7 +10,7 @@ import operator
 from typing import Any, NoReturn
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = [
     "ErrorTable",
@@ -123,7 +123,7 @@ class ErrorTable:
 
 def table() -> ErrorTable:
     """The additions of the current process."""
-    return own("errors", ErrorTable)
+    return of_process("errors", ErrorTable)
 
 
 def error_class(errorcode: int) -> int:
@@ -269,7 +269,7 @@ class Exception(RuntimeError):
 
     @property
     def _is_about_failures(self) -> bool:
-        """Whether it tells of a failed process or of a revocation."""
+        """True for an error that tells of a failed process or of a revocation."""
         return self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
 
     @property

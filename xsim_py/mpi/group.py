@@ -19,7 +19,7 @@ from xsim_py.mpi.errors import fail
 
 __all__ = [
     "EMPTY",
-    "Group",
+    "GroupState",
     "Members",
     "compare",
     "difference",
@@ -54,7 +54,7 @@ class Members:
         return _make_members(ranks if isinstance(ranks, range) else tuple(ranks))
 
     def index(self, number: int) -> int:
-        """The place of a rank of the whole run, `UNDEFINED` if it is not a member."""
+        """Return the place of a rank of the whole run, `UNDEFINED` if it is not a member."""
         if isinstance(self.ranks, range):
             return self.ranks.index(number) if number in self.ranks else c.UNDEFINED
         if self._index is None:
@@ -90,7 +90,7 @@ def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
     return spaced if len(spaced) == len(ranks) and all(map(int.__eq__, spaced, ranks)) else ranks
 
 
-class Group:
+class GroupState:
     """A group, as a handle of a program names it: two groups of the same members are still two.
 
     Attributes
@@ -108,50 +108,50 @@ class Group:
         self.session: Any = None
 
 
-EMPTY = Group(Members(range(0)))
+EMPTY = GroupState(Members(range(0)))
 
 
 @lru_cache(_REMEMBERED)
 def union(one: Members, other: Members) -> Members:
-    """The members of the first group, then those of the second that are not in the first."""
+    """Return the members of the first group, then those of the second that are not in the first."""
     return Members([*one.ranks, *(rank for rank in other.ranks if rank not in one)])
 
 
 @lru_cache(_REMEMBERED)
 def intersection(one: Members, other: Members) -> Members:
-    """The members of both groups, in the order of the first."""
+    """Return the members of both groups, in the order of the first."""
     return Members([rank for rank in one.ranks if rank in other])
 
 
 @lru_cache(_REMEMBERED)
 def difference(one: Members, other: Members) -> Members:
-    """The members of the first group that are not in the second, in the order of the first."""
+    """Return the members of the first group that are not in the second, in the order of the first."""
     return Members([rank for rank in one.ranks if rank not in other])
 
 
 @lru_cache(_REMEMBERED)
 def include(members: Members, places: Sequence[int]) -> Members:
-    """The members at these places, in this order."""
+    """Return the members at these places, in this order."""
     _check_places(places, len(members), c.ERR_RANK)
     return Members([members.ranks[place] for place in places])
 
 
 @lru_cache(_REMEMBERED)
 def exclude(members: Members, places: Sequence[int]) -> Members:
-    """The members that are not at these places, in their order."""
+    """Return the members that are not at these places, in their order."""
     _check_places(places, len(members), c.ERR_RANK)
     return _without(members, places)
 
 
 @lru_cache(_REMEMBERED)
 def include_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
-    """The members at the places ``first, first + stride, ... last`` of each triplet, in this order."""
+    """Return the members at the places ``first, first + stride, ... last`` of each triplet, in this order."""
     return Members([members.ranks[place] for place in _places(triplets, len(members))])
 
 
 @lru_cache(_REMEMBERED)
 def exclude_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
-    """The members that are not at the places of any triplet, in their order."""
+    """Return the members that are not at the places of any triplet, in their order."""
     return _without(members, _places(triplets, len(members)))
 
 
@@ -181,7 +181,7 @@ def _places(triplets: Sequence[tuple[int, int, int]], size: int) -> list[int]:
 
 
 def translate(members: Members, places: Sequence[int], other: Members) -> list[int]:
-    """The ranks in `other` of the members at these places; `UNDEFINED` where there is none."""
+    """Return the ranks in `other` of the members at these places; `UNDEFINED` where there is none."""
     size = len(members)
     found = []
     for place in places:

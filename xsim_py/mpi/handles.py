@@ -6,7 +6,7 @@ counted by each process for itself, so the numbers do not depend on addresses.
 
 from __future__ import annotations
 
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = ["number_of", "object_of", "predefine"]
 
@@ -33,11 +33,11 @@ def predefine(number: int, value: object) -> None:
 
 
 def number_of(value: object) -> int:
-    """The handle of an object, from now on the same."""
+    """Return the handle of an object, from now on the same."""
     number = _predefined_numbers.get(id(value))
     if number is not None:
         return number
-    table = own("handles", _Numbers)
+    table = of_process("handles", _Numbers)
     number = table.numbers.get(id(value))
     if number is None:
         number = table.numbers[id(value)] = _FIRST + len(table.objects)
@@ -46,8 +46,8 @@ def number_of(value: object) -> int:
 
 
 def object_of(number: int) -> object | None:
-    """The object that has this handle in the current process, None if there is none."""
+    """Return the object that has this handle in the current process, None if there is none."""
     if number < _FIRST:
         return _predefined.get(number)
-    objects = own("handles", _Numbers).objects
+    objects = of_process("handles", _Numbers).objects
     return objects[number - _FIRST] if number - _FIRST < len(objects) else None

@@ -39,14 +39,14 @@ _LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
 
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
-    """Every member's `data`, at every member, but None of a dead one; `sizes` where they differ."""
+    """Return every member's `data`, at every member, but None of a dead one; `sizes` where they differ."""
     each = equal_sizes(len(data), ch.size) if sizes is None else tuple(sizes)
     taken: list[Any] = perform(ch, BLOCKS, pick(ch.comm, "allgather", each[0]), data, each)
     return taken
 
 
 def agree(comm: Communicator, name: str) -> None:
-    """What a real MPI needs to find a context number that is free at all members: one small allreduce.
+    """Do what a real MPI needs to find a context number that is free at all members: one small allreduce.
 
     MPI_Comm_disconnect does the same, to leave no member behind.
     """
@@ -117,7 +117,7 @@ def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -
 
 
 def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communicator | None:
-    """Of an intercommunicator: both groups are split, and the parts of equal colour face each other."""
+    """Split both groups of an intercommunicator: the parts of equal colour face each other."""
     assert comm.local is not None
     child = comm.next_child()
     mine = gather_everywhere(channel(comm.local, Note(name), check=False), struct.pack("<qq", color, key))
@@ -133,7 +133,7 @@ def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communi
 
 
 def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
-    """Of an intercommunicator: what the other group's leader has; `data` is the same at all of this group."""
+    """Return what the other group's leader of an intercommunicator has; `data` is the same at all of this group."""
     ch = channel(comm, Note(name), check=False)
     assert ch.local is not None
     theirs = ch.sendrecv(0, data, 0) if comm.me == 0 else None
@@ -141,7 +141,7 @@ def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
 
 
 def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes:
-    """The root's `data` at every member, who need not know its size."""
+    """Return the root's `data` at every member, who need not know its size."""
     size = struct.pack("<q", len(data)) if data is not None else None
     (length,) = struct.unpack("<q", pick(ch.comm, "bcast", 8)(ch, size, root, 8))
     taken: bytes = pick(ch.comm, "bcast", length)(ch, data, root, length)
@@ -149,7 +149,7 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
 
 
 def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
-    """The intercommunicator of that number between two groups, the local one first, for the rank that has `comm`."""
+    """Make the intercommunicator of that number between two groups, the local one first, for one rank."""
     fabric, box = comm.fabric, comm.box
     local = Communicator(shared_context(fabric, derive_cid(cid, "local", ranks[0]), ranks), box)
     return Communicator(shared_context(fabric, cid, ranks, remote), box, local=local)
@@ -202,7 +202,7 @@ def create_from_members(
 
 
 def create_topology(comm: Communicator, members: int, topology: Any, name: str) -> Communicator | None:
-    """A communicator of the first `members` ranks with a topology; None for the others."""
+    """Return a communicator of the first `members` ranks with a topology; None for the others."""
     child = comm.next_child()
     agree(comm, name)
     cid = derive_cid(comm.cid, "topology", child)

@@ -1,4 +1,4 @@
-"""Reduction operations on packed bytes.
+"""ReductionOp operations on packed bytes.
 
 A collective knows nothing of datatypes: it folds two messages of packed elements into one (`Fold`). For a predefined
 operation that is one numpy ufunc over the bytes as they are. Two things are worth knowing:
@@ -27,7 +27,7 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import predefine
 
-__all__ = ["OP_NULL", "PREDEFINED", "Operation", "fold_rows", "foldable", "make_fold"]
+__all__ = ["OP_NULL", "PREDEFINED", "ReductionOp", "fold_rows", "foldable", "make_fold"]
 
 _frombuffer = np.frombuffer
 
@@ -51,7 +51,7 @@ Ufunc: TypeAlias = Callable[..., Any]
 UserFunction: TypeAlias = Callable[[memoryview, memoryview, Type], object]
 
 
-class Operation:
+class ReductionOp:
     """A reduction operation.
 
     Parameters
@@ -106,7 +106,7 @@ class ArrayFold:
 
 
 class ScalarFold(ArrayFold):
-    """The same with a shortcut for one element; a hot path, see the head of this file."""
+    """A fold with a shortcut for one element; a hot path, see the head of this file."""
 
     __slots__ = ("pack", "scalar", "unpack")
 
@@ -132,7 +132,7 @@ class UserFold:
 
     __slots__ = ("commutative", "datatype", "function", "unit_bytes")
 
-    def __init__(self, operation: Operation, datatype: Type) -> None:
+    def __init__(self, operation: ReductionOp, datatype: Type) -> None:
         assert operation.function is not None
         self.function = operation.function
         self.datatype = datatype
@@ -154,7 +154,7 @@ class UserFold:
         return datatype.pack(sides[1], -low, count)
 
 
-def make_fold(operation: Operation, datatype: Type) -> Fold:
+def make_fold(operation: ReductionOp, datatype: Type) -> Fold:
     """Bind an operation to a datatype.
 
     Raises
@@ -170,7 +170,7 @@ def make_fold(operation: Operation, datatype: Type) -> Fold:
     return fold
 
 
-def _new_fold(operation: Operation, datatype: Type) -> Fold:
+def _new_fold(operation: ReductionOp, datatype: Type) -> Fold:
     if operation.function is not None:
         return UserFold(operation, datatype)
     ufunc = operation.ufuncs.get(datatype.kind)
@@ -186,7 +186,7 @@ def _new_fold(operation: Operation, datatype: Type) -> Fold:
 
 
 def foldable(fold: Fold) -> bool:
-    """Whether `fold_rows` takes it: not a function of the user's, which may do anything."""
+    """Return whether `fold_rows` takes it: not a function of the user's, which may do anything."""
     return isinstance(fold, ArrayFold)
 
 
@@ -279,10 +279,10 @@ def _minloc(x: Any, y: Any) -> Any:
 
 def _operation(
     name: str, handle: int, python: Callable[[Any, Any], Any], ufunc: Ufunc | None = None, kinds: Sequence[str] = ()
-) -> Operation:
+) -> ReductionOp:
     ufuncs = {} if ufunc is None else dict.fromkeys(kinds, ufunc)
     commutative = name not in ("REPLACE", "NO_OP")
-    operation = Operation(name, python=python, ufuncs=ufuncs, commutative=commutative)
+    operation = ReductionOp(name, python=python, ufuncs=ufuncs, commutative=commutative)
     predefine(handle, operation)
     return operation
 
@@ -291,7 +291,7 @@ _BITS = ("integer", "fortran integer", "byte")
 _LOGICAL = ("integer", "logical")
 
 OP_NULL = _operation("", 0x20, _null_python)
-PREDEFINED: dict[str, Operation] = {
+PREDEFINED: dict[str, ReductionOp] = {
     "OP_NULL": OP_NULL,
     "MAX": _operation("MAX", 0x23, lambda x, y: y if y > x else x, np.maximum, _NUMBERS),
     "MIN": _operation("MIN", 0x22, lambda x, y: y if y < x else x, np.minimum, _NUMBERS),

@@ -53,7 +53,7 @@ class Stream:
         self.buffer = buffer
         self.partitions = partitions
         self.cid = derive_cid(comm.cid, "partitioned")
-        counts: dict[tuple[int, int, int, bool], int] = comm.box.own("partitioned", dict)
+        counts: dict[tuple[int, int, int, bool], int] = comm.box.of_process("partitioned", dict)
         key = (comm.cid, peer, tag, sends)
         counts[key] = counts.get(key, 0) + 1
         self.tag = counts[key] * _ORDINAL + tag
@@ -77,7 +77,7 @@ class Outgoing(Operation):
         self.left = stream.partitions
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         stream = self.stream
         missing = [str(i) for i, ready in enumerate(self.ready) if not ready]
         wanted = (
@@ -114,7 +114,7 @@ class Outgoing(Operation):
 
 
 class _Departure:
-    """What waits for a partition to leave."""
+    """Waits for a partition to leave."""
 
     __slots__ = ("operation", "send")
 

@@ -1,4 +1,4 @@
-"""What belongs to one process: error codes, attribute keys, handle numbers.
+"""Tables that belong to one process: error codes, attribute keys, handle numbers.
 
 A real process keeps such tables in global variables. Here many processes share one interpreter, so every table is
 asked for by name. The running simulation says where the current virtual rank keeps its own; outside of a run, in a unit
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["bind", "own"]
+__all__ = ["bind", "of_process"]
 
 T = TypeVar("T")
 Lookup = Callable[[str, Callable[[], Any]], Any]
@@ -18,22 +18,22 @@ Lookup = Callable[[str, Callable[[], Any]], Any]
 _tables: dict[str, Any] = {}
 
 
-def _own_of_interpreter(name: str, make: Callable[[], Any]) -> Any:
+def _of_interpreter(name: str, make: Callable[[], Any]) -> Any:
     if name not in _tables:
         _tables[name] = make()
     return _tables[name]
 
 
-_lookup: Lookup = _own_of_interpreter
+_lookup: Lookup = _of_interpreter
 
 
 def bind(lookup: Lookup | None) -> None:
     """Let `lookup` find the tables of the current virtual rank; None goes back to those of the interpreter."""
     global _lookup
-    _lookup = _own_of_interpreter if lookup is None else lookup
+    _lookup = _of_interpreter if lookup is None else lookup
 
 
-def own(name: str, make: Callable[[], T]) -> T:
-    """The current process's object called `name`, made by ``make()`` on first use."""
+def of_process(name: str, make: Callable[[], T]) -> T:
+    """Return the current process's object called `name`, made by ``make()`` on first use."""
     found: T = _lookup(name, make)
     return found

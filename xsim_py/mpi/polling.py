@@ -29,7 +29,7 @@ _LONGEST_ROUND = 1 << 16  # who asks for something new each time, for ever, is t
 
 
 class Looks:
-    """How often one rank has looked in vain, and since when without anything else happening.
+    """Counts how often one rank has looked in vain, and since when without anything else happening.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from .comm import Communicator, world
 if TYPE_CHECKING:
     from .transport.mailbox import Mailbox
 
-__all__ = ["PROCESS_SETS", "Session", "note_session", "session_of"]
+__all__ = ["PROCESS_SETS", "SessionState", "note_session", "session_of"]
 
 PROCESS_SETS = ("mpi://WORLD", "mpi://SELF")
 """Those that the standard wants every process to have."""
@@ -24,7 +24,7 @@ PROCESS_SETS = ("mpi://WORLD", "mpi://SELF")
 _DERIVED = "communicators of sessions"
 
 
-class Session:
+class SessionState:
     """One session of one process.
 
     Attributes
@@ -48,11 +48,11 @@ class Session:
         self.buffer: Any = None
 
     def label(self) -> str:
-        """How reports call it."""
+        """Return how reports call it."""
         return "a session"
 
     def members(self, name: str) -> Sequence[int]:
-        """The ranks of a process set; raises ERR_ARG if there is none of that name."""
+        """Return the ranks of a process set; raises ERR_ARG if there is none of that name."""
         whole = world(self.box, self.box.fabric.settings.ranks).ranks
         if name.lower() == PROCESS_SETS[0].lower():
             return whole
@@ -69,13 +69,13 @@ class Session:
         raise error
 
 
-def note_session(comm: Communicator, session: Session) -> None:
+def note_session(comm: Communicator, session: SessionState) -> None:
     """A communicator was made of a group of a session: what is attached to the session serves it."""
-    comm.box.own(_DERIVED, dict)[comm.cid] = session
+    comm.box.of_process(_DERIVED, dict)[comm.cid] = session
 
 
-def session_of(comm: Communicator) -> Session | None:
-    """The session that a communicator belongs to, if any."""
+def session_of(comm: Communicator) -> SessionState | None:
+    """Return the session that a communicator belongs to, if any."""
     private = comm.box.private
-    found: Session | None = None if private is None else private.get(_DERIVED, {}).get(comm.cid)
+    found: SessionState | None = None if private is None else private.get(_DERIVED, {}).get(comm.cid)
     return found

@@ -1,4 +1,4 @@
-"""What the MPI library of a run is told when it begins."""
+"""Settings of the MPI library, which it is told when a run begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Settings"]
 
 
 class Settings(NamedTuple):
-    """What a run and its machine say about the MPI library.
+    """Settings that a run and its machine make for the MPI library.
 
     Attributes
     ----------

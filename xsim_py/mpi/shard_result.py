@@ -1,4 +1,4 @@
-"""What is left of a shard at the end of a run, as plain data that can travel to the shard that reports."""
+"""The rest of a shard at the end of a run: plain data that can travel to the shard that reports."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from .transport.fabric import Fabric
 
-__all__ = ["Leftover", "Part", "Waiting", "harvest", "release"]
+__all__ = ["Leftover", "ShardResult", "WaitingRank", "collect", "release"]
 
 _MOST_LEFTOVERS = 1000
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingRank:
     """A rank that had not ended, or one more of its threads.
 
     Attributes
@@ -90,7 +90,7 @@ class Leftover:
 
 
 @dataclass(slots=True)
-class Part:
+class ShardResult:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
 
     `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
@@ -119,7 +119,7 @@ class Part:
     nodes: list[int]
     pairs: NDArray[np.int64]
     collectives: dict[tuple[str, str, str], tuple[int, int, int, int]]
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingRank] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
     leftover_count: int = 0
     unread: list[tuple[str, int, str, int]] = field(default_factory=list)
@@ -138,17 +138,17 @@ class Part:
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
 
 
-def joined(parts: list[Part], first: int) -> list[Part]:
+def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
     """Take the ranks that were started later out of the parts, and put them into one more, in order of their numbers.
 
     So what is said of ranks is in order, part by part; `first` is the first of their numbers.
     """
     if not any(part.later for part in parts):
         return parts
-    nothing: Any = {field.name: [] for field in fields(Part)}
+    nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
     nothing.update(stop_reason="", collectives={}, shared={}, leftover_count=0, trace=None, troubled=False)
-    more = Part(**nothing)
+    more = ShardResult(**nothing)
     for name in _OF_RANKS:
         found: list[tuple[int, Any]] = []
         for part in parts:
@@ -173,7 +173,7 @@ def joined(parts: list[Part], first: int) -> list[Part]:
     return [*parts, more]
 
 
-def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
+def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     """Collect what shard and ranks know, before their memory is given up."""
     ranks = shard.ranks
     node_of = fabric.settings.machine.node_of
@@ -181,7 +181,7 @@ def harvest(shard: Shard, program: Program, fabric: Fabric) -> Part:
         for rank in ranks:
             if rank.extra is not None:
                 finish_lines(rank, UNBOUNDED_PS - 1)  # at the end of all: later lines than its clock may be written
-    part = Part(
+    part = ShardResult(
         first=shard.first,
         lines=[] if shard.number == 0 else shard.output.take(far=shard.far),
         digest=fabric.digest,
@@ -244,7 +244,7 @@ def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, i
 
 
 def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
-    """What was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
+    """Return what was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
     trace = fabric.trace
     if trace is not None:
         for rank in shard.ranks:
@@ -266,10 +266,10 @@ def release(fabric: Fabric) -> None:
     del fabric.deliver, fabric.due, fabric.ranks
 
 
-def _waiting(fiber: Fiber, program: Program) -> Waiting:
+def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     reason = fiber.waiting
     place = getattr(reason, "place", None) or _place(fiber.greenlet, program)
-    waiting = Waiting(fiber.rank.number, fiber.clock_ps, "", place, [], [])
+    waiting = WaitingRank(fiber.rank.number, fiber.clock_ps, "", place, [], [])
     if reason is None:
         waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
         return waiting

@@ -52,7 +52,7 @@ def _imbalance(factors: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
 
 
 def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write a number as a product of `count` factors in non-increasing order."""
+    """Return all ways to write a number as a product of `count` factors in non-increasing order."""
     divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
     divisors = sorted({*divisors, *(number // d for d in divisors)}, reverse=True)
 
@@ -104,7 +104,7 @@ class Cartesian:
             fail(c.ERR_ARG, f"a grid of {self.size} processes from a communicator of {comm_size}")
 
     def rank(self, coords: Sequence[int]) -> int:
-        """The process at some coordinates; those along a ring may be any integers (MPI_Cart_rank)."""
+        """Return the process at some coordinates; those along a ring may be any integers (MPI_Cart_rank)."""
         rank = 0
         for dim, period, coord in zip(self.dims, self.periods, coords, strict=True):
             if not 0 <= coord < dim:
@@ -115,7 +115,7 @@ class Cartesian:
         return rank
 
     def coords(self, rank: int) -> list[int]:
-        """Where a process is (MPI_Cart_coords)."""
+        """Return where a process is (MPI_Cart_coords)."""
         if not 0 <= rank < self.size:
             fail(c.ERR_RANK, f"rank {rank} of a grid of {self.size}")
         coords = []
@@ -138,7 +138,7 @@ class Cartesian:
         return self.rank(coords)
 
     def sub(self, rank: int, remain: Sequence[bool]) -> tuple[int, int, Cartesian]:
-        """The grid of lower dimension that a process ends up in (MPI_Cart_sub).
+        """Return the grid of lower dimension that a process ends up in (MPI_Cart_sub).
 
         Returns
         -------
@@ -203,7 +203,7 @@ class Graph:
                 fail(c.ERR_ARG, f"an edge to node {edge} of {self.size}")
 
     def of(self, rank: int) -> list[int]:
-        """The neighbours of any process (MPI_Graph_neighbors)."""
+        """Return the neighbours of any process (MPI_Graph_neighbors)."""
         if not 0 <= rank < self.size:
             fail(c.ERR_RANK, f"rank {rank} of a graph of {self.size} nodes")
         return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
@@ -216,7 +216,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class DistGraph:
-    """What one process knows of a distributed graph: its own edges.
+    """A distributed graph as one process knows it: its own edges.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ def _check_weights(weights: Sequence[int]) -> None:
 
 
 def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
-    """What a program gave as weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
+    """Return what a program gave as weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
     if weights is None:
         return None
     if isinstance(weights, int):

@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def is_block(self) -> bool:
-        """Whether the element is one run of bytes."""
+        """True where the element is one run of bytes."""
         return not self.dims and len(self.offsets) <= 1
 
     def blocks(self) -> tuple[Integers, Integers]:

@@ -45,17 +45,17 @@ _EVERYTHING = Preference(dict.fromkeys(FTCO_OPERATIONS, FTCO))
 
 
 def from_description(collectives: str | Wanted) -> Wanted:
-    """What ``mpi.collectives`` of a machine's description asks for; nothing is Open MPI's choice."""
+    """Return what ``mpi.collectives`` of a machine's description asks for; nothing is Open MPI's choice."""
     return of_word(collectives) if isinstance(collectives, str) else collectives
 
 
 def of_word(word: str) -> Mapping[str, str]:
-    """What one of `WORDS` asks for."""
+    """Return what one of `WORDS` asks for."""
     return _EVERYTHING if word == FTCO else _NOTHING
 
 
 def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Preference:
-    """The same for a communicator of `size` ranks; FTCO is for two ranks or more, and for one group."""
+    """Return what is wanted for a communicator of `size` ranks; FTCO is for two ranks or more, and for one group."""
     if not wanted:
         return _NOTHING
     if wanted is _EVERYTHING and size > 1 and not inter:

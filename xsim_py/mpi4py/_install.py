@@ -67,7 +67,7 @@ def _own(name: str, make: Any) -> Any:
         return make()
     rank = fiber.rank
     box = rank.mpi or rank.shard.fabric.open(rank)
-    return box.own(name, make)
+    return box.of_process(name, make)
 
 
 def _unfinalized(rank: Rank) -> bool:

@@ -102,5 +102,5 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
 
 def process_owner(box: Any) -> ProcessBuffer:
     """The owner of the buffer that `MPI.Attach_buffer` attaches."""
-    owner: ProcessBuffer = box.own(_KEY, ProcessBuffer)
+    owner: ProcessBuffer = box.of_process(_KEY, ProcessBuffer)
     return owner

@@ -10,7 +10,7 @@ from xsim_py.mpi import attributes, construct, external32
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi4py.attributed import Attributed
 from xsim_py.mpi4py.handle import Handle, int_list
@@ -316,13 +316,13 @@ class Datatype(Attributed):
         if not self:
             return "MPI_DATATYPE_NULL"
         core = self._impl
-        return own("datatype names", dict[Type, str]).get(core, core.name) if _is_shared(core) else core.name
+        return of_process("datatype names", dict[Type, str]).get(core, core.name) if _is_shared(core) else core.name
 
     def Set_name(self, name: str) -> None:
         core = self._live()
         text = name[: c.MAX_OBJECT_NAME - 1]
         if _is_shared(core):  # the type, but not what one process calls it
-            own("datatype names", dict[Type, str])[core] = text
+            of_process("datatype names", dict[Type, str])[core] = text
         else:
             core.name = text
 
@@ -393,7 +393,7 @@ def _is_shared(core: Type) -> bool:
 def _attached(core: Type) -> attributes.Attributes | None:
     """What is attached to a type; all processes share predefined types, but not what is attached to them."""
     if _is_shared(core):
-        return own("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
+        return of_process("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
     return core.attributes
 
 

@@ -17,7 +17,7 @@ from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, disk, manage, representation
 from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, Call
 from xsim_py.mpi.io.openfile import OpenFile
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.mailbox import Mailbox
 from xsim_py.mpi.transport.message import Operation
 
@@ -76,7 +76,7 @@ class _OfNull:
     @classmethod
     def mine(cls) -> _OfNull:
         """The running process's."""
-        return own("the error handler of FILE_NULL", cls)
+        return of_process("the error handler of FILE_NULL", cls)
 
     @property
     def box(self) -> Mailbox:

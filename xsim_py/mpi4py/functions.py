@@ -13,7 +13,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
 from xsim_py.mpi.dynamic import ports
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.topology import dims_create
 from xsim_py.process import clock, current
 from xsim_py.process.compute import declare
@@ -130,7 +130,7 @@ _LEVELS = (c.THREAD_SINGLE, c.THREAD_FUNNELED, c.THREAD_SERIALIZED, c.THREAD_MUL
 
 
 def _phase() -> _Phase:
-    return own("phase", _Phase)
+    return of_process("phase", _Phase)
 
 
 def Init() -> None:
@@ -360,7 +360,7 @@ def _twin(comm: Comm) -> _Twin:
         state = comm._comm()
         return _Twin(comm.Dup(), Intracomm._make(state.local), state.ranks[0] < state.remote[0])
 
-    return own(f"twin of {comm._comm().cid}", make)
+    return of_process(f"twin of {comm._comm().cid}", make)
 
 
 def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:

@@ -30,12 +30,12 @@ class Group(Handle):
 
     @property
     def _members(self) -> groups.Members:
-        impl: groups.Group = self._live()
+        impl: groups.GroupState = self._live()
         return impl.members
 
     @classmethod
     def _of(cls, members: groups.Members) -> Self:
-        return cls._make(groups.Group(members) if len(members) else groups.EMPTY)
+        return cls._make(groups.GroupState(members) if len(members) else groups.EMPTY)
 
     def free(self) -> None:
         self._forget()

@@ -15,7 +15,7 @@ import numpy as np
 
 from xsim_py.mpi import handles
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 __all__ = ["Handle", "Null", "UserFunctions", "int_list"]
 
@@ -184,7 +184,7 @@ class UserFunctions:
     @classmethod
     def of(cls, kind: str) -> UserFunctions:
         """Those of the running process."""
-        return own(f"user-defined {kind}s", lambda: cls(kind))
+        return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
     def hold(self, item: Any) -> Any:
         """Take one more; RuntimeError where there are too many."""

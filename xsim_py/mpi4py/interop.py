@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 
 from .handle import Handle
 from .status import Status
@@ -53,7 +53,7 @@ def _refusal(arg: object) -> TypeError:
 
 def _cell(number: int) -> ctypes.c_uint64:
     """Where the number of a handle is in memory; one place for all handles that are equal."""
-    cells: dict[int, ctypes.c_uint64] = own("cells of handles", dict)
+    cells: dict[int, ctypes.c_uint64] = of_process("cells of handles", dict)
     cell = cells.setdefault(number, ctypes.c_uint64())
     cell.value = number  # whatever has been written there meanwhile
     return cell

@@ -50,8 +50,7 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
         return None
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.sync()
     if comm.fabric.troubled:
         comm.fabric.guard.admit_receive(comm, source, None)
@@ -160,8 +159,7 @@ class Message(Handle):
             self._forget()
             return Request._make(Task(None, null_source=True))
         self._impl = self._null
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         comm = self._communicator
         operation = Receive(comm, comm.cid, envelope.source, envelope.tag, fiber.clock_ps, name)
         if envelope.kind == EAGER:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.op import OP_NULL, PREDEFINED, Operation, make_fold
+from xsim_py.mpi.op import OP_NULL, PREDEFINED, ReductionOp, make_fold
 from xsim_py.mpi4py.bufspec import check_same, message
 from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.handle import Handle, UserFunctions
@@ -23,14 +23,14 @@ UserFunction = Callable[[Any, Any, Any], Any]
 
 
 class Op(Handle):
-    """Reduction operation."""
+    """ReductionOp operation."""
 
     __slots__ = ("_by_number",)
 
     _null = OP_NULL  # type: ignore[assignment]
     _error = c.ERR_OP
 
-    _impl: Operation
+    _impl: ReductionOp
     _by_number: bool
 
     def __new__(cls, op: Op | None = None) -> Self:
@@ -38,7 +38,7 @@ class Op(Handle):
 
     if TYPE_CHECKING:
 
-        def _live(self) -> Operation: ...
+        def _live(self) -> ReductionOp: ...
 
     def __call__(self, x: Any, y: Any, /) -> Any:
         return self._impl.python(x, y)
@@ -69,7 +69,7 @@ class Op(Handle):
     @classmethod
     def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Self:
         function.__call__  # type: ignore[operator] # noqa: B018  # what is not callable is refused by this
-        operation = Operation(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
+        operation = ReductionOp(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
         return cls._make(UserFunctions.of("reduction operation").hold(operation))
 
     def Free(self) -> None:

@@ -14,7 +14,7 @@ from pickle import HIGHEST_PROTOCOL
 from typing import Any, NamedTuple
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.process.environment import changed_variables
 
 __all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]
@@ -38,7 +38,7 @@ _changed = False  # whether any process has set one: most do not, and each that 
 
 def _options() -> dict[str, Option]:
     """Return what the current process has set."""
-    return own("rc", dict[str, Option])
+    return of_process("rc", dict[str, Option])
 
 
 class Rc:
@@ -109,7 +109,7 @@ def variables_are_set() -> bool:
 
 def taken() -> Options:
     """What the current process has imported MPI with."""
-    return own("options", _take) if _changed or _outside or changed_variables else _USUAL
+    return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
 
 
 def seen() -> None:

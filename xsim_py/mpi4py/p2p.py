@@ -85,7 +85,8 @@ class PointToPoint(CommHandle):
             size_bytes = target.nbytes
         if type(tag) is not int or type(source) is not int:
             source, tag = integer(source), integer(tag)
-        if not (0 <= source < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not valid_source(comm, source, tag):
+        plain = 0 <= source < len(comm.whom) and (0 <= tag <= TAG_LIMIT or tag == ANY_TAG)
+        if not plain and not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
             return
@@ -121,7 +122,8 @@ class PointToPoint(CommHandle):
         size = len(comm.whom)
         if not type(dest) is type(sendtag) is type(source) is type(recvtag) is int:
             dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
-        if not (0 <= dest < size and 0 <= source < size and 0 <= sendtag | recvtag <= _ONE_DIGIT):
+        plain = 0 <= sendtag | recvtag <= _ONE_DIGIT or (recvtag == ANY_TAG and 0 <= sendtag <= _ONE_DIGIT)
+        if not (plain and 0 <= dest < size and 0 <= source < size):
             target = _target_of(recvbuf, source)
             _sendrecv(comm, data, dest, sendtag, target.unpack, source, recvtag, status, "Comm.Sendrecv", True)
             return

@@ -15,7 +15,7 @@ from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py.memory import buffer, flat_view
 from xsim_py.mpi4py.options import Options, taken
 
@@ -78,7 +78,7 @@ class Pickle:
 
     def _settings(self) -> _Settings:
         if self is pickle and _changed:
-            return own("pickle", _Settings)
+            return of_process("pickle", _Settings)
         return self._own
 
     def _change(self) -> _Settings:
@@ -86,7 +86,7 @@ class Pickle:
         if self is not pickle:
             return self._own
         _changed = True
-        return own("pickle", _Settings)
+        return of_process("pickle", _Settings)
 
     def dumps(self, obj: Any) -> bytes:
         settings = self._settings()
@@ -140,7 +140,7 @@ def begin(options: Options) -> None:
     global _changed
     if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
         _changed = True
-        own("pickle", lambda: _Settings(options))
+        of_process("pickle", lambda: _Settings(options))
 
 
 def forget_changes() -> None:

@@ -42,8 +42,7 @@ class AnyOf:
 
 def _wait_for_one(tasks: Sequence[Task]) -> None:
     """Park until at least one of the tasks is complete."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.sync()
     if any(task.is_done() for task in tasks):
         return
@@ -65,16 +64,14 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
 
 def _admit_wait(operations: Sequence[Operation]) -> None:
     """Refuse to wait for what can not complete before a failure is acknowledged."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     for operation in operations:
         fiber.rank.mpi.fabric.guard.admit_wait(operation)
 
 
 def _not_yet(tasks: Sequence[Task]) -> None:
     """Some of these are not complete: that is an error if they can not be before a failure is acknowledged."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.troubled:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
     _poll(tasks[0])
@@ -82,22 +79,16 @@ def _not_yet(tasks: Sequence[Task]) -> None:
 
 def _poll(task: Task) -> None:
     """A look that found nothing, for this task or more, costs time, so that a loop of looks cannot stop the clock."""
-    fiber = current.fiber
-    assert fiber is not None
-    looked_in_vain(fiber, task)
+    looked_in_vain(current.running(), task)
 
 
 def _found() -> None:
     """A look has found something that is complete, and was not when it was begun."""
-    fiber = current.fiber
-    assert fiber is not None
-    found(fiber.rank)
+    found(current.running().rank)
 
 
 def _look() -> None:
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
+    current.running().sync()
 
 
 _NULL_TASK = Task(None)
@@ -190,8 +181,7 @@ class Request(Handle):
         if isinstance(operation, Receive) and not operation.done:
             if operation.comm.box.unpost(operation):
                 operation.cancelled = operation.done = True
-                fiber = current.fiber
-                assert fiber is not None
+                fiber = current.running()
                 operation.time_ps = fiber.clock_ps
         elif isinstance(operation, GeneralizedOperation):
             operation.cancel()
@@ -552,8 +542,7 @@ class Grequest(Request):
         operation = task.operation
         if not isinstance(operation, GeneralizedOperation):
             errors.fail(c.ERR_REQUEST, "not a generalized request")
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         operation.result = obj
         operation.time_ps = fiber.clock_ps
         operation.done = True

@@ -43,13 +43,13 @@ class Session(Erring):
             self.Finalize()
 
     @property
-    def _session(self) -> sessions.Session:
-        session: sessions.Session = self._live()
+    def _session(self) -> sessions.SessionState:
+        session: sessions.SessionState = self._live()
         return session
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        session = sessions.Session(mailbox(), {**_HINTS, **_items(info)})
+        session = sessions.SessionState(mailbox(), {**_HINTS, **_items(info)})
         face: Any = cls
         given = handlers.ARE_FATAL if errhandler is None else errhandler._live()
         session.errhandler = first_handler(face, None if given is handlers.RETURN else BoundHandler(given, face))
@@ -99,7 +99,7 @@ class Session(Erring):
 
     # --------------------------------------------------------------------------------------------------- errors
 
-    def _erring(self) -> sessions.Session:
+    def _erring(self) -> sessions.SessionState:
         return self._session
 
 

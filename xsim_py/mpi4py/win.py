@@ -14,7 +14,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.group import Members
-from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
@@ -431,7 +431,7 @@ def _intra(comm: Intracomm) -> Communicator:
     return comm._comm()
 
 
-def _reduction(op: Op) -> Reduction:
+def _reduction(op: Op) -> ReductionOp:
     if not isinstance(op, Op):
         raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
     return op._impl

@@ -99,8 +99,7 @@ def _metered(function: Callable[..., Any], speed: float | None) -> Callable[...,
 
 
 def _charge(meter: _Meter, speed: float) -> None:
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.sleep(round((_read_ns() - meter.mark_ns) * 1000 / speed))
 
 

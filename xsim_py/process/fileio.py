@@ -110,8 +110,7 @@ class StorageFile(io.RawIOBase):
     @classmethod
     def open(cls, path: str, name: Any, flags: int) -> StorageFile:
         """Have the storage open a file for the running rank, and wait for that."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         assert files.active is not None
         rank, server = fiber.rank, files.active.server_of(fiber.rank)
         number, size = files.request("open", rank.number, path, flags, name=str(name))
@@ -121,8 +120,7 @@ class StorageFile(io.RawIOBase):
     @classmethod
     def of_folder(cls, name: Any) -> StorageFile:
         """What stands for a folder that a program opens, to sync what it has renamed in it."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         assert files.active is not None
         server = files.active.server_of(fiber.rank)
         return cls(fiber.rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)

@@ -171,8 +171,7 @@ def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
     job : bool
         Whether it ends the job in any case.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     rank = fiber.rank
     fiber.sync()
     fiber.greenlet = getcurrent()
@@ -232,8 +231,7 @@ def stop_mismatch(message: str, reason: Any) -> NoReturn:
     reason : object
         What the roll-call says of the rank: anything with ``describe()``.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.sync()
     announce(fiber.rank, fiber.clock_ps, _STALLED, message, mismatch=True)
     fiber.park(reason)

@@ -62,8 +62,7 @@ _waiting: dict[Fiber, _Making] = {}
 @contextmanager
 def noted(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
     """Note a module while the running fiber executes it, for a rank or (None) for all of them."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     making = _Making(fiber, (rank, module.__name__), module)
     _now[making.key] = making
     failed = True

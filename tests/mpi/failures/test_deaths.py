@@ -10,6 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.failures.deaths import Deaths, Reports, end_operations
+from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.knowledge import knowledge_of
 from xsim_py.mpi.failures.timeout import TimeoutDetector
@@ -25,7 +26,7 @@ def failing(ranks: int = 4, shards: int = 1) -> SimpleNamespace:
     world = World(ranks, shards)
     deaths = [Deaths(fabric) for fabric in world.fabrics]
     for fabric, each in zip(world.fabrics, deaths, strict=True):
-        detector = fabric.add(TimeoutDetector(each, TIMEOUT_PS))
+        detector = fabric.add(TimeoutDetector(each, DetectorSettings("timeout", TIMEOUT_PS, 0)))
         reports = fabric.add(Reports(each, detector))
         fabric.bounce, fabric.guard = reports.bounce, FailureGuard(each, detector)
         fabric.shard.on_failure = reports.died

@@ -8,6 +8,7 @@ import pytest
 from tests.mpi.parts import LATENCY_PS, World
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.failures.deaths import Death
+from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.heartbeat import HeartbeatDetector
 from xsim_py.mpi.failures.knowledge import knowledge_of
 from xsim_py.mpi.failures.timeout import TimeoutDetector
@@ -36,7 +37,7 @@ def die(world: World, detector: Any, number: int, time_ps: int = 0) -> Death:
     death = Death(number, time_ps, "killed")
     rank.shard.fabric.close(rank)
     rank.exit_status = 9
-    detector._deaths.dead[number] = death
+    detector.deaths.dead[number] = death
     detector.died(rank, death)
     for other in world.ranks:
         if other.exit_status is None:
@@ -56,14 +57,21 @@ def post(world: World, rank: int, source: int, note: Any = None) -> Any:
 def timeout() -> SimpleNamespace:
     world = World(4)
     told = Told(world)
-    return SimpleNamespace(world=world, told=told, detector=TimeoutDetector(told, TIMEOUT_PS))
+    return SimpleNamespace(
+        world=world, told=told, detector=TimeoutDetector(told, DetectorSettings("timeout", TIMEOUT_PS, 0))
+    )
 
 
-def test_who_waits_for_a_dead_rank_learns_of_it_after_the_timeout(timeout):
-    post(timeout.world, 1, 2)
+@pytest.mark.parametrize("start_ps", [0, 299, 300, 301, 5000])
+def test_an_operation_fails_the_timeout_after_death_or_its_start(timeout, start_ps):
+    timeout.world.ranks[1].fiber.clock_ps = start_ps
+    if start_ps <= 300:
+        post(timeout.world, 1, 2)
     die(timeout.world, timeout.detector, 2, 300)
+    if start_ps > 300:
+        timeout.detector.watch(post(timeout.world, 1, 2))
     timeout.world.run()
-    assert timeout.told.learned == [(300 + TIMEOUT_PS, 1, 2, "timeout")]
+    assert timeout.told.learned == [(max(300, start_ps) + TIMEOUT_PS, 1, 2, "timeout")]
 
 
 def test_who_waits_for_another_rank_learns_nothing(timeout):
@@ -71,14 +79,6 @@ def test_who_waits_for_another_rank_learns_nothing(timeout):
     die(timeout.world, timeout.detector, 2)
     timeout.world.run()
     assert not timeout.told.learned
-
-
-def test_what_begins_to_wait_after_the_death_takes_a_whole_timeout(timeout):
-    die(timeout.world, timeout.detector, 2)
-    timeout.world.ranks[1].fiber.clock_ps = 5000
-    timeout.detector.watch(post(timeout.world, 1, 2))
-    timeout.world.run()
-    assert timeout.told.learned == [(5000 + TIMEOUT_PS, 1, 2, "timeout")]
 
 
 def test_who_knows_of_a_death_does_not_wait_for_it_again(timeout):
@@ -134,7 +134,7 @@ def test_who_is_not_answered_learns_why_at_once(timeout):
 def heartbeat(ranks: int = 4, shards: int = 1) -> SimpleNamespace:
     world = World(ranks, shards)
     told = [Told(world, number) for number in range(shards)]
-    detectors = [HeartbeatDetector(each, TIMEOUT_PS, PERIOD_PS) for each in told]
+    detectors = [HeartbeatDetector(each, DetectorSettings("heartbeat", TIMEOUT_PS, PERIOD_PS)) for each in told]
     for fabric, detector in zip(world.fabrics, detectors, strict=True):
         fabric.add(detector)
     return SimpleNamespace(world=world, told=told, detectors=detectors)

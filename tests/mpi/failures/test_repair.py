@@ -9,6 +9,7 @@ from tests.mpi.parts import LATENCY_PS, World
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.failures.deaths import Deaths, Reports
+from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.guard import FailureGuard
 from xsim_py.mpi.failures.knowledge import knowledge_of
 from xsim_py.mpi.failures.repair import Repair, agreed_flag, begin_agree, begin_shrink, check_agreed, shrunk
@@ -23,7 +24,7 @@ def repairing(ranks: int = 8, shards: int = 1, agree: str = "two_phase", shrink:
     world = World(ranks, shards)
     for fabric in world.fabrics:
         deaths = Deaths(fabric)
-        detector = fabric.add(TimeoutDetector(deaths, TIMEOUT_PS))
+        detector = fabric.add(TimeoutDetector(deaths, DetectorSettings("timeout", TIMEOUT_PS, 0)))
         reports = fabric.add(Reports(deaths, detector))
         fabric.bounce, fabric.shard.on_failure = reports.bounce, reports.died
         fabric.guard = FailureGuard(deaths, detector)

@@ -10,6 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator, Context
 from xsim_py.mpi.failures.broadcast import neighbours, next_place
 from xsim_py.mpi.failures.deaths import Deaths, Reports
+from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.knowledge import is_revoked, knowledge_of
 from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.failures.timeout import TimeoutDetector
@@ -23,7 +24,7 @@ def revoking(algorithm: str, ranks: int = 8, shards: int = 1) -> SimpleNamespace
     world = World(ranks, shards)
     for fabric in world.fabrics:
         deaths = Deaths(fabric)
-        detector = fabric.add(TimeoutDetector(deaths, TIMEOUT_PS))
+        detector = fabric.add(TimeoutDetector(deaths, DetectorSettings("timeout", TIMEOUT_PS, 0)))
         fabric.bounce = fabric.add(Reports(deaths, detector)).bounce
         fabric.add(Revocation(fabric, algorithm))
     return SimpleNamespace(world=world)

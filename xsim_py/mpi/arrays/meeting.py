@@ -410,8 +410,7 @@ class Meetings:
             self.elsewhere.undone(call)
         if call.pending is None and not call.heard:
             return
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
         posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
         later = posted[:]

@@ -36,8 +36,7 @@ def join(alone: Communicator, fd: int) -> Communicator | None:
     Communicator or None
         None where the other end is no process of this run.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     box = alone.box
     try:
         ours = socket.socket(fileno=os.dup(fd))
@@ -54,7 +53,7 @@ def join(alone: Communicator, fd: int) -> Communicator | None:
         return None
     _, other, clock_ps = _HELLO.unpack(said)
     fiber.clock_ps = max(fiber.clock_ps, clock_ps + box.fabric.link(other, me).latency_ps)
-    met: dict[int, int] = box.own("joined", dict)
+    met: dict[int, int] = box.of_process("joined", dict)
     met[other] = met.get(other, 0) + 1
     cid = derive_cid("join", min(me, other), max(me, other), met[other])
     return make_inter(alone, cid, alone.ranks, range(other, other + 1))

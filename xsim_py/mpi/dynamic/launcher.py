@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.failures.scheduled import doom
+from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.process import current
 from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
@@ -25,7 +26,6 @@ from .commands import Command, Refused, program_for, settle
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.mpi.transport.protocols import ControlHandler
     from xsim_py.process.fiber import Fiber
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
@@ -147,7 +147,7 @@ class _Waiting:
         return self.awaited
 
 
-class Launcher:
+class Launcher(LibraryPart):
     """The launcher's part in one shard: in that of rank 0 it is the launcher itself.
 
     Parameters
@@ -199,18 +199,13 @@ class Launcher:
         self._worlds = 0
         self._waiting: dict[int, _Waiting] = {}
 
-    def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
-
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what handles its events."""
         return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
         """Have the running fiber ask something and wait for the answer; the roll-call says what is `awaited`."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         fiber.sync()
         rank, shard = fiber.rank, self.shard
         rank.key += 1

@@ -20,6 +20,8 @@ from xsim_py.mpi.management import broadcast, make_inter
 from .launcher import Asked, Launcher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xsim_py.mpi.transport.mailbox import Mailbox
 
 __all__ = ["Switchboard", "check_port", "lookup_name", "meet", "open_port", "publish_name", "unpublish_name"]
@@ -33,15 +35,17 @@ class Switchboard:
     Parameters
     ----------
     launcher : Launcher
-        Which asks this to answer.
+        What answers go by.
     """
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
         self._waiting: dict[tuple[str, bool], deque[Asked]] = {}
         self._names: dict[str, str] = {}
-        launcher.forget = self._forget
-        launcher.services.update(meet=self._meet, publish=self._publish, unpublish=self._unpublish, lookup=self._lookup)
+
+    def services(self) -> dict[str, Callable[[Asked], None]]:
+        """Return what answers each kind of question."""
+        return {"meet": self._meet, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
 
     def _meet(self, asked: Asked) -> None:
         """Somebody accepts or connects at a port: bring it together with who has waited longest on the other side."""
@@ -54,7 +58,7 @@ class Switchboard:
         self._launcher.answer(asked, other.argument[2])
         self._launcher.answer(other, asked.argument[2])
 
-    def _forget(self, number: int) -> None:
+    def forget(self, number: int) -> None:
         """A process has ended: nobody is to meet it any more."""
         for port, waiting in self._waiting.items():
             self._waiting[port] = deque(asked for asked in waiting if asked.rank != number)
@@ -74,7 +78,7 @@ class Switchboard:
 
 def open_port(box: Mailbox) -> str:
     """MPI_Open_port: a name that no other port has; known to nobody until the program says it."""
-    opened: list[str] = box.own("ports", list)
+    opened: list[str] = box.of_process("ports", list)
     opened.append(f"{_PORT}:{box.rank.number}:{len(opened)}")
     return opened[-1]
 

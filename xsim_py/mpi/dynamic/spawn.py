@@ -73,7 +73,7 @@ def parent_of(world: Communicator) -> Communicator | None:
         made.name = "MPI_COMM_PARENT"
         return made
 
-    parent: Communicator = world.box.own("parent", make)
+    parent: Communicator = world.box.of_process("parent", make)
     return None if parent.freed else parent
 
 

@@ -1,1 +1,1 @@
-"""What ranks learn of failures and do about them: detectors, revocation, agreement, and shrinking."""
+"""Failures as ranks learn of them, and what they do about them: detectors, revocation, agreement, and shrinking."""

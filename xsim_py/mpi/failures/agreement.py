@@ -26,8 +26,8 @@ subtree to s as long as s lives, whatever became of earlier roots. If p dies aft
 that x could still hear from a member u between p and q that died as well. But u sends to x only if u knew, alive,
 that p was dead, and p passed u over only since p knew, alive, that u was dead. When s decides, every living member
 is tied to s like this or has told s the decision it had; so a former root's decision either is what s repeats, or
-lives nowhere and arrives nowhere. `tests/mpi/test_agreement.py` tries all schedules of small groups, and random ones
-of larger.
+lives nowhere and arrives nowhere. `tests/mpi/failures/test_agreement.py` tries all schedules of small groups, and
+random ones of larger.
 
 **Nobody waits for ever** who is told of deaths in `waiting_for` only. A complete member waits for its parent, an
 incomplete one for children without UP. Such a child is dead (and reported), or has not contributed, or waits itself
@@ -49,7 +49,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["DOWN", "REQUEST", "TREES", "UP", "Agreement", "Ballot", "Decision", "Outgoing", "Packet"]
+__all__ = ["DOWN", "REQUEST", "TREES", "UP", "Agreement", "AgreementPacket", "Ballot", "Decision", "Outgoing"]
 
 UP, DOWN, REQUEST = range(3)
 
@@ -59,7 +59,7 @@ _NOBODY: frozenset[int] = frozenset()
 
 
 class Ballot(NamedTuple):
-    """What one member brings to an agreement.
+    """A member's contribution to an agreement.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Ballot(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What all agree on.
+    """The outcome on which all agree.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Decision(NamedTuple):
     error: bool
 
 
-class Packet(NamedTuple):
+class AgreementPacket(NamedTuple):
     """A message of the protocol.
 
     Attributes
@@ -127,7 +127,7 @@ class Packet(NamedTuple):
         return _HEADER_BYTES + _ITEM_BYTES * (len(self.flags) + len(self.failed) + len(self.acked))
 
 
-Outgoing = list[tuple[int, Packet]]  # to whom and what, in the order of sending
+Outgoing = list[tuple[int, AgreementPacket]]  # to whom and what, in the order of sending
 
 
 def _binomial_parent(member: int) -> int:
@@ -242,7 +242,7 @@ class Agreement:
             return []
         return self._requests(self._learn(frozenset(failed))) + self._advance()
 
-    def receive(self, source: int, packet: Packet) -> Outgoing:
+    def receive(self, source: int, packet: AgreementPacket) -> Outgoing:
         """Take a packet that arrived from another member."""
         if source in self.known:
             return []
@@ -290,7 +290,7 @@ class Agreement:
         return sorted(adopted)
 
     def _below(self, dead: list[int], passed: list[int]) -> list[int]:
-        """The living that have none but the dead between them and these dead, who are put into `passed`."""
+        """Return the living that have none but the dead between them and these dead, who are put into `passed`."""
         found = []
         stack = dead
         while stack:
@@ -329,13 +329,13 @@ class Agreement:
         if parent == self._sent_to:
             return []
         self._sent_to = parent
-        return [(parent, Packet(UP, self.known, self._flags, self._acked, self._missing))]
+        return [(parent, AgreementPacket(UP, self.known, self._flags, self._acked, self._missing))]
 
     def _requests(self, adopted: list[int]) -> Outgoing:
         """Ask children that may not know yet whose children they are."""
         if not adopted or not self._contributed:
             return []
-        packet = Packet(REQUEST, self.known)
+        packet = AgreementPacket(REQUEST, self.known)
         pending = set(self._pending)
         return [(child, packet) for child in adopted if child in pending]
 
@@ -355,11 +355,11 @@ class Agreement:
 
 
 @lru_cache(maxsize=64)
-def _told(packet: Packet) -> Decision:
+def _told(packet: AgreementPacket) -> Decision:
     return Decision(packet.flags, packet.failed, packet.missing, packet.error)
 
 
 @lru_cache(maxsize=64)
-def _down(decision: Decision) -> Packet:
+def _down(decision: Decision) -> AgreementPacket:
     flags, failed, missing, error = decision
-    return Packet(DOWN, failed, flags, missing=missing, error=error)
+    return AgreementPacket(DOWN, failed, flags, missing=missing, error=error)

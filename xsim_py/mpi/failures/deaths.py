@@ -15,6 +15,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Send
+from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.units import format_time
 
 from .knowledge import knowledge_of
@@ -22,7 +23,6 @@ from .knowledge import knowledge_of
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
-    from xsim_py.mpi.transport.protocols import ControlHandler
     from xsim_py.process.rank import Rank
 
     from .detector import Detector
@@ -39,7 +39,7 @@ class Death(NamedTuple):
 
 
 class Deaths:
-    """What one shard has been told of deaths, and what its ranks learn of them.
+    """Keeps what one shard has been told of deaths, and tells its ranks what they learn.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Deaths:
         self._said: dict[tuple[int, bool, str], str] = {}
 
     def learn(self, rank: Rank, numbers: Iterable[int], how: str) -> None:
-        """A rank learns of failures now: everything that concerns the dead fails, and whoever waits for it goes on."""
+        """Let a rank learn of failures now: what depends on the dead fails, and whoever waits for it goes on."""
         state = knowledge_of(rank.mpi)
         fabric = self.fabric
         now_ps = self.shard.kernel.now_ps
@@ -133,7 +133,7 @@ def end_operations(rank: Rank, failing: Sequence[tuple[Any, BaseException | None
             waiter.interrupt()
 
 
-class Reports:
+class Reports(LibraryPart):
     """Takes reports of deaths: announces them to all shards, and says to the detector which control messages are lost.
 
     Parameters
@@ -150,16 +150,12 @@ class Reports:
         self._shard = deaths.shard
         self._detector = detector
 
-    def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
-
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what handles its events."""
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:
-        """A rank of this shard has died now; if the job goes on, tell every shard as soon as that is possible."""
+        """Take the report of a rank that has died now; if the job goes on, tell every shard as soon as possible."""
         fabric, shard = self._fabric, self._shard
         now_ps = shard.kernel.now_ps
         death = Death(rank.number, now_ps, cause)

@@ -1,4 +1,4 @@
-"""What every failure detector does: it decides which rank finds out about which death, and when.
+"""Failure detectors: they decide which rank finds out about which death, and when.
 
 There are two, `timeout` and `heartbeat`. Either way a rank that has sent a control message to a dead process finds out
 when the timeout has passed since then, for nothing acknowledges it. Collectives by FTCO have time limits and messages
@@ -7,46 +7,68 @@ of their own (`ftco.driver`), and what they find is known like the rest (`Deaths
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.mpi.transport.protocols import LibraryPart
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.transport.protocols import ControlHandler
+    from xsim_py.config import DetectorSpec
     from xsim_py.process.rank import Rank
 
-    from .deaths import Death
+    from .deaths import Death, Deaths
 
-__all__ = ["Detector"]
+__all__ = ["Detector", "DetectorSettings"]
 
 
-class Detector(Protocol):
-    """Finds out about deaths for the ranks of one shard.
+class DetectorSettings(NamedTuple):
+    """The failure detector of a run: its name in descriptions, and its times (see `Detector`)."""
 
-    Attributes
+    kind: str
+    timeout_ps: int
+    period_ps: int
+
+
+class Detector(LibraryPart):
+    """Finds out about deaths for the ranks of one shard; this one never does, and others say when they do.
+
+    Parameters
     ----------
-    timeout_ps : int
-        After how long a silent process counts as failed.
+    deaths : Deaths
+        What this shard has been told of deaths.
+    settings : DetectorSettings
+        After how long a silent process counts as failed, and how often a process gives a sign of life.
     """
 
-    timeout_ps: int
+    def __init__(self, deaths: Deaths, settings: DetectorSettings) -> None:
+        self.deaths = deaths
+        self.fabric = deaths.fabric
+        self.shard = deaths.shard
+        _, self.timeout_ps, self.period_ps = settings
+
+    @staticmethod
+    def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
+        """Return what a description asks for, with defaults for a network of this latency.
+
+        Returns
+        -------
+        settings : DetectorSettings
+            What it comes to.
+        least_ps, why : int, str
+            A shorter timeout would take the living for dead; what it is that takes so long.
+        """
+        raise NotImplementedError
 
     def died(self, rank: Rank, death: Death) -> None:
-        """A rank of this shard has died now, and nobody knows."""
+        """Take note that a rank of this shard has died now, and nobody knows."""
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """A death has been announced to this shard, in which `rank` lives; no rank knows of it by that."""
+        """Take note of a death that has been announced, for a rank of this shard; the rank does not know by that."""
 
     def watch(self, operation: Any) -> None:
-        """An operation begins to wait when there are dead processes already."""
+        """Watch an operation that begins to wait when there are dead processes already."""
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """Something that is no operation (an agreement) has waited since then for rank `number`, dead or alive."""
+        """Watch what is no operation (an agreement), and waits since then for rank `number`, dead or alive."""
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """A control message from `rank` to the dead rank `number` has not been acknowledged for the timeout."""
-
-    def control(self) -> Mapping[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
-
-    def events(self) -> Mapping[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Take note that nothing has acknowledged a control message to a dead rank for the timeout."""

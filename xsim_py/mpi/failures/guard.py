@@ -1,4 +1,4 @@
-"""What calls ask once there has been a failure or a revocation: whether to begin, to wait, and how to end.
+"""The guard that calls ask after a failure or a revocation: whether to begin, to wait, and how to end.
 
 The order is that in which Open MPI checks a request: complete, revoked, collective on a communicator with a failed
 member, any source, failed peer.

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.units import PS_PER_S
 
 from .broadcast import neighbours, next_place
+from .detector import Detector, DetectorSettings
 from .knowledge import knowledge_of
 
 if TYPE_CHECKING:
+    from xsim_py.config import DetectorSpec
     from xsim_py.mpi.transport.message import Message
     from xsim_py.process.rank import Rank
 
-    from .deaths import Death, Deaths
+    from .deaths import Death
 
 __all__ = ["HeartbeatDetector"]
 
@@ -27,6 +30,8 @@ _HEARD = 1
 """The tag of a control message: a process has failed."""
 
 _SIZE_BYTES = 64
+_TIMEOUT_PS = PS_PER_S  # Open MPI, with a thread for its detector
+_PERIOD_PS = 3 * PS_PER_S // 10
 
 
 class _Suspicion(NamedTuple):
@@ -37,34 +42,27 @@ class _Suspicion(NamedTuple):
     observer: int
 
 
-class HeartbeatDetector:
-    """Lets the observer of a dead process notice it, and tell others; see `detector.Detector`.
+class HeartbeatDetector(Detector):
+    """Lets the observer of a dead process notice it, and tell others; see `detector.Detector`."""
 
-    Parameters
-    ----------
-    deaths : Deaths
-        What this shard has been told of deaths.
-    timeout_ps, period_ps : int
-        After how long a silent process counts as failed, and how often it gives a sign of life.
-    """
-
-    def __init__(self, deaths: Deaths, timeout_ps: int, period_ps: int) -> None:
-        self.timeout_ps = timeout_ps
-        self.period_ps = period_ps
-        self._deaths = deaths
-        self._fabric = deaths.fabric
-        self._shard = deaths.shard
+    @staticmethod
+    def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
+        """Return what a description asks for; the default timeout is one second, and the default period 0.3 s."""
+        period_ps = _PERIOD_PS if wanted.period_ps is None else wanted.period_ps
+        timeout_ps = _TIMEOUT_PS if wanted.timeout_ps is None else wanted.timeout_ps
+        settings = DetectorSettings("heartbeat", timeout_ps, period_ps)
+        return settings, period_ps + latency_ps, "the period and the network's longest latency together"
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what takes its control messages."""
         return {_HEARD: ControlHandler("detector", self._heard, self._hear_on)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what handles its events."""
         return {"suspect": self._suspect}
 
     def died(self, rank: Rank, death: Death) -> None:
-        """See `Detector.died`."""
+        """Let the observer suspect who has died when no sign of life comes any more."""
         observer = self._after(rank.number)
         if observer == rank.number:
             return
@@ -75,48 +73,39 @@ class HeartbeatDetector:
         noticed = () if state is None else [number for number, (_, how) in state.known.items() if how == "heartbeat"]
         for number in noticed:
             if number != observer:
-                suspicion = _Suspicion(number, self._deaths.dead[number].time_ps, observer)
+                suspicion = _Suspicion(number, self.deaths.dead[number].time_ps, observer)
                 self._let_suspect(rank, when_ps + self.timeout_ps, suspicion)
 
-    def announced(self, rank: Rank, death: Death) -> None:
-        """See `Detector.announced`."""
-
-    def watch(self, operation: Any) -> None:
-        """See `Detector.watch`."""
-
-    def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """See `Detector.expect`."""
-
     def unanswered(self, rank: Rank, number: int) -> None:
-        """See `Detector.unanswered`."""
-        self._hear(rank, number, "timeout", self._shard.kernel.now_ps)
+        """Let the rank learn why nobody answers."""
+        self._hear(rank, number, "timeout", self.shard.kernel.now_ps)
 
     def _after(self, number: int) -> int:
-        return (number + 1) % self._shard.population
+        return (number + 1) % self.shard.population
 
     def _silent_ps(self, number: int, died_ps: int) -> int:
         """Return when the observer of a dead process has heard nothing of it for the timeout."""
         last_ps = died_ps // self.period_ps * self.period_ps
-        latency_ps: int = self._fabric.link(number, self._after(number)).latency_ps
+        latency_ps: int = self.fabric.link(number, self._after(number)).latency_ps
         return last_ps + latency_ps + self.timeout_ps
 
     def _let_suspect(self, rank: Rank, when_ps: int, suspicion: _Suspicion) -> None:
         rank.key += 1
-        self._shard.post_to(suspicion.observer, when_ps, rank.key, "suspect", suspicion)
+        self.shard.post_to(suspicion.observer, when_ps, rank.key, "suspect", suspicion)
 
     def _suspect(self, suspicion: _Suspicion) -> None:
-        """The observer of a dead process notices; if it is dead itself, the next one does, once it has noticed that."""
-        if self._shard.put_off_for_all(self._suspect, suspicion):
+        """Let the observer of a dead process notice; if that is dead, too, the next one, once it has noticed that."""
+        if self.shard.put_off_for_all(self._suspect, suspicion):
             return
         number, _, watching = suspicion = _Suspicion(*suspicion)
-        observer = self._shard.rank(watching)
-        now_ps = self._shard.kernel.now_ps
+        observer = self.shard.rank(watching)
+        now_ps = self.shard.kernel.now_ps
         if type(observer.mpi) is not ClosedMailbox:
             self._hear(observer, number, "heartbeat", now_ps)
             return
         successor = self._after(watching)
         if successor != number:
-            own = self._deaths.dead.get(watching)
+            own = self.deaths.dead.get(watching)
             noticed_ps = now_ps if own is None else max(now_ps, self._silent_ps(watching, own.time_ps))
             self._let_suspect(observer, noticed_ps + self.timeout_ps, suspicion._replace(observer=successor))
 
@@ -124,18 +113,18 @@ class HeartbeatDetector:
         self._hear(rank, message.note, "broadcast", message.arrival_ps + message.overhead_ps)
 
     def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
-        """A rank hears of a failure: it tells others, the first time, and then acts on it."""
-        state = knowledge_of(rank.mpi or self._fabric.open(rank))
+        """Let a rank hear of a failure: it tells others, the first time, and then acts on it."""
+        state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if not state.tells_of(number):
             return
-        members = range(self._shard.population)
+        members = range(self.shard.population)
         for dest in neighbours(rank.number, members, {*state.known, number}):
-            at_ps = self._fabric.send_control(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
-        self._deaths.learn(rank, (number,), how)
+            at_ps = self.fabric.send_control(rank, members[dest], _HEARD, number, _SIZE_BYTES, at_ps)
+        self.deaths.learn(rank, (number,), how)
 
     def _hear_on(self, rank: Rank, to: int, number: int) -> None:
-        """Rank `to` was dead when it was told of a failure: tell the one after it instead."""
-        members = range(self._shard.population)
+        """Tell the one after rank `to`, which was dead when it was told of a failure."""
+        members = range(self.shard.population)
         dest = next_place(to, members, {*rank.mpi.knowledge.known, number}, me=rank.number)
         if dest != rank.number:
-            self._fabric.send_control(rank, dest, _HEARD, number, _SIZE_BYTES, self._shard.kernel.now_ps)
+            self.fabric.send_control(rank, dest, _HEARD, number, _SIZE_BYTES, self.shard.kernel.now_ps)

@@ -1,4 +1,4 @@
-"""What one rank knows of failures and revocations, and what it has in progress to deal with them (ULFM).
+"""Knowledge of failures and revocations, as one rank has it, and what that has in progress to deal with them.
 
 A rank gets a `Knowledge` when it first learns of something. Until then, and in every run without failures, the only
 cost is one test of ``fabric.troubled`` in each call.
@@ -73,7 +73,7 @@ class Knowledge:
             self.known = fresh
 
     def tells_of(self, number: int) -> bool:
-        """Whether a rank's failure is news; it has told others of it from now on."""
+        """Return whether a rank's failure is news; it has told others of it from now on."""
         if number in self.spread:
             return False
         if not isinstance(self.spread, set):
@@ -99,7 +99,7 @@ class Knowledge:
 
 
 def knowledge_of(box: Mailbox) -> Knowledge:
-    """The rank's knowledge, made on first use."""
+    """Return the rank's knowledge, made on first use."""
     known: Knowledge | None = box.knowledge
     if known is None:
         known = box.knowledge = Knowledge()
@@ -107,7 +107,7 @@ def knowledge_of(box: Mailbox) -> Knowledge:
 
 
 def members_of(comm: Communicator) -> Sequence[int]:
-    """All members, as ranks of the whole run, in an order that is the same at all of them.
+    """Return all members, as ranks of the whole run, in an order that is the same at all of them.
 
     Those of an intercommunicator are both groups, the one with the lower first rank in front.
     """
@@ -118,17 +118,17 @@ def members_of(comm: Communicator) -> Sequence[int]:
 
 
 def is_revoked(comm: Communicator) -> bool:
-    """Whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
+    """Return whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
     state = comm.box.knowledge
     return state is not None and (comm.outer or comm).cid in state.revoked
 
 
 def revoked_error(comm: Communicator) -> errors.Exception:
-    """What a call or an operation on a revoked communicator ends with."""
+    """Return what a call or an operation on a revoked communicator ends with."""
     return errors.error(c.ERR_REVOKED, _is_revoked((comm.outer or comm).label()))
 
 
 @lru_cache(maxsize=16)
 def _is_revoked(label: str) -> str:
-    """One text for all ranks."""
+    """Return one text for all ranks."""
     return f"{label} has been revoked"

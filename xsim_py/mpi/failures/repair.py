@@ -14,7 +14,7 @@ its decision still answers those that ask for it. They are control messages, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,11 +23,11 @@ from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
 from xsim_py.mpi.management import make_inter
 from xsim_py.mpi.transport.message import Message, Operation
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 from xsim_py.process.life import announce
 
-from .agreement import Agreement, Ballot, Decision, Outgoing, Packet
+from .agreement import Agreement, AgreementPacket, Ballot, Decision, Outgoing
 from .knowledge import Knowledge, knowledge_of, members_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ Key = tuple[int, int, int]
 """An agreement: communicator, number of the call on it, round."""
 
 
-class Repair:
+class Repair(LibraryPart):
     """Takes in the packets of agreements for the ranks of one shard.
 
     Parameters
@@ -70,16 +70,12 @@ class Repair:
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what takes its control messages."""
         return {_AGREE: ControlHandler("ulfm", self._heard)}
-
-    def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]
-        said: tuple[int, Packet, str] = message.note[1:]
+        said: tuple[int, AgreementPacket, str] = message.note[1:]
         state = knowledge_of(rank.mpi or self.deaths.fabric.open(rank))
         session: AgreementSession | None = state.sessions.get(key)
         if session is not None:
@@ -92,7 +88,7 @@ class Repair:
 
 
 class _Decided(NamedTuple):
-    """What is kept of an `Agreement` that has come to its end; one object for all ranks."""
+    """The rest of an `Agreement` that has come to its end; one object for all ranks."""
 
     decision: Decision
     known: frozenset[int]
@@ -152,8 +148,8 @@ class AgreementSession:
         self._pass_on(self.agreement.known - ballot.failed)
         return at_ps
 
-    def receive(self, source: int, packet: Packet, name: str) -> None:
-        """A packet has arrived, of a member that is in the call `name`."""
+    def receive(self, source: int, packet: AgreementPacket, name: str) -> None:
+        """Take a packet that has arrived, of a member that is in the call `name`."""
         if not self._matches(source, name):
             return
         agreement = self._open()
@@ -163,7 +159,7 @@ class AgreementSession:
             self._pass_on(agreement.known - before)
 
     def _open(self) -> Agreement:
-        """The protocol, made again if it is over."""
+        """Return the protocol, made again if it is over."""
         kept = self.agreement
         if isinstance(kept, Agreement):
             return kept
@@ -173,7 +169,7 @@ class AgreementSession:
         return made
 
     def _matches(self, source: int, name: str) -> bool:
-        """Whether another member is in the same call; if it is not, that is the end of the job."""
+        """Return whether another member is in the same call; end the job if it is not."""
         if name == self.name:
             return True
         rank, ranks = self.rank, self.members.ranks
@@ -183,7 +179,7 @@ class AgreementSession:
         return False
 
     def learn(self, numbers: Iterable[int]) -> None:
-        """The rank has learnt of failures."""
+        """Take note that the rank has learnt of failures."""
         agreement = self.agreement
         if not isinstance(agreement, Agreement):
             return
@@ -193,14 +189,14 @@ class AgreementSession:
             self._go_on(agreement, agreement.learn(places), max(now_ps, knowledge_of(self.rank.mpi).busy_ps))
 
     def revoke(self, cid: int) -> None:
-        """A communicator is revoked, which an agreement does not mind."""
+        """Do nothing where a communicator is revoked: an agreement does not mind."""
 
     def depends_on(self, number: int) -> bool:
         """Return whether it waits for a rank of the whole run now."""
         return self.members.place(number) in self.since[::2]
 
     def watch(self, number: int) -> None:
-        """A rank has died: this is to learn of it in time if it waits for that rank."""
+        """Have the rank learn in time of a death if this waits for who has died."""
         if not self.since:
             return
         since_ps = self._since().get(self.members.place(number))
@@ -306,8 +302,7 @@ class RepairCall(Operation):
         self.members = _all_members(comm)
         self.following: RepairCall | None = None
         self.session: AgreementSession | None = None
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         fiber.sync()
         comm.box.tidy()
         self.acked = self.members.places(comm.acknowledged_members())
@@ -322,7 +317,7 @@ class RepairCall(Operation):
             self.before.following = self
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         awaited = self.awaited
         who = f"rank{'s' * (len(awaited) > 1)} {', '.join(map(str, awaited[:8]))}{', ...' * (len(awaited) > 8)}"
         return f"{self.name} on {self.comm.label()}: {who} of {self.comm.fabric.shard.everyone} to take part"
@@ -363,7 +358,7 @@ class RepairCall(Operation):
         return session.enter(Ballot(flags, acked, known), at_ps)
 
     def decided(self, decision: Decision, at_ps: int) -> None:
-        """An agreement is over, the same for all members: so is what follows from it."""
+        """Go on after an agreement that is over: its outcome is the same for all members, and so is what follows."""
         stable = self.round > 0 and decision.failed == self.failed
         if self.last or (self.algorithm == "two_phase" and stable):
             self.decision = decision
@@ -384,13 +379,13 @@ class RepairCall(Operation):
 
 
 def _entered(state: Knowledge, cid: int) -> int:
-    """The number of the last agreement on a communicator that a rank has entered: it is kept until the next but one."""
+    """Return the number of the last agreement that a rank has entered: it is kept until the next but one."""
     return max([key[1] for key in state.sessions if key[0] == cid], default=0)
 
 
 @lru_cache(maxsize=256)
 def _key(cid: int, number: int, turn: int) -> Key:
-    """One object for all ranks."""
+    """Return one object for all ranks."""
     return cid, number, turn
 
 
@@ -413,7 +408,7 @@ def _is_first(comm: Communicator) -> bool:
 
 
 def agreed_flag(call: RepairCall) -> int:
-    """The flag that all members agree on."""
+    """Return the flag that all members agree on."""
     assert call.decision is not None
     flags = call.decision.flags
     return flags[0] if len(flags) == 1 else flags[1 if _is_first(call.comm) else 0]
@@ -435,7 +430,7 @@ def begin_shrink(comm: Communicator, name: str) -> RepairCall:
 
 
 def shrunk(call: RepairCall) -> Communicator:
-    """The new communicator: the members that have not failed, in their order."""
+    """Return the new communicator: the members that have not failed, in their order."""
     comm, members = call.comm, call.members
     failed = frozenset(members.ranks[place] for place in call.failed)
     cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.mpi.transport.fabric import occupy_nic
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 
 from .broadcast import neighbours, next_place
@@ -73,11 +73,11 @@ class _Fan:
         self.arrival_ps = self.key = 0
 
     def dest(self) -> int:
-        """The place of the one that is told next."""
+        """Return the place of the one that is told next."""
         return (self.me + self.offsets[self.at]) % len(self.members)
 
 
-class Revocation:
+class Revocation(LibraryPart):
     """Spreads revocations among the ranks of one shard and to others.
 
     Parameters
@@ -97,18 +97,17 @@ class Revocation:
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what takes its control messages."""
         bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
         return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what handles its events."""
         return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:
         """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         rank = fiber.rank
         fiber.sync()
         if comm.cid in knowledge_of(comm.box).revoked:
@@ -123,14 +122,14 @@ class Revocation:
         self._accept(rank, message.note, message.arrival_ps + message.overhead_ps)
 
     def _accept(self, rank: Rank, news: News, at_ps: int) -> None:
-        """A rank hears of a revocation."""
+        """Let a rank hear of a revocation."""
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if news[0] not in state.revoked:
             self._note(rank, news, at_ps, original=False)
             self._interrupt((rank, news[0]))
 
     def _note(self, rank: Rank, news: News, at_ps: int, *, original: bool) -> int:
-        """A rank knows from now on, and tells others; when it has told them."""
+        """Let a rank know from now on and tell others; return when it has told them."""
         fabric = self.fabric
         cid, members, _ = news
         state = knowledge_of(rank.mpi)
@@ -148,7 +147,7 @@ class Revocation:
         return at_ps
 
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
-        """What a rank has in progress on a revoked communicator ends with an error."""
+        """End with an error what a rank has in progress on a revoked communicator."""
         rank, cid = entry
         if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
@@ -203,14 +202,14 @@ class Revocation:
                     shard.post_to(to, arrival_ps, key + at, "fan", argument)
 
     def _fan_from_elsewhere(self, argument: Any) -> None:
-        """The first message has come of a rank in another shard to ranks of this one."""
+        """Take the first message of a rank in another shard to ranks of this one."""
         origin, news, offsets, gap_ps, *state = argument
         fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
         fan.at, fan.arrival_ps, fan.key = state
         self._comes(fan)
 
     def _comes(self, fan: _Fan) -> None:
-        """The next message of a fan comes; what `Fabric._deliver` and `_heard` do with it one by one."""
+        """Take the next message of a fan: what `Fabric._deliver` and `_heard` do with it one by one."""
         fabric = self.fabric
         place = fan.dest()
         now_ps = fan.arrival_ps
@@ -240,7 +239,7 @@ class Revocation:
                 return
 
     def _tell_on(self, rank: Rank, to: int, news: News) -> None:
-        """Rank `to` was dead when the news came: tell the one after it instead."""
+        """Tell the one after rank `to`, which was dead when the news came."""
         cid, members, place = news
         me = members.index(rank.number)
         dest = next_place(place, members, rank.mpi.knowledge.known, me=me)

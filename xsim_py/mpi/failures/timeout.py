@@ -13,52 +13,50 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.transport.message import Receive
 
+from .detector import Detector, DetectorSettings
+
 if TYPE_CHECKING:
-    from xsim_py.mpi.transport.protocols import ControlHandler
+    from xsim_py.config import DetectorSpec
     from xsim_py.process.rank import Rank
 
     from .deaths import Death, Deaths
 
 __all__ = ["TimeoutDetector"]
 
+_TIMES_LATENCY = 10
 
-class TimeoutDetector:
+
+class TimeoutDetector(Detector):
     """Ends what waits for the dead, a timeout after it has begun to wait in vain; see `detector.Detector`."""
 
-    def __init__(self, deaths: Deaths, timeout_ps: int) -> None:
-        self.timeout_ps = timeout_ps
-        self._deaths = deaths
+    def __init__(self, deaths: Deaths, settings: DetectorSettings) -> None:
+        super().__init__(deaths, settings)
         self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each of the dead
 
-    def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
-
-    def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
-
-    def died(self, rank: Rank, death: Death) -> None:
-        """See `Detector.died`."""
+    @staticmethod
+    def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
+        """Return what a description asks for; the default timeout is ten times the longest latency of the machine."""
+        timeout_ps = _TIMES_LATENCY * latency_ps if wanted.timeout_ps is None else wanted.timeout_ps
+        return DetectorSettings("timeout", timeout_ps, 0), latency_ps, "the network's longest latency"
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """See `Detector.announced`."""
+        """Watch for each operation of a rank that depends on who has died."""
         if rank.exit_status is None:
             for operation in rank.mpi.pending():
                 if operation.depends_on(death.rank):
                     self.expect(rank, death.rank, operation, operation.post_ps)
 
     def watch(self, operation: Any) -> None:
-        """See `Detector.watch`."""
+        """Watch an operation for each of the dead that its rank does not know to be dead."""
         box = operation.comm.box
         known = box.knowledge.known if box.knowledge is not None else ()
-        for number in self._deaths.dead:
+        for number in self.deaths.dead:
             if number not in known and operation.depends_on(number):
                 self.expect(box.rank, number, operation, operation.post_ps)
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """See `Detector.expect`."""
-        death = self._deaths.dead.get(number)
+        """Have the rank learn of a death if this waits in vain for the timeout."""
+        death = self.deaths.dead.get(number)
         if death is None:
             return
         expiry = self._expiry.get(number)
@@ -69,18 +67,17 @@ class TimeoutDetector:
 
     def _expired(self, number: int, waiting: Any) -> None:
         """Let a rank learn of a death if what has waited for the dead rank does so still."""
-        deaths = self._deaths
-        if type(waiting) is Receive and waiting.post_ps + self.timeout_ps > deaths.shard.kernel.now_ps:
+        if type(waiting) is Receive and waiting.post_ps + self.timeout_ps > self.shard.kernel.now_ps:
             return  # it has been used again, for another message
         rank = getattr(waiting, "rank", None) or waiting.comm.box.rank  # an agreement is a rank's, not an operation
         if (
             rank.exit_status is None
             and not waiting.done
             and waiting.depends_on(number)
-            and not deaths.fabric.put_off_for(rank, self._expiry[number], waiting)
+            and not self.fabric.put_off_for(rank, self._expiry[number], waiting)
         ):
-            deaths.learn(rank, (number,), "timeout")
+            self.deaths.learn(rank, (number,), "timeout")
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """See `Detector.unanswered`."""
-        self._deaths.learn(rank, (number,), "timeout")
+        """Let the rank learn why nobody answers."""
+        self.deaths.learn(rank, (number,), "timeout")

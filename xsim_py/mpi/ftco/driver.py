@@ -33,7 +33,7 @@ from xsim_py.mpi.failures.knowledge import knowledge_of, revoked_error
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message, Operation
 from xsim_py.mpi.transport.p2p import wait
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 from xsim_py.process.life import announce, stop_mismatch
 
@@ -124,7 +124,7 @@ class _Node(PaperNode):
                 yield other, since
 
 
-class Ftco:
+class Ftco(LibraryPart):
     """What the ranks of a shard share: shapes of trees, and who takes in messages.
 
     Parameters
@@ -141,12 +141,8 @@ class Ftco:
         self.shapes = shapes
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what takes its control messages."""
         return {_FTCO: ControlHandler("ftco", self._heard)}
-
-    def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
-        return {}
 
     def _heard(self, rank: Rank, message: Message) -> None:
         """A message has come, perhaps for an operation that this rank has not entered."""
@@ -194,8 +190,7 @@ class Ftco:
             Of a reduce, only at its root.
         """
         comm: Communicator = ch.comm
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         rank = fiber.rank
         fiber.sync()
         state = knowledge_of(comm.box)

@@ -152,8 +152,7 @@ class _Stored:
 
 def _settle() -> None:
     """What others have done until now has been done, and the look takes its time."""
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
     fiber.sync()
 

@@ -65,9 +65,7 @@ def set_to(window: Window, position: int) -> None:
 
 
 def _settle() -> None:
-    fiber = current.fiber
-    assert fiber is not None
-    fiber.sync()
+    current.running().sync()
 
 
 def fetch_and_add(window: Window, amount: int, name: str) -> int:

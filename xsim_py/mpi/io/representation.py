@@ -13,7 +13,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import construct, external32
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.per_process import own
+from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.typemap import block
 
 __all__ = ["EXTERNAL", "check", "from_file", "in_file", "register", "to_file"]
@@ -33,7 +33,7 @@ def check(name: str) -> None:
 
 def register(name: str, read: object, write: object, extent: object) -> None:
     """MPI_Register_datarep, as far as MPICH goes: names are kept, conversion functions are not supported."""
-    names: set[str] = own("data representations", set)
+    names: set[str] = of_process("data representations", set)
     if not name or len(name) > c.MAX_DATAREP_STRING:
         fail(c.ERR_ARG, f"a data representation's name has from 1 to {c.MAX_DATAREP_STRING} characters")
     if name in _KNOWN or name in names:

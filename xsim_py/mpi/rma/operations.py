@@ -8,7 +8,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import number_of
-from xsim_py.mpi.op import Operation as Reduction
+from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.process import current
 
@@ -37,8 +37,7 @@ def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
 
     A small one is copied, so that its buffer is free at once: 0 is returned for it.
     """
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     rank = fiber.rank
     to = window.comm.ranks[target]
     fabric = window.comm.fabric
@@ -122,7 +121,7 @@ def get(
 
 
 def accumulate(
-    window: Window, data: bytes, target: int, where: tuple[Type, int, int], operation: Reduction, call: str
+    window: Window, data: bytes, target: int, where: tuple[Type, int, int], operation: ReductionOp, call: str
 ) -> int:
     """MPI_Accumulate; returns as `put`."""
     if operation.name == "NO_OP":
@@ -135,7 +134,7 @@ def accumulate(
 
 def fetch(
     window: Window, data: bytes, unpack: Callable[[bytes], object], room_bytes: int, target: int,
-    where: tuple[Type, int, int], operation: Reduction, call: str,
+    where: tuple[Type, int, int], operation: ReductionOp, call: str,
 ) -> Transfer:  # fmt: skip
     """MPI_Get_accumulate and MPI_Fetch_and_op."""
     basic = _combining(operation, where, call)
@@ -163,7 +162,7 @@ def compare_and_swap(
     return transfer
 
 
-def _combining(operation: Reduction, where: tuple[Type, int, int], call: str) -> int:
+def _combining(operation: ReductionOp, where: tuple[Type, int, int], call: str) -> int:
     """The handle of the predefined type that elements are made of, which the operation must take if there are any."""
     if operation.function is not None or not operation.name:
         fail(c.ERR_OP, f"{call} takes predefined operations only")

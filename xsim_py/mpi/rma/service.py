@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import Message
-from xsim_py.mpi.transport.protocols import ControlHandler
+from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 
 from .packets import Packet
 from .window import Shape, Window
@@ -33,11 +33,11 @@ _RMA = 5
 
 def windows_of(box: Mailbox) -> dict[int, Window]:
     """The windows of a rank, by number."""
-    windows: dict[int, Window] = box.own("windows", dict)
+    windows: dict[int, Window] = box.of_process("windows", dict)
     return windows
 
 
-class Rma:
+class Rma(LibraryPart):
     """Takes in the packets of windows for the ranks of one shard.
 
     Attributes
@@ -53,11 +53,11 @@ class Rma:
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
 
     def control(self) -> dict[int, ControlHandler]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what takes its control messages."""
         return {_RMA: ControlHandler("rma", self._take)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `transport.protocols.LibraryPart`."""
+        """Return what handles its events."""
         return {"rma": self._answered}
 
     def _take(self, rank: Rank, message: Message) -> None:

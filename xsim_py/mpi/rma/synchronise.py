@@ -134,8 +134,7 @@ def wait(window: Window) -> None:
 def test(window: Window) -> bool:
     """MPI_Win_test."""
     origins = window.epochs.wait("Win.Test")
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     fiber.sync()
     if _all_complete(window, origins):
         found(fiber.rank)
@@ -254,7 +253,6 @@ def flush_local(window: Window, target: int | None, call: str) -> None:
 def sync(window: Window) -> None:
     """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs that finds nothing."""
     window.epochs.passive("Win.Sync")
-    fiber = current.fiber
-    assert fiber is not None
+    fiber = current.running()
     looked_in_vain(fiber, window)
     fiber.sync()

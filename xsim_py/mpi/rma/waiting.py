@@ -57,7 +57,7 @@ class Until(Send):
         return [comm.ranks[place] for place in sorted(self.whom()) if place != comm.me]
 
     def depends_on(self, number: int) -> bool:
-        """See `Operation.depends_on`."""
+        """Return whether it can not complete without a certain rank; see `Operation`."""
         return self.window.comm.context.place(number) in self.whom()
 
 

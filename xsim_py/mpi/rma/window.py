@@ -175,8 +175,7 @@ class Window:
     @property
     def clock_ps(self) -> int:
         """The running fiber's time."""
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         return fiber.clock_ps
 
     # ----------------------------------------------------------------------------- what others do to this rank's memory
@@ -335,8 +334,7 @@ class Window:
         """Wait until the buffers of operations at `targets` may be used again."""
         self._until_none(name, self.arriving, targets)
         wanted = self.left_ps if targets is None else [place for place in targets if place in self.left_ps]
-        fiber = current.fiber
-        assert fiber is not None
+        fiber = current.running()
         fiber.clock_ps = max([fiber.clock_ps, *(self.left_ps[place] for place in wanted)])
 
     def _until_none(self, name: str, counts: Counter[int], targets: Iterable[int] | None) -> None:

@@ -36,7 +36,7 @@ _MOST_KEPT = 4096
 
 
 def program_frame(frame: FrameType) -> FrameType:
-    """The innermost frame of the program's own code, or else of installed code, from `frame` on outwards."""
+    """Return the innermost frame of the program's own code, or else of installed code, from `frame` on outwards."""
     second_best = first = frame
     outer: FrameType | None = frame
     while outer is not None:
@@ -50,7 +50,7 @@ def program_frame(frame: FrameType) -> FrameType:
 
 
 def here() -> Place:
-    """Where the program stands that has called us."""
+    """Return where the program stands that has called us."""
     frame = program_frame(sys._getframe(1))
     return frame.f_code, frame.f_lasti
 
@@ -60,7 +60,7 @@ _HANDLES = ("File", "Grequest", "Message", "Prequest", "Request", "Session", "Wi
 
 
 def call_of(greenlet: Any) -> str:
-    """The MPI call in which a parked fiber waits, as the program has written it (``Request.Waitany``), or nothing."""
+    """Return the MPI call in which a parked fiber waits, as the program has written it, or nothing."""
     frame = greenlet.gr_frame if greenlet is not None else None
     found = ""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
@@ -93,7 +93,7 @@ def line_of(place: Place) -> tuple[str, int]:
 
 
 def place_of(message: Any) -> Place | None:
-    """Where a message of the program was sent; it has no tuple of its own, which would be work for the collector."""
+    """Return where a message of the program was sent, which keeps no tuple: that would be work for the collector."""
     note: Any = message.note
     if type(note) is CodeType:
         return note, message.ticket
@@ -111,7 +111,7 @@ def portable(message: Any) -> Any:
 
 
 def sent_at(message: Any, start: str | None = None) -> str:
-    """Where a message was sent, ``sent at file:line``, if it says so; `start` is the folder from which to name files.
+    """Return ``sent at file:line`` for a message that says so; `start` is the folder from which to name files.
 
     Without one a file has no folder: a program may print what it is told, and that is the same wherever it lies.
     """

@@ -44,7 +44,7 @@ APart = TypeVar("APart", bound="LibraryPart")
 
 
 class HotFabric:
-    """What every message needs of a `Fabric`, in slots: Python finds them in half the time."""
+    """The slots that every message needs of a `Fabric`: Python finds them in half the time."""
 
     __slots__ = (
         "deliver",
@@ -62,7 +62,7 @@ class HotFabric:
 
 
 class Fabric(HotFabric):
-    """What carries messages between the ranks of a shard and to other shards.
+    """Carries messages between the ranks of a shard and to other shards.
 
     Parameters
     ----------
@@ -194,11 +194,11 @@ class Fabric(HotFabric):
         return start_ps + cost.wire_ps
 
     def _enter(self, entry: tuple[int, int, tuple[int, int, int], Message | None]) -> None:
-        """A message enters a network whose links are shared; every shard follows every message."""
+        """Let a message enter a network whose links are shared; every shard follows every message."""
         self.links.enter(*entry)
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
-        """The data of a rendezvous, after the receiver has answered."""
+        """Let the data of a rendezvous leave: the receiver has answered."""
         size = len(send.data)
         data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
         send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
@@ -222,7 +222,7 @@ class Fabric(HotFabric):
         return at_ps
 
     def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
-        """The processor is done with a control message: the interface has it now."""
+        """Give a control message to the interface: the processor is done with it."""
         rank, message, at_ps, cost = entry
         if type(rank.mpi) is ClosedMailbox:
             return
@@ -247,7 +247,7 @@ class Fabric(HotFabric):
     # ------------------------------------------------------------------------------------------- the way in
 
     def _deliver(self, message: Message) -> None:
-        """An envelope has arrived: match it or keep it."""
+        """Match an envelope that has arrived, or keep it."""
         to = message.to
         source = message.source
         tag = message.tag
@@ -291,14 +291,14 @@ class Fabric(HotFabric):
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Whether the library's work on a rank is put off until that waits in no call; see `Meetings.put_off_for`.
+        """Return whether the library's work on a rank is put off until that waits in no call; see `Deferral`.
 
         An event handler asks before it does anything to a rank's interface, keys or operations.
         """
         return self.meetings is not None and self.meetings.put_off_for(rank, handler, argument)
 
     def take_control(self, message: Message) -> None:
-        """A control message has arrived: its kind's handler takes it, or its sender learns that nobody does."""
+        """Give a control message that has arrived to the handler of its kind; to a dead rank it bounces."""
         rank = self.ranks[message.to - self.first]
         handler = self.control[message.tag]
         if type(rank.mpi) is not ClosedMailbox:
@@ -307,7 +307,7 @@ class Fabric(HotFabric):
             self.bounce(rank, message)
 
     def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
-        """A receive and an envelope have found each other at `when_ps`. True to the protocol of the envelope."""
+        """Go on with the protocol of an envelope that has met its receive at `when_ps`."""
         operation.message = message
         operation.overhead_ps = message.overhead_ps
         if message.kind == RENDEZVOUS:
@@ -362,7 +362,7 @@ def occupy_nic(rank: Rank, at_ps: int, busy_ps: int) -> int:
 
 
 def _thread_changed(rank: Rank, change: int) -> None:
-    """A thread of the program has begun or ended: more than one fiber sends, or no more."""
+    """Count a thread of the program that has begun or ended: more than one fiber sends, or no more."""
     if rank.mpi is not None:
         rank.mpi.background += change
 

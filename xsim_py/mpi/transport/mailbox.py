@@ -1,4 +1,4 @@
-"""What the virtual MPI keeps for one rank: its mailbox, and the objects that are private to a process."""
+"""The mailbox of a rank: posted receives, messages that nobody has asked for yet, and how they find each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ClosedMailbox", "Mailbox", "Probe"]
 
 
 class _NoTable(dict[Any, Any]):
-    """What all mailboxes have in the place of tables that they have not needed yet: one object instead of thousands."""
+    """Stands in all mailboxes for tables that they have not needed yet: one object instead of thousands."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Probe:
         return f"{self.name} on {self.comm.label()}: a message from {source}, {tag}"
 
     def wants(self, message: Message) -> bool:
-        """Whether this message is one to report."""
+        """Return whether this message is one to report."""
         return (
             message.cid == self.cid
             and self.source in (ANY_SOURCE, message.source)
@@ -68,7 +68,7 @@ class Probe:
 
 
 class _Hot:
-    """What a message needs of a mailbox: slots of a base class lie together, in two lines of the cache."""
+    """The slots that a message needs of a mailbox: those of a base class lie together, in two lines of the cache."""
 
     __slots__ = (
         "background",
@@ -142,7 +142,7 @@ class Mailbox(_Hot):
         self.looks: Any = None
         self.private: dict[str, Any] | None = None
 
-    def own(self, name: str, make: Any) -> Any:
+    def of_process(self, name: str, make: Any) -> Any:
         """This process's own object called `name`, made by ``make()`` on first use."""
         if self.private is None:
             self.private = {}
@@ -173,7 +173,7 @@ class Mailbox(_Hot):
     # ------------------------------------------------------------------------------ what waits for other ranks
 
     def pending(self) -> list[Any]:
-        """Every receive, probe and send of this rank that is not complete; receives in the order of their posting."""
+        """Return every receive, probe and send that is not complete; receives in the order of their posting."""
         tables = (self.posted, self.posted_any or {})
         receives = [operation for table in tables for entry in table.values() for operation in _entries(entry)]
         found: list[Any] = [] if self.lone is None else [self.lone]
@@ -227,7 +227,7 @@ class Mailbox(_Hot):
         self.posted[key] = lone if later is None else deque((lone, *_entries(later)))
 
     def match(self, message: Message) -> Receive | None:
-        """The receive that takes an arriving message: of those that fit, the one posted first."""
+        """Return the receive that takes an arriving message: of those that fit, the one posted first."""
         if self.lone is not None:
             self._not_alone()
         key = (message.cid, message.source)
@@ -301,7 +301,7 @@ class Mailbox(_Hot):
                         probe.waiter.resume()
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        """The earliest kept message that fits, taken out of the mailbox."""
+        """Return the earliest kept message that fits, taken out of the mailbox."""
         if source == ANY_SOURCE:
             message = self._first_of_any(cid, tag)
             if message is not None:
@@ -324,7 +324,7 @@ class Mailbox(_Hot):
         return None
 
     def look(self, cid: int, source: int, tag: int) -> Message | None:
-        """The earliest kept message that fits, left where it is."""
+        """Return the earliest kept message that fits, left where it is."""
         if source == ANY_SOURCE:
             return self._first_of_any(cid, tag)
         for message in _entries(self.unexpected.get((cid, source))):
@@ -338,7 +338,7 @@ class Mailbox(_Hot):
         _remove(self.unexpected, (message.cid, message.source), message)
 
     def _first_of_any(self, cid: int, tag: int) -> Message | None:
-        """What a wildcard receive picks: the message that arrived first. A decision point: MPI leaves it open."""
+        """Return the message that a wildcard receive picks, which is the first that came; MPI leaves that open."""
         if self.wild is None:
             self.wild = {}
         queue = self.wild.get(cid)
@@ -360,7 +360,7 @@ class Mailbox(_Hot):
         return found
 
     def all_kept(self) -> list[Message]:
-        """Every message that has arrived and was never received, in order of arrival."""
+        """Return every message that has arrived and was never received, in order of arrival."""
         if not self.unexpected:  # each rank is asked at its end
             return []
         kept = [message for entry in self.unexpected.values() for message in _entries(entry)]
@@ -377,15 +377,15 @@ class ClosedMailbox(Mailbox):
         self.knowledge = box.knowledge
 
     def match(self, message: Message) -> Receive | None:
-        """Nobody receives."""
+        """Find nobody who receives."""
         return None
 
     def keep(self, message: Message) -> None:
-        """Nothing is kept."""
+        """Keep nothing."""
 
 
 def _entries(entry: Any) -> Any:
-    """The entries under one key: none, one, or a deque."""
+    """Return the entries under one key: none, one, or a deque."""
     if entry is None:
         return ()
     return entry if type(entry) is deque else (entry,)

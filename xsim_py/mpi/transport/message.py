@@ -231,7 +231,7 @@ class Receive(Operation):
         return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
 
     def depends_on(self, number: int) -> bool:
-        """See `Operation.depends_on`."""
+        """Return whether it can not complete without a certain rank; see `Operation`."""
         comm = self.comm
         if self.note is not None:
             return comm.involves(number)
@@ -267,5 +267,5 @@ class Send(Operation):
         return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"
 
     def depends_on(self, number: int) -> bool:
-        """See `Operation.depends_on`."""
+        """Return whether it can not complete without a certain rank; see `Operation`."""
         return self.comm.involves(number) if self.note is not None else self.to == number

@@ -250,9 +250,8 @@ def raise_error(operation: Any) -> NoReturn:
 
 
 def complete(operation: Operation) -> None:
-    """The same, but leave an error in the operation for who completes the request."""
-    fiber = current.fiber
-    assert fiber is not None
+    """Wait as `wait` does, but leave an error in the operation for who completes the request."""
+    fiber: Any = current.fiber
     if not operation.done:
         fabric = fiber.rank.mpi.fabric
         if fabric.troubled:

@@ -1,4 +1,4 @@
-"""What the transport asks of those who are built upon it; it knows nothing else of them."""
+"""Protocols by which the transport meets those who are built upon it; it knows nothing else of them."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ class ControlHandler(NamedTuple):
     bounced: Callable[[Rank, int, Any], None] | None = None
 
 
-class LibraryPart(Protocol):
+class LibraryPart:
     """A part of the MPI library of a shard that control messages or events are for."""
 
     def control(self) -> Mapping[int, ControlHandler]:
         """Return what takes its control messages, by their tags."""
+        return {}
 
     def events(self) -> Mapping[str, Callable[[Any], None]]:
         """Return what handles its events that may come from other shards, by their names."""
+        return {}
 
 
 class Waiter(Protocol):
-    """What waits for an operation: a fiber, or several operations together."""
+    """Waits for an operation: a fiber, or several operations together."""
 
     def resume(self) -> None:
         """Go on: the operation is complete."""

@@ -44,12 +44,12 @@ class SharedLinks:
         self._account.arrive = self._arrive
 
     def between(self, origin: int, to: int) -> bool:
-        """Whether a message between these ranks uses links at all."""
+        """Return whether a message between these ranks uses links at all."""
         node_of = self._machine.node_of
         return bool(node_of[origin] != node_of[to])
 
     def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
-        """A message enters the network.
+        """Let a message enter the network.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How many messages and bytes each rank sent, and to whom.
+"""Counts of the messages and bytes that each rank sent, and to whom.
 
 Counting in an attribute of each rank costs a few cache misses a message when there are many ranks, for every count is
 an object somewhere in memory. So a send is written to a log, three numbers at the end of a list, and the log is added
@@ -30,18 +30,18 @@ class Sends(Protocol):
 
     @property
     def origin(self) -> Numbers:
-        """Who sends each of them, as a rank of the whole run."""
+        """The sender of each of them, as a rank of the whole run."""
 
     @property
     def dest(self) -> Numbers:
-        """Whom it goes to."""
+        """The rank that each goes to."""
 
     @property
     def size_bytes(self) -> Numbers:
-        """How large it is."""
+        """The size of each."""
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Who sends, each once, how many messages, and how many bytes."""
+        """Return the senders, each once, and how many messages and bytes each of them sends."""
 
 
 class Tally:
@@ -100,11 +100,11 @@ class Tally:
         self._often[sends] = self._often.get(sends, 0) + 1
 
     def add_once(self, sends: Sends) -> None:
-        """The same for sends that do not come again, which nobody keeps then."""
+        """Count sends that do not come again, and do not keep them."""
         self._count(sends, 1)
 
     def _places(self, senders: Numbers) -> Numbers:
-        """Of ranks, by their numbers, where they are counted."""
+        """Return where ranks are counted, by their numbers."""
         origins = senders - self._block.start
         if self._later:
             places = len(self._block) + np.searchsorted(self._later, senders)
@@ -122,7 +122,7 @@ class Tally:
                 self._pairs = [self._joined()]
 
     def _joined(self) -> tuple[Numbers, Numbers]:
-        """Each slot once, in order, and its count."""
+        """Return each slot once, in order, and its count."""
         if not self._pairs:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if len(self._pairs) == 1:
@@ -170,7 +170,7 @@ class Tally:
 
 
 def summed(places: Numbers, numbers: Numbers, size: int) -> Numbers:
-    """The sum of the numbers at each of `size` places."""
+    """Return the sum of the numbers at each of `size` places."""
     if len(numbers) and int(numbers.max()) * len(numbers) < _EXACT:  # a tenth of the time
         return np.bincount(places, numbers, size).astype(np.int64)
     total = np.zeros(size, np.int64)

@@ -28,7 +28,7 @@ _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 
 def _is_whole(message: Message) -> bool:
-    """Whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
+    """Return whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
     return message.cid != 0 or message.kind == CONTROL
 
 
@@ -45,21 +45,21 @@ class TracingMailbox(Mailbox):
         self._not_alone()
 
     def match(self, message: Message) -> Receive | None:
-        """See `Mailbox.match`."""
+        """Return the receive that takes an arriving message, and note that they have met."""
         operation = super().match(message)
         if operation is not None:
             self.fabric.met(message, max(message.arrival_ps, operation.post_ps))
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        """See `Mailbox.take`."""
+        """Take the earliest kept message that fits, and note that."""
         message = super().take(cid, source, tag)
         if message is not None:
             self._taken(message)
         return message
 
     def remove(self, message: Message) -> None:
-        """See `Mailbox.remove`."""
+        """Take a kept message out of the mailbox, and note that."""
         super().remove(message)
         self._taken(message)
 
@@ -85,16 +85,16 @@ class TracingFabric(Fabric):
         self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """See `Fabric.events`."""
+        """Return what handles the events of messages, and those of messages with their numbers."""
         return {**super().events(), "traced": self._from_elsewhere}
 
     def open(self, rank: Rank) -> Mailbox:
-        """See `Fabric.open`."""
+        """Make the MPI state of a rank, with a mailbox that says what meets."""
         rank.mpi = box = TracingMailbox(rank, self)
         return box
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """See `Fabric.launch`."""
+        """Let an envelope leave, and note that."""
         if not _is_whole(message):
             super().launch(rank, message, start_ps, wire_ps, latency_ps)
             return
@@ -152,7 +152,7 @@ class TracingFabric(Fabric):
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int) -> None:
-        """A message and a receive for it have met."""
+        """Note that a message and a receive for it have met."""
         arrival = self._arrivals.pop(message, None)
         if arrival is not None:
             self._met(message, arrival, time_ps)

@@ -102,32 +102,6 @@ def test_other_ways_to_revoke():
 # --------------------------------------------------------------------------------------------------- detectors
 
 
-def receive_from_one(start_us: int) -> tuple[tuple[str, int], ...]:
-    """Rank 0 waits for rank 1, twice."""
-    from mpi4py import MPI
-
-    world = MPI.COMM_WORLD
-    if world.rank == 1:
-        time.sleep(1)
-    if world.rank:
-        return ()
-    time.sleep(start_us * 1e-6)
-    return attempt(world.recv, None, 1), attempt(world.recv, None, 1)
-
-
-@pytest.mark.parametrize("start_us", [0, 49, 50, 51, 300])
-@pytest.mark.parametrize("shards", [1, 2])
-def test_an_operation_fails_the_timeout_after_death_or_its_start(start_us: int, shards: int):
-    options: dict[str, Any] = {"set": {"mpi.detector.timeout": "100us"}, "fail": ["rank=1@50us"]}
-    result = run(receive_from_one, 3, start_us, shards=shards, **options)
-    noticed = (max(start_us, 50) + 100) * US
-    assert result.values[0] == (("failed", noticed), ("failed", noticed))  # who knows does not wait again
-    assert learned(result) == {(1, 0): (noticed, "timeout")}
-    assert result.failures == [
-        {"rank": 1, "time_s": 50e-6, "time_exact_s": "0.00005", "cause": "injected: rank=1@50us"}
-    ]
-
-
 def sleep_on() -> None:
     time.sleep(10)
 

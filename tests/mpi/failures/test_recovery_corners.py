@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.mpi.test_recovery import US, attempt, learned, run, sleep_on
+from tests.mpi.failures.test_recovery import US, attempt, learned, run, sleep_on
 from xsim_py.engine import Kernel
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.network.layered import LayeredNetwork
-from xsim_py.units import PS_PER_S
 
 # ---------------------------------------------------------------------------------------------- many deaths at once
 
@@ -53,22 +52,6 @@ def test_a_revocation_reaches_all_who_live(dead: int, ranks: int, shards: int):
     result = run(program, ranks, fail=[f"rank={rank}@1ms" for rank in victims], shards=shards)
     assert result.ended == "finished"
     assert {value[0] for rank, value in enumerate(result.values) if rank not in victims} == {"revoked"}
-
-
-def test_who_tells_the_dead_finds_out_after_the_timeout():
-    def program() -> None:
-        from mpi4py import MPI
-
-        time.sleep(1e-3)
-        if MPI.COMM_WORLD.rank == 0:
-            MPI.COMM_WORLD.Revoke()
-        time.sleep(1)
-
-    overrides = {"mpi.detector.timeout": "100us"}
-    result = run(program, 8, set=overrides, fail=[f"rank={rank}@0.5ms" for rank in (1, 2, 4, 6, 7)])
-    told = learned(result)
-    assert {failed for failed, rank in told if rank == 0} == {1, 2, 4, 6, 7}
-    assert told[1, 0] == (PS_PER_S // 1000 + US + 100 * US, "timeout")
 
 
 @pytest.mark.parametrize("algorithm", ["reliable_broadcast", "direct", "local"])

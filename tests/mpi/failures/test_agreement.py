@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.agreement_series import Series
-from tests.mpi.agreement_world import Event, World
-from xsim_py.mpi.failures.agreement import DOWN, REQUEST, TREES, UP, Agreement, Ballot, Packet
+from tests.mpi.failures.agreement_series import Series
+from tests.mpi.failures.agreement_world import Event, World
+from xsim_py.mpi.failures.agreement import DOWN, REQUEST, TREES, UP, Agreement, AgreementPacket, Ballot
 
 NOBODY = frozenset()
 SHAPES = sorted(TREES)
@@ -164,19 +164,19 @@ def test_without_deaths_it_is_one_sweep_up_and_one_down(size, tree):
 
 
 def test_a_packet_is_charged_for_flags_failures_and_acknowledgements():
-    assert Packet(REQUEST, NOBODY).size_bytes == 64
-    assert Packet(UP, frozenset({1, 2}), (7, 1), frozenset({2}), frozenset({1})).size_bytes == 64 + 8 + 8 + 4
+    assert AgreementPacket(REQUEST, NOBODY).size_bytes == 64
+    assert AgreementPacket(UP, frozenset({1, 2}), (7, 1), frozenset({2}), frozenset({1})).size_bytes == 64 + 8 + 8 + 4
 
 
 def test_a_late_child_of_a_dead_member_is_told_the_decision():
     """0 has the ballot of 1, who dies; 3, below 1, hears of it and asks 0, and is told at once, and once."""
     root = Agreement(me=0, size=4, tree="binomial")
     root.contribute(Ballot((1,), NOBODY, NOBODY))
-    below = Packet(UP, NOBODY, (1,))
+    below = AgreementPacket(UP, NOBODY, (1,))
     assert root.receive(2, below) == []
     decided = root.receive(1, below)
     assert [(to, packet.kind) for to, packet in decided] == [(1, DOWN), (2, DOWN)]
-    late = root.receive(3, Packet(UP, frozenset({1}), (1,)))
+    late = root.receive(3, AgreementPacket(UP, frozenset({1}), (1,)))
     assert late == [(3, decided[0][1])]
     assert root.waiting_for() == ()
 
@@ -202,11 +202,11 @@ def test_it_waits_for_children_then_for_its_parent_and_only_once_entered():
     assert member.waiting_for() == ()
     member.contribute(Ballot((1,), NOBODY, NOBODY))
     assert member.waiting_for() == (3, 4)
-    assert member.learn([3]) == [(7, Packet(REQUEST, frozenset({3})))]
+    assert member.learn([3]) == [(7, AgreementPacket(REQUEST, frozenset({3})))]
     assert member.waiting_for() == (4, 7)
-    member.receive(4, Packet(UP, NOBODY, (1,)))
-    sent = member.receive(7, Packet(UP, NOBODY, (1,)))
-    assert sent == [(0, Packet(UP, frozenset({3}), (1,), missing=frozenset({3})))]
+    member.receive(4, AgreementPacket(UP, NOBODY, (1,)))
+    sent = member.receive(7, AgreementPacket(UP, NOBODY, (1,)))
+    assert sent == [(0, AgreementPacket(UP, frozenset({3}), (1,), missing=frozenset({3})))]
     assert member.waiting_for() == (0,)
 
 

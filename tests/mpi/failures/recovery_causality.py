@@ -9,8 +9,8 @@ import re
 from collections import defaultdict
 from typing import Any
 
-from tests.mpi.recovery_oracle import FOR_EVER_PS, Run
-from tests.mpi.recovery_scenarios import MACHINES
+from tests.mpi.failures.recovery_oracle import FOR_EVER_PS, Run
+from tests.mpi.failures.recovery_scenarios import MACHINES
 from xsim_py.config import load_machine
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.settings import detector_settings

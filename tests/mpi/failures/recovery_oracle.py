@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from tests.mpi.recovery_programs import LONG, Journal, Record
-from tests.mpi.recovery_scenarios import Scenario
+from tests.mpi.failures.recovery_programs import LONG, Journal, Record
+from tests.mpi.failures.recovery_scenarios import Scenario
 from xsim_py.mpi import constants as c
 
 FOR_EVER_PS = 1 << 80

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from tests.mpi.recovery_causality import Causality
-from tests.mpi.recovery_oracle import Run, check
-from tests.mpi.recovery_programs import Journal, play
-from tests.mpi.recovery_scenarios import MACHINES, Scenario, scenarios
+from tests.mpi.failures.recovery_causality import Causality
+from tests.mpi.failures.recovery_oracle import Run, check
+from tests.mpi.failures.recovery_programs import Journal, play
+from tests.mpi.failures.recovery_scenarios import MACHINES, Scenario, scenarios
 from xsim_py import simulate
 
 EXAMPLES = min(max(settings().max_examples, 300), 4000)  # of a campaign as many as fit in memory: the dead stay in it

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.mpi.agreement_world import Event
-from xsim_py.mpi.failures.agreement import Agreement, Ballot, Decision, Outgoing, Packet
+from tests.mpi.failures.agreement_world import Event
+from xsim_py.mpi.failures.agreement import Agreement, AgreementPacket, Ballot, Decision, Outgoing
 
 
 class Node:
@@ -14,7 +14,7 @@ class Node:
 
     def __init__(self) -> None:
         self.kept: dict[int, Agreement] = {}
-        self.early: dict[int, list[tuple[int, Packet]]] = defaultdict(list)
+        self.early: dict[int, list[tuple[int, AgreementPacket]]] = defaultdict(list)
         self.known: frozenset[int] = frozenset()
         self.begun = 0
         self.decisions: list[Decision] = []
@@ -38,7 +38,7 @@ class Series:
         self.rounds = rounds
         self.nodes = [Node() for _ in range(size)]
         self.alive = set(range(size))
-        self.under_way: dict[tuple[int, int], list[tuple[int, Packet]]] = defaultdict(list)
+        self.under_way: dict[tuple[int, int], list[tuple[int, AgreementPacket]]] = defaultdict(list)
 
     def possible(self) -> Iterator[Event]:
         """What can happen next, deaths aside."""
@@ -56,7 +56,7 @@ class Series:
     def happen(self, event: Event) -> None:
         """Let it happen."""
         number, node = event.member, self.nodes[event.member]
-        out: list[tuple[int, int, Packet]] = []
+        out: list[tuple[int, int, AgreementPacket]] = []
         if event.kind == "enter":
             out = self._enter(number, node)
         elif event.kind == "deliver":
@@ -80,7 +80,7 @@ class Series:
         """What must hold when nothing can happen any more, but deaths."""
         assert all(len(self.nodes[number].decisions) == self.rounds for number in self.alive), "someone waits for ever"
 
-    def _enter(self, number: int, node: Node) -> list[tuple[int, int, Packet]]:
+    def _enter(self, number: int, node: Node) -> list[tuple[int, int, AgreementPacket]]:
         node.begun += 1
         agreement = Agreement(me=number, size=self.size, tree=self.tree, failed=node.known)
         node.kept[node.begun] = agreement
@@ -90,14 +90,16 @@ class Series:
         ballot = Ballot((~(1 << number), node.begun), node.known, node.known)
         return out + self._sent(node, node.begun, agreement.contribute(ballot))
 
-    def _take(self, node: Node, source: int, round_number: int, packet: Packet) -> list[tuple[int, int, Packet]]:
+    def _take(
+        self, node: Node, source: int, round_number: int, packet: AgreementPacket
+    ) -> list[tuple[int, int, AgreementPacket]]:
         if round_number > node.begun:
             node.early[round_number].append((source, packet))
         elif agreement := node.kept.get(round_number):
             return self._sent(node, round_number, agreement.receive(source, packet))
         return []
 
-    def _sent(self, node: Node, round_number: int, out: Outgoing) -> list[tuple[int, int, Packet]]:
+    def _sent(self, node: Node, round_number: int, out: Outgoing) -> list[tuple[int, int, AgreementPacket]]:
         agreement = node.kept[round_number]
         node.known |= agreement.known
         if agreement.decision is not None and round_number > len(node.decisions):

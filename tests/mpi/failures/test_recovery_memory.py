@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.mpi.test_recovery import attempt, run
+from tests.mpi.failures.test_recovery import attempt, run
 from tests.process.launch import launch
 from xsim_py.mpi.comm import Context
 from xsim_py.mpi.failures.knowledge import Knowledge

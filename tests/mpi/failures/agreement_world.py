@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from xsim_py.mpi.failures.agreement import Agreement, Ballot, Decision, Packet
+from xsim_py.mpi.failures.agreement import Agreement, AgreementPacket, Ballot, Decision
 
 
 class Event(NamedTuple):
@@ -62,7 +62,7 @@ class World:
         self.members = [kind(me=me, size=size, tree=tree, failed=frozenset()) for me in range(size)]
         self.alive = set(range(size))
         self.entered: dict[int, frozenset[int]] = {}  # who, and what it knew
-        self.under_way: dict[tuple[int, int], list[Packet]] = defaultdict(list)
+        self.under_way: dict[tuple[int, int], list[AgreementPacket]] = defaultdict(list)
         self.sent = 0
 
     def copy(self) -> World:
@@ -118,7 +118,7 @@ class World:
         """Let it happen; returns how many messages the member would send if it did not die of it."""
         kind, number, other, place, sends = event
         member = self.members[number]
-        out: list[tuple[int, Packet]] = []
+        out: list[tuple[int, AgreementPacket]] = []
         if kind == "enter":
             self.entered[number] = member.known
             out = member.contribute(Ballot((~(1 << number),), self.acked[number], member.known))

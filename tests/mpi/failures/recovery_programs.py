@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from tests.mpi.recovery_scenarios import MAKERS, Step
+from tests.mpi.failures.recovery_scenarios import MAKERS, Step
 
 LONG = 200
 """How often a long message repeats what it has to say: enough for a rendezvous."""
