@@ -68,14 +68,7 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
-    Parameters
-    ----------
-    spec
-        The study.
-    only
-        Conditions beside the study's own, which a combination has to meet.
-    overrides
-        Entries of every machine, beside the study's own.
+    `only` are conditions and `overrides` entries of every machine, beside the study's own.
 
     Raises
     ------
