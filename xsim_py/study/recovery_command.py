@@ -58,7 +58,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     ConfigError
         With a line ``option: what is wrong`` for each problem.
     """
-    from xsim_py.config.bundled import bundled_apps
+    from xsim_py.config.loader import bundled_apps
     from xsim_py.study.recovery import LOOP, SCHEMES, parse_call, plan_recovery
 
     problems: list[OptionProblem] = []
