@@ -29,7 +29,7 @@ def check_outputs(
     holds: Sequence[str] = (),
     inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
-    """See to it that files can be written where they belong, and that none of them is an input or another one.
+    """Make sure that files can be written where they belong, and that none of them is an input or another one.
 
     Parameters
     ----------
