@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from xsim_py.errors import ConfigError, shortened
+from xsim_py.errors import ConfigError, OptionProblem, advice, close_match, shortened
 
 
 def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
@@ -26,3 +26,15 @@ def test_what_is_short_stays_as_it_is_and_so_does_what_was_shortened() -> None:
     assert shortened(once) == once
     error = ConfigError(once)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_config_error_keeps_its_problems_and_says_one_a_line():
+    error = ConfigError(OptionProblem("ranks", "0 is less than 1"), "what else is wrong")
+    assert str(error) == "ranks: 0 is less than 1\nwhat else is wrong"
+    assert [getattr(problem, "option", None) for problem in error.problems] == ["ranks", None]
+
+
+def test_advice_is_the_word_that_is_near_or_all_there_are():
+    assert advice("latncy", ["gap", "latency"]) == "did you mean latency?"
+    assert advice("xyz", ["gap", "latency"]) == "known: gap, latency"
+    assert close_match("l" * 101, ["l" * 100]) is None

@@ -211,3 +211,16 @@ def test_a_whole_number_of_few_digits_is_read_or_refused(text: str):
     assert units.parse_whole("10", least=0, most=10) == 10
     with pytest.raises(ValueError, match="is not a whole number from 0 to 10"):
         units.parse_whole(text, least=0, most=10)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (112, "112th"), (1023, "1023rd")]
+)
+def test_numbers_that_count(number: int, text: str) -> None:
+    assert units.ordinal(number) == text
+
+
+def test_numbers_in_few_words() -> None:
+    assert units.spans([3, 0, 1, 2, 7]) == "0-3, 7"
+    assert units.spans(range(0, 40, 2)).count(",") == 9
+    assert units.spans(range(0, 40, 2), most=None).count(",") == 19

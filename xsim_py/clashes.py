@@ -36,19 +36,14 @@ class InputFile(NamedTuple):
 
 
 def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[InputFile]]) -> None:
-    """Find out whether files are written that are read, or twice.
+    """Refuse files that would be written although they are read, or twice; devices and pipes do not count.
 
-    Parameters
-    ----------
-    outputs : sequence of OutputFile
-        What will be written. Devices and pipes do not count.
-    inputs : callable
-        What is read. Not called where no output is a file that is there.
+    `inputs` is not called where no output is a file that is there: it may take a while.
 
     Raises
     ------
     ConfigError
-        It is so.
+        With the first such file.
     """
     taken: dict[object, str] = {}
     for number, name in ((1, "standard output"), (2, "standard error")):

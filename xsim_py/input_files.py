@@ -27,20 +27,13 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 
 
 def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
-    """Return all bytes of a file.
-
-    Parameters
-    ----------
-    path
-        A file, or a pipe such as the shell's ``<(command)``.
-    most_bytes
-        How many may be in it.
+    """Return all bytes of a file, or of a pipe such as the shell's ``<(command)``.
 
     Raises
     ------
     OSError
-        When it cannot be read, holds more, or is a pipe into which nobody writes for half a second, or whose writer
-        says nothing for a minute.
+        When it cannot be read, holds more than `most_bytes`, or is a pipe into which nobody writes for half a second,
+        or whose writer says nothing for a minute.
     """
     try:
         # Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it.

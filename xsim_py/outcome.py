@@ -66,12 +66,10 @@ def assemble(
     ----------
     attempts : sequence of Attempt
         Every start of the job; how it ended, and its ranks, are those of the last.
-    facts : dict
-        The provenance, and what the run cost.
+    facts, compute : dict, str
+        The provenance, and what the run cost; and the compute mode.
     left : str
         Digest of what the program printed, and stored.
-    compute : str
-        The compute mode.
     missed : iterable of str
         The injected failures that did not come, as they were written: at a call that was not made, say.
     unwritten : sequence of str

@@ -89,14 +89,10 @@ def show(memory: mmap.mmap, answers: int, *, at: int = 0, anew: bool = False) ->
 
     Parameters
     ----------
-    memory : mmap
-        Shared with the process that watches.
-    answers : int
-        The descriptor to which the stack goes, as `faulthandler` writes it.
-    at : int
-        Where in the memory, in bytes.
-    anew : bool
-        Whether the stack goes there, too, where this process has inherited another place for it.
+    memory, at : mmap, int
+        Shared with the process that watches, and where in it, in bytes.
+    answers, anew : int, bool
+        The descriptor to which the stack goes, as `faulthandler` writes it; also where another one was inherited.
     """
     global mine
     mine = Vitals.from_buffer(memory, at)

@@ -62,25 +62,16 @@ def cores() -> int:
 def do_in_workers(
     function: str, tasks: Sequence[Any], jobs: int, *, imports: Sequence[str] = ()
 ) -> Generator[tuple[int, Any]]:
-    """Do tasks in so many processes at once; give each task's number and result when it is done.
+    """Do tasks in so many processes at once, at most; yield each task's number and result when it is done.
 
-    Closing the generator ends the workers, whatever they do.
+    The result is a `Crash` where the process died. Closing the generator ends the workers, whatever they do.
 
     Parameters
     ----------
     function : str
-        What is called with each task, as ``module:name``.
-    tasks : sequence
-        Anything that can be pickled, and so the results.
-    jobs : int
-        The number of processes, at most.
+        What is called with each task, as ``module:name``; tasks and results are pickled.
     imports : sequence of str, optional
         Modules that are imported before the first task, whose cost that would be.
-
-    Yields
-    ------
-    tuple of int and anything
-        The place of a task in the sequence, and what the function returned; a `Crash` where the process died.
     """
     todo = iter(enumerate(tasks))
     workers = [_Worker([function, *imports]) for _ in range(min(jobs, len(tasks)))]

@@ -43,8 +43,8 @@ def test_every_option_is_part_of_the_fingerprint():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"ranks": "0"}, "ranks: '0' is not a whole number of at least 1"),
-        ({"scheme": "prayer"}, "scheme: 'prayer' is none of ftco, ulfm, restart"),
+        ({"ranks": "0"}, "ranks: 0 is less than 1"),
+        ({"scheme": "prayer"}, "scheme: 'prayer' is not one of ftco, ulfm and restart"),
         ({"scheme": ["ftco", "ulfm"]}, "scheme: a list; sweep over its values"),
         ({"timeout": "soon"}, "timeout: "),
         ({"call": "Allreduce"}, "call: 'Allreduce' is not which call it is"),

@@ -134,3 +134,10 @@ def test_an_empty_trace():
     trace = Trace.of([Recorder()])
     assert (len(trace), trace.end_ps(), list(trace.spans), list(trace.messages)) == (0, 0, [], [])
     assert NEVER < 0
+
+
+def test_a_mark_says_whose_failure_was_learned_of_and_how():
+    recorder = Recorder()
+    recorder.mark(1, 40, "learned", "rank 7 has failed (detector)", dead=7, how="detector")
+    (mark,) = Trace.of([recorder]).marks
+    assert (mark.dead, mark.how) == (7, "detector")

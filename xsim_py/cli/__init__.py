@@ -50,15 +50,7 @@ def is_launcher(command: str) -> bool:
 
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
-    """Run the command line and return the exit status.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        ``sys.argv[1:]`` unless given.
-    last : bool
-        Whether the process ends then.
-    """
+    """Run the command line, ``sys.argv[1:]`` unless given, and return the exit status; `last`: the process ends."""
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -77,17 +77,7 @@ def add_mpiexec_parser(commands: Any) -> None:
 
 
 def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]) -> Namespace:
-    """Return the arguments, as of `xsim run`.
-
-    Parameters
-    ----------
-    parser : Parser
-        Of all commands.
-    words : sequence of str
-        What follows the command's name.
-    options : sequence of Action
-        Those of `xsim run`.
-    """
+    """Return the arguments, as of `xsim run` with its `options`; `words` are what follows the command's name."""
     from xsim_py.cli.mpiexec_file import find_file, options_of
     from xsim_py.cli.mpiexec_line import read_line
 

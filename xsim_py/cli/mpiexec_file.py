@@ -35,12 +35,7 @@ def find_file(start: Path) -> Path | None:
 
 
 def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
-    """Return what a file says, as words of a command line.
-
-    Parameters
-    ----------
-    known : mapping of str to Action
-        The options that may be given, by their names with two dashes.
+    """Return what a file says, as words of a command line; `known` are the options by their names with two dashes.
 
     Raises
     ------

@@ -77,10 +77,8 @@ def read_line(
 
     Parameters
     ----------
-    words : sequence of str
-        All of them.
-    valued : mapping of str to bool
-        The options of `xsim run` that have two dashes, and whether they take a value.
+    words, valued : sequence of str, mapping of str to bool
+        All arguments; and the options of `xsim run` that have two dashes, and whether they take a value.
     read : callable, optional
         Returns the lines of a file by its name; that is for ``-configfile`` and ``--app``.
 

@@ -90,19 +90,8 @@ class ProgramSpec(NamedTuple):
 def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[str], ProgramSpec | None]:
     """Cut a command's arguments where the program begins, by Python's own rule: what follows belongs to the program.
 
-    argparse can not do it: its REMAINDER lets an option of the program be taken for one of ours.
-
-    Parameters
-    ----------
-    argv : sequence of str
-        All arguments after the command's name.
-    options : sequence of Action
-        The command's own options.
-
-    Returns
-    -------
-    own, program
-        The arguments before the program, and the program (None when there is none).
+    argparse can not do it: its REMAINDER lets an option of the program be taken for one of ours. Returns the arguments
+    before the program, of which `options` are known, and the program; None when there is none.
     """
     valued = {name for option in options if option.nargs != 0 for name in option.option_strings}
     place = 0

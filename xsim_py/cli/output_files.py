@@ -29,25 +29,21 @@ def check_outputs(
     holds: Sequence[str] = (),
     inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
-    """Refuse files that cannot be written where they belong, or of which one is an input or another one.
+    """Make sure that files can be written where they belong, and that none of them is an input or another one.
 
     Parameters
     ----------
     files : mapping of str to str
         Names, by the options that they were given for; None for those that were not.
-    folder : str, optional
-        The folder of ``--out``, which is made if need be.
-    holds : sequence of str, optional
-        The names of the files that it will hold.
+    folder, holds : str, sequence of str, optional
+        The folder of ``--out``, which is made if need be, and the names of the files that it will hold.
     inputs : callable, optional
-        What the command reads.
+        Returns what the command reads.
 
     Raises
     ------
-    ConfigError
-        A name is wrong.
-    CannotWrite
-        It is right, but no file can be written there.
+    ConfigError, CannotWrite
+        A name is wrong; or it is right, but no file can be written there.
     """
     named = {option: name for option, name in files.items() if name is not None}
     if not named and folder is None:

@@ -22,20 +22,10 @@ _PLAIN_EVERY_S = 30.0
 
 
 class ProgressLine:
-    """How far a run is, or how many of many runs are done, rewritten in place.
+    """How far a run is, or how many of many runs are done, rewritten in place where the stream is a terminal.
 
-    Inside ``with``, what `count` was told is shown once a second, also while no run ends.
-
-    Parameters
-    ----------
-    stream : text file
-        Where the line appears, if it is a terminal.
-    wanted : bool, optional
-        False for no line, terminal or not.
-    plain : str, optional
-        How a line begins where the stream is no terminal, after each half minute; without it, there is none.
-    clock : callable, optional
-        The wall clock, in seconds.
+    Inside ``with``, what `count` was told is shown once a second, also while no run ends. Where the stream is no
+    terminal, a line that begins with `plain` comes after each half minute, or none without it.
     """
 
     def __init__(

@@ -54,29 +54,14 @@ def read_description(
     overrides: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> D:
-    """Check all of a description.
+    """Check all of a description, a `what`, and return it; `more` are attributes that do not come from it.
 
-    Parameters
-    ----------
-    cls, what
-        What it is, as a class and in words.
-    root
-        Everything that stands there.
-    reading
-        With the problems so far.
-    contradictions
-        Finds what cannot stand together.
-    name
-        Its name, where it says none.
-    overrides
-        Values by dotted path, in place of what stands there.
-    more
-        Attributes that do not come from the description.
+    `name` counts where the description says none, `overrides`, values by dotted path, in place of what stands there.
 
     Raises
     ------
     ConfigError
-        With every problem on a line of its own.
+        With every problem on a line of its own, also those in `reading` so far.
     """
     if not isinstance(root.value, dict):
         if not reading.problems:

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from xsim_py.config.bundled import bundled, files_by_name
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
@@ -22,8 +21,11 @@ from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
 __all__ = [
+    "bundled",
+    "bundled_apps",
     "config_hash",
     "every_path",
+    "files_by_name",
     "kind_of",
     "load_machine",
     "machine_name",
@@ -31,6 +33,26 @@ __all__ = [
     "preset_path",
     "presets",
 ]
+
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+
+
+def bundled(name: str) -> Path:
+    """Return the folder ``models`` or ``apps``: that of a wheel is inside the package, with an underscore before."""
+    installed = _PACKAGE / f"_{name}"
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def bundled_apps() -> Path:
+    """Return the folder of the programs."""
+    return bundled("apps")
+
+
+@cache
+def files_by_name(folder: Path) -> Mapping[str, Path]:
+    """Return the descriptions in a folder, by their names."""
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def presets() -> Mapping[str, Path]:

@@ -62,14 +62,7 @@ class FailureSources(NamedTuple):
 def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> FailureSources:
     """Return everything that a description and further texts say, whether the machine has such ranks and nodes or not.
 
-    Parameters
-    ----------
-    spec
-        The description.
-    extra
-        Texts from the command line.
-    known_calls
-        The names that a call can have, with the one for any; None: all names will do.
+    `known_calls` are the names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
     said = FailureSources(levels(failures.components), [], [], [], [])

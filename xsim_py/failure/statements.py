@@ -64,14 +64,7 @@ Statement = Timed | CallSite | Drawn | FromTrace
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
     """Return what one failure's text means, or what is wrong with it.
 
-    Parameters
-    ----------
-    text
-        What a person wrote.
-    place
-        Where.
-    path
-        The key in a description. There, only single failures are good, because laws and traces have keys of their own.
+    With the `path` of a key in a description, only single failures are good: laws and traces have keys of their own.
     """
     stripped, explicit = text.strip(), bool(path)
     try:

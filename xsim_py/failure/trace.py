@@ -43,15 +43,8 @@ class _Columns(NamedTuple):
 def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
     """Return the failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
 
-    Parameters
-    ----------
-    file
-        Its header names ``time`` (or ``time_s``, as a result's table does), one of ``levels``, and perhaps ``cause``.
-        Other columns are no concern of ours.
-    levels
-        What can fail.
-    problems
-        Where to note what is wrong.
+    The file's header names ``time`` (or ``time_s``, as a result's table does), one of ``levels``, and perhaps
+    ``cause``; other columns are no concern of ours.
     """
     try:
         lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")

@@ -52,17 +52,7 @@ class _Candidate(NamedTuple):
 def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Difference]:
     """Return the first difference in what the ranks do, the first in what they print, and how the runs ended.
 
-    Parameters
-    ----------
-    one, other : TracedRun
-        The two runs.
-    start : str
-        The folder from which files are named.
-
-    Returns
-    -------
-    list of Difference
-        Empty where the runs are the same.
+    There is none where the runs are the same. Files are named from the folder `start`.
     """
     found = [*_doings(one.result, other.result, start), *_outputs(one.printed, other.printed)]
     ends = tuple(_ending(each.result) for each in (one, other))

@@ -116,22 +116,10 @@ class Phases(NamedTuple):
 
 
 def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tuple[str, int], int]:
-    """Find the call that failures are to hit, in a run without any.
+    """Find the call that failures are to hit, in a run without any; return its name and number, and how many there are.
 
-    Parameters
-    ----------
-    trace : Trace
-        Of that run.
-    wanted : tuple of (str, int), optional
-        The call, by its name as mpi4py spells it and its number from 1. Default: of the blocking collective operations
-        the one that the first rank calls most often, and of these calls the middle one.
-
-    Returns
-    -------
-    call : tuple of (str, int)
-        Name and number.
-    usual : int
-        How many calls of that name the rank makes.
+    That is the one `wanted`, by its name as mpi4py spells it and its number from 1; or of the blocking collective
+    operations the one that the first rank calls most often, and of these calls the middle one.
 
     Raises
     ------

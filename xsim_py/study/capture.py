@@ -34,15 +34,8 @@ class _TooLong(Exception):
 class Captures:
     """The captures of one run; inside ``with``, and in a process's main thread, their searches have a limit.
 
-    Parameters
-    ----------
-    captures : mapping
-        Regular expression, and which value to take, by name.
-
-    Attributes
-    ----------
-    given_up : dict of str to str
-        The beginning of the line at which a search came to its limit of time or memory, by the capture's name.
+    They are a regular expression, and which value to take, by name. `given_up` holds by such a name the beginning of
+    the line at which a search came to its limit of time or memory.
     """
 
     def __init__(self, captures: Mapping[str, tuple[str, str]]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config import schema
-from xsim_py.config.bundled import bundled, files_by_name
 from xsim_py.config.described import read_description
 from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Location, Problem, from_python
+from xsim_py.config.loader import bundled, files_by_name
 from xsim_py.config.value_kinds import Reading
 from xsim_py.errors import ConfigError, advice
 from xsim_py.input_files import is_file

@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py import __version__
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine, machine_name, machine_names
-from xsim_py.config.bundled import bundled_apps
 from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.config.entries import Location, Problem, from_python, raise_all
+from xsim_py.config.loader import bundled_apps
 from xsim_py.config.value_kinds import REFUSED, Reading
 from xsim_py.engine import most_shards, problem_of_processes
 from xsim_py.errors import ConfigError, OptionProblem, advice
@@ -68,14 +68,7 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
-    Parameters
-    ----------
-    spec
-        The study.
-    only
-        Conditions beside the study's own, which a combination has to meet.
-    overrides
-        Entries of every machine, beside the study's own.
+    `only` are conditions and `overrides` entries of every machine, beside the study's own.
 
     Raises
     ------

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py.atomic_files import atomic_file, scratch_folder
 from xsim_py.config import MachineSpec, load_machine
-from xsim_py.config.bundled import bundled_apps
 from xsim_py.config.entries import Location, Problem
+from xsim_py.config.loader import bundled_apps
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.failure import CallSite
 from xsim_py.failure.statements import parse_statement, unknown_call

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import machine_name
 from xsim_py.errors import ConfigError, OptionProblem, XsimError
+from xsim_py.parameters import assignment, one_of, positive
 from xsim_py.report.phases import PHASES
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps
@@ -57,7 +58,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     ConfigError
         With a line ``option: what is wrong`` for each problem.
     """
-    from xsim_py.config.bundled import bundled_apps
+    from xsim_py.config.loader import bundled_apps
     from xsim_py.study.recovery import LOOP, SCHEMES, parse_call, plan_recovery
 
     problems: list[OptionProblem] = []
@@ -76,8 +77,8 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
 
     settings = {
         "machine": read("machine", str, "gige"),
-        "ranks": read("ranks", _count, 64),
-        "scheme": read("scheme", _one_of(SCHEMES), "ulfm"),
+        "ranks": read("ranks", positive, 64),
+        "scheme": read("scheme", one_of(*SCHEMES), "ulfm"),
         "failures": read("failures", str, "none"),
         "timeout_ps": read("timeout", parse_time_ps, 2 * PS_PER_S),
         "restart_delay_ps": read("restart_delay", parse_time_ps, 10 * PS_PER_S),
@@ -142,27 +143,6 @@ def _experiment(settings: Mapping[str, Any]) -> Experiment:
     )
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
 def _entries(text: str) -> dict[str, str]:
-    """Entries of the machine, of words such as ``network.latency=5us``."""
-    found = {}
-    for word in shlex.split(text):
-        path, equals, entry = word.partition("=")
-        if not path or not equals:
-            raise ValueError(f"{word!r} is not of the form path=value")
-        found[path] = entry
-    return found
+    """Return entries of the machine, of words such as ``network.latency=5us``."""
+    return dict(map(assignment, shlex.split(text)))

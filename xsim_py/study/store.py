@@ -28,19 +28,9 @@ _START: Final = b'{"key": "'
 
 
 class Store:
-    """The file of results in a study's folder; one process at a time may have it open.
+    """The file of results in a study's folder, which is made if need be; one process at a time may have it open.
 
-    Parameters
-    ----------
-    folder : path
-        Made if need be.
-    fresh : bool, optional
-        Forget what is there.
-
-    Attributes
-    ----------
-    outcomes : dict
-        What came of each run that is there, by its key.
+    `outcomes` holds what came of each run that is there, by its key; nothing where it begins `fresh`.
 
     Raises
     ------

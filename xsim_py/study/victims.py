@@ -59,16 +59,7 @@ class Victim(NamedTuple):
 
 
 def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
-    """Return who dies, in ascending order of ranks.
-
-    Parameters
-    ----------
-    code : str
-        See above.
-    tree : Tree
-        Of so many ranks.
-    ranks : int
-        How many there are.
+    """Return who dies, in ascending order, of so many ranks in a tree; `code` is one of the names above.
 
     Raises
     ------
