@@ -134,6 +134,8 @@ def load_simulator() -> Any:
     try:
         from xsim_py.run import simulate
     finally:
+        gc.freeze()
+        gc.unfreeze()  # all that has been made counts as old now: the next look for garbage would go through it
         gc.enable()
     return simulate
 
