@@ -17,6 +17,7 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from xsim_py.mpi import NOBODY
 from xsim_py.process import current
 from xsim_py.process.locks import SharedLock
 from xsim_py.process.threads import is_program
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_comm", "shared_context", "world"]
 
 WORLD_CID = 2
-_NOBODY: frozenset[int] = frozenset()
 _NOTHING = Preference({})
 
 
@@ -120,7 +120,7 @@ class Context:
     def places(self, numbers: Iterable[int]) -> frozenset[int]:
         """Return the ranks in this communicator of those of `numbers` that are members."""
         found = frozenset(place for number in numbers if (place := self.place(number)) >= 0)
-        return found or _NOBODY  # one object for all ranks: since Python 3.10 each empty set takes 200 bytes
+        return found or NOBODY  # one object for all ranks: since Python 3.10 each empty set takes 200 bytes
 
     def is_remote(self, number: int) -> bool:
         """Return whether calls can name a rank: a member, or one of the remote group of an intercommunicator."""
@@ -244,7 +244,7 @@ class Communicator(_Hot):
         self.buffer: Any = None
         self.freed = False
         self.locks: dict[Any, SharedLock] | None = None
-        self.missing: frozenset[int] = _NOBODY
+        self.missing: frozenset[int] = NOBODY
         self.replacement: Any = None
         self.preference = _NOTHING
         wanted = self.fabric.settings.collectives

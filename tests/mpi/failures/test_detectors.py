@@ -11,6 +11,7 @@ from xsim_py.mpi.failures.deaths import Death
 from xsim_py.mpi.failures.detector import DetectorSettings
 from xsim_py.mpi.failures.heartbeat import HeartbeatDetector
 from xsim_py.mpi.failures.knowledge import knowledge_of
+from xsim_py.mpi.failures.settings import DETECTORS
 from xsim_py.mpi.failures.timeout import TimeoutDetector
 from xsim_py.mpi.transport.p2p import start_receive
 
@@ -194,3 +195,23 @@ def test_who_is_not_answered_tells_others():
     run.detectors[0].unanswered(run.world.ranks[0], 3)
     run.world.run()
     assert sorted(entry[1:3] for entry in run.told[0].learned) == [(0, 3), (1, 3), (2, 3)]
+
+
+# ------------------------------------------------------------------------------------------------ the registry
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_fills_in_what_the_description_leaves_out(name):
+    unsaid = SimpleNamespace(timeout_ps=None, period_ps=None)
+    settings, least_ps, why = DETECTORS[name].settings(unsaid, LATENCY_PS)
+    assert settings.kind == name
+    assert settings.timeout_ps >= least_ps >= LATENCY_PS
+    assert "longest latency" in why
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_takes_what_the_description_says(name):
+    said = SimpleNamespace(timeout_ps=7, period_ps=3)
+    settings, _, _ = DETECTORS[name].settings(said, LATENCY_PS)
+    assert settings.timeout_ps == 7
+    assert settings.period_ps == (3 if name == "heartbeat" else 0)

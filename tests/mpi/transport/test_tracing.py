@@ -163,7 +163,7 @@ def test_calls_that_did_not_return_are_cut_where_their_rank_ended():
     abort, receive = sorted(trace.spans, key=lambda span: span.name)
     assert (abort.name, abort.end_ps, abort.detail) == ("Abort", 0, "did not return")
     assert (receive.name, receive.end_ps, receive.detail) == ("Recv", 20_000_000, "did not return")
-    ((rank, time_ps, kind, text),) = trace.marks
+    ((rank, time_ps, kind, text, *_),) = trace.marks
     assert (rank, time_ps, kind) == (1, 0, "aborted")
     assert "Abort(4)" in text
 

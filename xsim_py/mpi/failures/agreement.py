@@ -49,13 +49,14 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from xsim_py.mpi import NOBODY
+
 __all__ = ["DOWN", "REQUEST", "TREES", "UP", "Agreement", "AgreementPacket", "Ballot", "Decision", "Outgoing"]
 
 UP, DOWN, REQUEST = range(3)
 
 _HEADER_BYTES = 64
 _ITEM_BYTES = 4
-_NOBODY: frozenset[int] = frozenset()
 
 
 class Ballot(NamedTuple):
@@ -117,8 +118,8 @@ class AgreementPacket(NamedTuple):
     kind: int
     failed: frozenset[int]
     flags: tuple[int, ...] = ()
-    acked: frozenset[int] = _NOBODY
-    missing: frozenset[int] = _NOBODY
+    acked: frozenset[int] = NOBODY
+    missing: frozenset[int] = NOBODY
     error: bool = False
 
     @property
@@ -205,16 +206,16 @@ class Agreement:
         "size",
     )
 
-    def __init__(self, *, me: int, size: int, tree: str, failed: frozenset[int] = _NOBODY) -> None:
+    def __init__(self, *, me: int, size: int, tree: str, failed: frozenset[int] = NOBODY) -> None:
         self.me = me
         self.size = size
         self.decision: Decision | None = None
-        self.known = _NOBODY
+        self.known = NOBODY
         self._tree = TREES[tree]
         self._contributed = False
         self._flags: tuple[int, ...] | None = None  # None: no ballot is in
-        self._acked = _NOBODY
-        self._missing = _NOBODY
+        self._acked = NOBODY
+        self._missing = NOBODY
         self._pending = tuple(self._tree.children(me, size))  # living children whose UP is not in, in order
         self._root = me == 0
         self._sent_to = -1
@@ -230,7 +231,7 @@ class Agreement:
         """Enter the agreement."""
         assert not self._contributed
         self._learn(ballot.failed)
-        self._merge(ballot.flags, ballot.acked, _NOBODY)
+        self._merge(ballot.flags, ballot.acked, NOBODY)
         self._contributed = True
         # Children below a member that died may not know that; without this they would wait for it.
         adopted = [child for child in self._pending if self._tree.parent(child) != self.me]

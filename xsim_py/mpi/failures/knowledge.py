@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.mpi import NOBODY, errors
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import errors
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Knowledge", "is_revoked", "knowledge_of", "members_of", "revoked_error"]
 
-_NOBODY: frozenset[int] = frozenset()
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -55,8 +54,8 @@ class Knowledge:
     def __init__(self) -> None:
         self.known: Mapping[int, tuple[int, str]] = _NOTHING
         self._own: dict[int, tuple[int, str]] | None = None  # `known`, once nobody shares it
-        self.spread: Collection[int] = _NOBODY
-        self.revoked = _NOBODY
+        self.spread: Collection[int] = NOBODY
+        self.revoked = NOBODY
         self.sessions: Mapping[tuple[int, int, int], Any] = _NOTHING
         self.early: Mapping[tuple[int, int, int], list[tuple[int, Any, str]]] = _NOTHING
         self.done: Mapping[int, int] = _NOTHING

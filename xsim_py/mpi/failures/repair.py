@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xsim_py.mpi import NOBODY
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, shared_context
@@ -44,7 +45,6 @@ _AGREE = 3
 _TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
 _EVERY_BIT = -1
 _NO_FLAG = (_EVERY_BIT,)
-_NOBODY: frozenset[int] = frozenset()
 
 Key = tuple[int, int, int]
 """An agreement: communicator, number of the call on it, round."""
@@ -296,7 +296,7 @@ class RepairCall(Operation):
         self.algorithm = algorithm
         self.flags = flags
         self.decision: Decision | None = None
-        self.failed: frozenset[int] = _NOBODY
+        self.failed: frozenset[int] = NOBODY
         self.last = flags is not None
         self.round = 0
         self.members = _all_members(comm)

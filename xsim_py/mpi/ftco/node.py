@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from xsim_py.mpi import NOBODY
+
 __all__ = ["ACK", "ANY", "DATA", "KEEPALIVE", "ORDERS", "Contact", "Limits", "Node", "Packet", "Send", "Take"]
 
 DATA, KEEPALIVE, ACK = range(3)
@@ -24,8 +26,6 @@ DATA, KEEPALIVE, ACK = range(3)
 
 ANY = 0
 """The service distance that every contact has."""
-
-_NOBODY: frozenset[int] = frozenset()
 
 
 class Packet(NamedTuple):
@@ -49,7 +49,7 @@ class Packet(NamedTuple):
     source: int
     distance: int
     value: Any = None
-    dead: frozenset[int] = _NOBODY
+    dead: frozenset[int] = NOBODY
 
 
 class Send(NamedTuple):
@@ -172,7 +172,7 @@ class Node:
         self.limits = limits
         self.start = start
         self.entered = False
-        self.dead = _NOBODY
+        self.dead = NOBODY
         self.contacts: dict[int, Contact] = {}
         self.finish_time = -1
         self.queue_length = 0

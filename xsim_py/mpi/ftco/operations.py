@@ -21,8 +21,6 @@ from .payload import Folded, Parts, fold_parts, folding, gathering
 
 __all__ = ["ALGORITHMS", "Fill", "collect"]
 
-_NOBODY: frozenset[int] = frozenset()
-
 
 class Fill(Protocol):
     """What stands for the contributions of the dead."""

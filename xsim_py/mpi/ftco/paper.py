@@ -36,14 +36,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from xsim_py.mpi import NOBODY
+
 from .node import DATA, KEEPALIVE, Contact, Limits, Node, Packet
 
 __all__ = ["ALLREDUCE", "BCAST", "OPERATIONS", "REDUCE", "PaperNode", "Piece", "Result", "Tree", "Up"]
 
 ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
 """What can be done; node 0 is the root of a reduce or bcast."""
-
-_NOBODY: frozenset[int] = frozenset()
 
 
 class Piece(NamedTuple):
@@ -154,7 +154,7 @@ class PaperNode(Node):
         order: str = "printed",
         patient: bool = True,
         start: int = 0,
-        dead: frozenset[int] = _NOBODY,
+        dead: frozenset[int] = NOBODY,
     ) -> None:
         super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
         self.tree = tree
@@ -239,7 +239,7 @@ class PaperNode(Node):
         super().enter(now)
         self._contribution = contribution
         if self.operation == BCAST and self.me == 0:
-            self.result = Result(contribution, _NOBODY)
+            self.result = Result(contribution, NOBODY)
         self._advance()
 
     def died(self, other: int, now: int) -> None:
