@@ -28,20 +28,26 @@ def hide_simulator(patches: Patches, debugger: Any) -> None:
 
     def stack_outside(self: Any, frame: Any, traceback: Any) -> tuple[list[tuple[FrameType, int]], int]:
         stack, index = get_stack(self, frame, traceback)
-        shown = [entry for entry in stack if not is_simulator(entry[0].f_code.co_filename)]
+        shown = [entry for entry in stack if not _of_simulator(entry[0])]
         return shown, max(0, sum(entry in shown for entry in stack[: index + 1]) - 1)
 
     patches.set(debugger, "stop_here", stop_outside)
     patches.set(debugger, "get_stack", stack_outside)
 
 
+def _of_simulator(frame: FrameType) -> bool:
+    """Return whether a frame is the simulator's own."""
+    file = frame.f_code.co_filename
+    # The methods that `dataclasses` writes have no file, but the globals of the module of their class.
+    return is_simulator(file) or (file[:1] == "<" and frame.f_globals.get("__name__", "").startswith("xsim_py."))
+
+
 def _inside_simulator(frame: FrameType | None) -> bool:
-    """Whether a frame is the simulator's, or that of a library which the simulator called."""
+    """Return whether a frame is the simulator's, or that of a library which the simulator called."""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if is_simulator(file):
+        if _of_simulator(frame):
             return True
-        if not is_installed(file):
+        if not is_installed(frame.f_code.co_filename):
             return False
         frame = frame.f_back
     return False
