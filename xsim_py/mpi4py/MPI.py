@@ -58,7 +58,7 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-_take_integers(globals(), but=("p2p", "matched", "collective", "objects", "persistent", "errors"))
+_take_integers(globals(), but=("p2p", "matched", "collective_calls", "errors"))
 _document(globals())
 __spec__ = _options.watched(__spec__)
 

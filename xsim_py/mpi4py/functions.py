@@ -313,8 +313,7 @@ def Flush_buffer() -> None:
 
 def Iflush_buffer() -> Request:
     box = mailbox()
-    made: Request = Request._make(Task(begin("MPI.Iflush_buffer", lambda: attached.flush(box))))
-    return made
+    return Request._make(Task(begin("MPI.Iflush_buffer", lambda: attached.flush(box))))
 
 
 # --------------------------------------------------------------------------------- mpi4py's own, underscored

@@ -23,6 +23,7 @@ from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group
 from .info import INFO_NULL, Info
 from .memory import BOTTOM, BUFFER_AUTOMATIC, flat_view
+from .methods import attribute
 from .options import taken
 from .request import Request, Task
 
@@ -72,9 +73,7 @@ class Management(Erring, Attributed, CommHandle):
     def Get_group(self) -> Group:
         return Group._of(Members(self._comm().ranks))
 
-    @property
-    def group(self) -> Group:
-        return self.Get_group()
+    group = attribute(Get_group)
 
     def Get_size(self) -> int:
         return len(self._comm().ranks)
@@ -111,9 +110,7 @@ class Management(Erring, Attributed, CommHandle):
         topology = self._comm().topology
         return c.UNDEFINED if topology is None else int(topology.kind)
 
-    @property
-    def topology(self) -> int:
-        return self.Get_topology()
+    topology = attribute(Get_topology)
 
     @property
     def is_topo(self) -> bool:
@@ -130,13 +127,7 @@ class Management(Erring, Attributed, CommHandle):
     def Set_name(self, name: str) -> None:
         self._comm().name = str(name)[: c.MAX_OBJECT_NAME - 1]
 
-    @property
-    def name(self) -> str:
-        return self.Get_name()
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.Set_name(name)
+    name = attribute(Get_name, Set_name)
 
     # -------------------------------------------------------------------------------------- making new ones
 
@@ -236,13 +227,7 @@ class Management(Erring, Attributed, CommHandle):
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})
 
-    @property
-    def info(self) -> Info:
-        return self.Get_info()
-
-    @info.setter
-    def info(self, info: Info) -> None:
-        self.Set_info(info)
+    info = attribute(Get_info, Set_info)
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -277,8 +262,7 @@ class Management(Erring, Attributed, CommHandle):
 
     def Iflush_buffer(self) -> Request:
         box = self._comm().box
-        made: Request = Request._make(Task(begin("Comm.Iflush_buffer", lambda: attached.flush(box))))
-        return made
+        return Request._make(Task(begin("Comm.Iflush_buffer", lambda: attached.flush(box))))
 
 
 def _room(buf: Any) -> tuple[Any, int | None]:

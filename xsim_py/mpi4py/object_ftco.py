@@ -18,7 +18,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.ftco import operations as ftco
 from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
 
-from .collective_calls import Plan, role_of
+from .collective_plans import Plan, role_of
 from .fill import ObjectFill
 from .op import Op
 from .pickling import dump, load

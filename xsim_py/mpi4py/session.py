@@ -94,8 +94,7 @@ class Session(Erring):
 
     def Iflush_buffer(self) -> Request:
         box = self._session.box
-        made: Request = Request._make(Task(begin("Session.Iflush_buffer", lambda: attached.flush(box))))
-        return made
+        return Request._make(Task(begin("Session.Iflush_buffer", lambda: attached.flush(box))))
 
     # --------------------------------------------------------------------------------------------------- errors
 

@@ -95,8 +95,7 @@ class FaultTolerance(CommHandle):
 
 
 def _request(call: Operation, finish: Callable[[], None]) -> Request:
-    made: Request = Request._make(Task(call, lambda _: finish()))
-    return made
+    return Request._make(Task(call, lambda _: finish()))
 
 
 def _as_int(flag: Any) -> int:
