@@ -30,7 +30,6 @@ from .handle import int_list
 from .info import INFO_NULL, Info, _text
 from .integers import integer
 from .interop import _addressof, _handleof, _sizeof
-from .management import _room
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
 from .options import taken
 from .request import Request, Task
@@ -299,7 +298,7 @@ def Free_mem(mem: buffer) -> None:
 
 
 def Attach_buffer(buf: Any) -> None:
-    attached.attach(attached.process_owner(mailbox()), *_room(buf))
+    attached.attach(attached.process_owner(mailbox()), *attached.room_of(buf))
 
 
 def Detach_buffer() -> Any:

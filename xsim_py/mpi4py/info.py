@@ -11,7 +11,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.handle import Handle, Null
 from xsim_py.mpi4py.integers import plain_text
 
-__all__ = ["INFO_ENV", "INFO_NULL", "Info"]
+__all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
 
 
 class _ReadOnly(dict[str, str]):
@@ -166,6 +166,11 @@ class Info(Handle):
     def clear(self) -> None:
         if self:
             self._writable.clear()
+
+
+def items_of(info: Info) -> dict[str, str]:
+    """Return the keys and values of hints that may be null."""
+    return dict(info.items()) if info else {}
 
 
 def _text(text: str, limit_bytes: int, code: int) -> str:

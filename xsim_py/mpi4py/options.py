@@ -17,7 +17,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 from xsim_py.process.environment import changed_variables
 
-__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]
+__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched", "when_taken"]
 
 Option = bool | int | str | None
 
@@ -92,6 +92,7 @@ class Options(NamedTuple):
 
 
 _USUAL = Options()
+_heeding: list[Callable[[Options], object]] = []
 _outside = False  # whether variables of the environment say something before any rank runs
 
 _LEVELS = {
@@ -110,6 +111,11 @@ def variables_are_set() -> bool:
 def taken() -> Options:
     """What the current process has imported MPI with."""
     return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
+
+
+def when_taken(heed: Callable[[Options], object]) -> None:
+    """Have a function called with the options of each process that does not take the usual ones, when it does."""
+    _heeding.append(heed)
 
 
 def seen() -> None:
@@ -155,11 +161,8 @@ def _take() -> Options:
         if (said := os.environ.get(f"MPI4PY_{name.upper()}")) is not None:
             read[name] = int(said)
     options = Options(**read)
-    from . import management, pickling  # both ask for the options
-
-    pickling.begin(options)
-    if options.errors != "exception":
-        management.begin_mpi(options.errors)
+    for heed in _heeding:
+        heed(options)
     return options
 
 

@@ -17,11 +17,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py.memory import buffer, flat_view
-from xsim_py.mpi4py.options import Options, taken
+from xsim_py.mpi4py.options import Options, taken, when_taken
 
 __all__ = [
     "Pickle",
-    "begin",
     "dump",
     "dump_each",
     "forget_changes",
@@ -135,12 +134,15 @@ pickle: Pickle = None  # type: ignore[assignment]  # so that the first one knows
 pickle = Pickle()
 
 
-def begin(options: Options) -> None:
+def _begin(options: Options) -> None:
     """Let the current process's `pickle` begin with what its environment says."""
     global _changed
     if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
         _changed = True
         of_process("pickle", lambda: _Settings(options))
+
+
+when_taken(_begin)
 
 
 def forget_changes() -> None:

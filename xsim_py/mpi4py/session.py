@@ -16,8 +16,7 @@ from .errhandler import Errhandler
 from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group, pset_name_of
 from .handle import Null
-from .info import INFO_NULL, Info
-from .management import _items, _room
+from .info import INFO_NULL, Info, items_of
 from .request import Request, Task
 
 __all__ = ["SESSION_NULL", "Session"]
@@ -49,7 +48,7 @@ class Session(Erring):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        session = sessions.SessionState(mailbox(), {**_HINTS, **_items(info)})
+        session = sessions.SessionState(mailbox(), {**_HINTS, **items_of(info)})
         face: Any = cls
         given = handlers.ARE_FATAL if errhandler is None else errhandler._live()
         session.errhandler = first_handler(face, None if given is handlers.RETURN else BoundHandler(given, face))
@@ -83,7 +82,7 @@ class Session(Erring):
     # --------------------------------------------------------------------------------- buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        attached.attach(self._session, *_room(buf))
+        attached.attach(self._session, *attached.room_of(buf))
 
     def Detach_buffer(self) -> Any:
         session = self._session

@@ -29,7 +29,7 @@ from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
 from .exporting import exporting
 from .group import Group
 from .handle import Null
-from .info import INFO_NULL, Info
+from .info import INFO_NULL, Info, items_of
 from .memory import buffer, flat_view, is_bottom
 from .methods import attribute
 from .op import INSTANCES, Op
@@ -121,7 +121,7 @@ class Win(Erring, Attributed):
 
     @classmethod
     def _hinted(cls, window: Window, info: Info) -> Self:
-        window.comm.info = dict(info.items()) if info else {}
+        window.comm.info = items_of(info)
         face: Any = Face(cls, window)
         window.comm.errhandler = first_handler(face, BoundHandler(handlers.ARE_FATAL, face))
         return cls._make(window)
