@@ -41,9 +41,9 @@ from xsim_py.mpi.management import gather_everywhere
 from xsim_py.mpi.op import make_fold
 
 from .bufspec import (
-    FlatMessage,
-    Message,
-    VectorMessage,
+    BlockBuffer,
+    FlatBuffer,
+    UserBuffer,
     check_same,
     is_in_place,
     message,
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 Plan: TypeAlias = tuple[int, Callable[[], Any], CollectiveChannel]
-Blocks: TypeAlias = Message | VectorMessage
+Blocks: TypeAlias = UserBuffer | BlockBuffer
 
 _COUNT = struct.Struct("<q")
 
@@ -146,7 +146,7 @@ def _in_place(comm: Communicator, buf: Any) -> bool:
     return comm.local is None and is_in_place(buf)
 
 
-def _sender(buf: Any) -> Message:
+def _sender(buf: Any) -> UserBuffer:
     """A send buffer in any form, when not only its bytes matter."""
     if type(buf) is np.ndarray and buf.flags.carray:
         return receiver(buf)  # hot path: the same description, found sooner
@@ -170,10 +170,10 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
         errors.fail(c.ERR_BUFFER, "the send buffer is where the result goes: give MPI.IN_PLACE instead")
 
 
-def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Message]:
+def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:
     """What a rank puts into a reduction, and where the result goes."""
     target = receiver(recvbuf)
-    if type(sendbuf) is np.ndarray and type(target) is FlatMessage and sendbuf.dtype is recvbuf.dtype:
+    if type(sendbuf) is np.ndarray and type(target) is FlatBuffer and sendbuf.dtype is recvbuf.dtype:
         data = packed(sendbuf)  # hot path: two arrays of one type; what is below finds the same in twice the time
         if len(data) == target.nbytes:
             if data and (sendbuf is recvbuf or sendbuf.base is not None or recvbuf.base is not None):
@@ -196,7 +196,7 @@ def _fits(size_bytes: int, block_bytes: int) -> None:
 
 
 def _sizes(target: Blocks, blocks: int) -> Sequence[int]:
-    if isinstance(target, Message):
+    if isinstance(target, UserBuffer):
         return equal_sizes(target.nbytes, blocks)
     return target.sizes()
 
@@ -440,7 +440,7 @@ def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcou
     return [_COUNT.unpack(entry)[0] for entry in table]
 
 
-def _check_counts(comm: Communicator, counts: list[int], source: Message | None, target: Message) -> None:
+def _check_counts(comm: Communicator, counts: list[int], source: UserBuffer | None, target: UserBuffer) -> None:
     """The counts of a reduce-scatter against its buffers; `source` is None in place."""
     if len(counts) != len(comm.ranks):
         raise ValueError(f"expecting {len(comm.ranks)} items, got {len(counts)}")
@@ -459,7 +459,9 @@ def _check_counts(comm: Communicator, counts: list[int], source: Message | None,
         raise ValueError(f"mismatch in receive count {target.count} and counts[{comm.me}] {counts[comm.me]}")
 
 
-def _reduce_scatter(comm: Communicator, name: str, operation: str, parts: list[bytes], target: Message, op: Op) -> Plan:
+def _reduce_scatter(
+    comm: Communicator, name: str, operation: str, parts: list[bytes], target: UserBuffer, op: Op
+) -> Plan:
     fold = fold_of(op, target.datatype)
     size_bytes = sum(map(len, parts))
     ch = channel(comm, note(name, None, size_bytes, _op_name(op)))

@@ -24,7 +24,7 @@ from .management import Management
 from .methods import attribute
 from .p2p import PointToPoint
 from .partitioned import Partitioned
-from .processes import Processes
+from .processes import ProcessCreation
 from .topologies import Topologies
 from .ulfm import FaultTolerance
 
@@ -70,7 +70,7 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
         return met
 
 
-class Intracomm(Comm, Scans, Topologies, Processes):
+class Intracomm(Comm, Scans, Topologies, ProcessCreation):
     """Intracommunicator."""
 
     __module__ = "mpi4py.MPI"

@@ -16,7 +16,7 @@ from xsim_py.mpi.construct import duplicate
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, disk, manage, representation
-from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, Call
+from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, FileCall
 from xsim_py.mpi.io.openfile import OpenFile
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.mailbox import Mailbox
@@ -245,13 +245,13 @@ class File(Erring):
 
     # -------------------------------------------------------------------------------------------------- the calls
 
-    def _do(self, call: Call, offset: int, buf: Any, status: Status | None) -> None:
+    def _do(self, call: FileCall, offset: int, buf: Any, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             _fill(status, body())
 
-    def _start(self, call: Call, offset: int, buf: Any) -> Request:
+    def _start(self, call: FileCall, offset: int, buf: Any) -> Request:
         file = self._file()
         operation: Operation | None = None
         with Reporting(file.comm):
@@ -259,12 +259,12 @@ class File(Erring):
             operation = begin(call.name, body)
         return Request._make(_Transfer(operation, comm=file.comm))
 
-    def _begin(self, call: Call, offset: int, buf: Any) -> None:
+    def _begin(self, call: FileCall, offset: int, buf: Any) -> None:
         file = self._file()
         with Reporting(file.comm):
             access.begin_split(file, call, operator.index(offset), message(buf, writable=not call.writing))
 
-    def _end(self, call: Call, buf: Any, status: Status | None) -> None:
+    def _end(self, call: FileCall, buf: Any, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             message(buf, writable=not call.writing)
@@ -321,7 +321,7 @@ def _transfers() -> Iterator[Method]:
                     yield Method(f"{name}_end", "buf status", "None", f"self._end({whole}, buf, status)")
 
 
-_NAMES = {"__name__": __name__, "__file__": __file__, "_call": lru_cache(maxsize=None)(Call)}
+_NAMES = {"__name__": __name__, "__file__": __file__, "_call": lru_cache(maxsize=None)(FileCall)}
 _NAMES |= {"AT": AT, "INDIVIDUAL": INDIVIDUAL, "SHARED": SHARED, "ORDERED": ORDERED}
 add_methods(File, _NAMES, _transfers())
 

@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
 
-from .bufspec import Message, VectorMessage
+from .bufspec import BlockBuffer, UserBuffer
 from .pickling import dump
 
 __all__ = ["BufferFill", "ObjectFill"]
@@ -25,13 +25,13 @@ class BufferFill:
     ----------
     comm : Communicator
         Whose members are dead.
-    target : Message, VectorMessage or None
+    target : UserBuffer, BlockBuffer or None
         Where the result goes.
     """
 
     __slots__ = ("comm", "target")
 
-    def __init__(self, comm: Communicator, target: Message | VectorMessage | None) -> None:
+    def __init__(self, comm: Communicator, target: UserBuffer | BlockBuffer | None) -> None:
         self.comm = comm
         self.target = target
 
@@ -53,7 +53,7 @@ class BufferFill:
         given = _replaced(self.comm, rank)
         if given is not None:
             if size_bytes < 0:
-                assert isinstance(self.target, Message)
+                assert isinstance(self.target, UserBuffer)
                 size_bytes = self.target.nbytes
             return self._packed(given[0], rank, size_bytes)
         if _refuses(self.comm):
@@ -75,7 +75,7 @@ class BufferFill:
         return data
 
     def _datatype(self, rank: int) -> Type | None:
-        if isinstance(self.target, VectorMessage):
+        if isinstance(self.target, BlockBuffer):
             return self.target.datatypes[rank]
         return None if self.target is None else self.target.datatype
 

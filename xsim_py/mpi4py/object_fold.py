@@ -19,7 +19,7 @@ import numpy as np
 from .op import INSTANCES, Op
 from .pickling import dump, is_usual
 
-__all__ = ["ObjectFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
+__all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
 
 _PYTHON = (type(None), bool, int, float, complex, str, bytes)
 _NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
@@ -62,7 +62,7 @@ def pickles_as_usual() -> bool:
     )
 
 
-class ObjectFold:
+class PredefinedFold:
     """A predefined operation; see `mpi.arrays.objects`."""
 
     __slots__ = ("_function", "name")
@@ -187,10 +187,10 @@ _PYTHONS: dict[Any, str] = {
 }
 """Functions of Python that do what an operation does."""
 
-_FOLDS = {name: ObjectFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
+_FOLDS = {name: PredefinedFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
 
 
-def fold_of_objects(op: Any) -> ObjectFold | None:
+def fold_of_objects(op: Any) -> PredefinedFold | None:
     """How to compute an operation for all ranks; None where the program's own code would run."""
     if not pickles_as_usual():
         return None

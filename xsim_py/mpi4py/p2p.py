@@ -21,7 +21,7 @@ from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
 
 from .attached import charge_buffer
-from .bufspec import Message as Target
+from .bufspec import UserBuffer as Target
 from .bufspec import filler, packed, receiver, room
 from .commhandle import CommHandle
 from .integers import integer

@@ -22,7 +22,7 @@ from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.window import Transfer, Window, address_of
 
 from .attributed import Attributed
-from .bufspec import Message, message, type_of, usable
+from .bufspec import UserBuffer, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
 from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
@@ -417,12 +417,12 @@ def _shown(memory: memoryview) -> buffer:
 _NOTHING = memoryview(b"")
 
 
-def _message(spec: Any, rank: int, *, writable: bool) -> Message:
+def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
     """A buffer argument; the dummy process has none to look at."""
-    return Message(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
+    return UserBuffer(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
 
 
-def _where(origin: Message, target: Any) -> tuple[Type, int, int]:
+def _where(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
     """What a program says of the target: type of the elements, displacement and count; mostly those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:
@@ -443,7 +443,7 @@ def _where(origin: Message, target: Any) -> tuple[Type, int, int]:
     return datatype, operator.index(target), count
 
 
-def _single(**messages: Message) -> None:
+def _single(**messages: UserBuffer) -> None:
     """All of these must be one element of one type."""
     origin = messages["origin"]
     for name, found in messages.items():
