@@ -38,7 +38,7 @@ _Events = TypeVar("_Events")
 
 
 class Action(NamedTuple):
-    """What a node did.
+    """The action of a node in a step.
 
     Attributes
     ----------

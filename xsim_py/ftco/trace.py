@@ -108,7 +108,7 @@ class _Traced(StepModel):
         return self._result or super()._outcome()
 
     def flow(self) -> MessageFlow:
-        """What was heard."""
+        """The flow of the messages that were heard."""
         made, shown = self.configuration, self._end if self._end >= 0 else self._last_step
         busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
         end = max([shown, *busy])

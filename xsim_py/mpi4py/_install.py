@@ -71,7 +71,7 @@ def _own(name: str, make: Any) -> Any:
 
 
 def _unfinalized(rank: Rank) -> bool:
-    """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless `mpi4py.rc` says otherwise."""
+    """Return whether a rank leaves out MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` differs."""
     if options.taken().finalize or rank.mpi is None:
         return False
     return functions.Is_initialized() and not functions.Is_finalized()

@@ -112,7 +112,7 @@ class UserBuffer:
         return EqualBlocks(self.datatype.pack(self.memory, self.offset, blocks * self.count), self.nbytes, blocks)
 
     def pack_parts(self, blocks: int) -> list[bytes]:
-        """The same, each block by itself."""
+        """Return the bytes of all blocks, each by itself."""
         return self.pack_blocks(blocks).listed()
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
@@ -142,7 +142,7 @@ class FlatBuffer(UserBuffer):
 
     @property
     def memory(self) -> memoryview:  # type: ignore[override]
-        """Of bytes."""
+        """The memory of the array, as bytes."""
         return self.array.data.cast("B")
 
     @property
@@ -201,7 +201,7 @@ class BlockBuffer:
         return [self.pack_part(i) for i in range(blocks)]
 
     def pack_blocks(self, blocks: int) -> VariedBlocks:
-        """The same as one run of bytes; packed at once, where it is that in memory, too."""
+        """Return all blocks as one run of bytes; packed at once, where it is that in memory, too."""
         sizes = self.sizes()
         if self._is_run(sizes):
             return VariedBlocks(self.datatypes[0].pack(self.memory, self.offsets[0], sum(self.counts)), sizes)
@@ -227,7 +227,7 @@ class BlockBuffer:
         return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
 
     def _is_run(self, sizes: list[int]) -> bool:
-        """Whether the blocks are of one type and lie one after the other, in memory that there is."""
+        """Return whether the blocks are of one type and lie one after the other, in memory that there is."""
         first = self.datatypes[0]
         if self.datatypes.count(first) != len(sizes) or not first.is_contiguous:
             return False
@@ -276,7 +276,7 @@ def store(array: NDArray[Any], data: bytes) -> None:
 
 
 def receiver(buf: Any) -> UserBuffer:
-    """What puts an arriving message into a receive buffer in any form that point-to-point calls take."""
+    """Return what stores a message in a receive buffer, in any form that point-to-point calls take."""
     if type(buf) is _ndarray and buf.flags.carray and (size_bytes := buf.nbytes):
         datatype = _FAST.get(buf.dtype)
         if datatype is not None:
@@ -418,7 +418,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 
 def _exports(obj: Any) -> bool:
-    """Whether an object can be asked for its memory at all; it may still refuse."""
+    """Return whether an object can be asked for its memory at all; it may still refuse."""
     if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:
@@ -443,7 +443,7 @@ def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None,
 
 
 def type_of(datatype: Any) -> Type:
-    """What a program means with a `Datatype`, or with the code of one."""
+    """Return what a program means with a `Datatype`, or with the code of one."""
     if isinstance(datatype, Datatype):
         return datatype._impl
     try:

@@ -85,7 +85,7 @@ _COUNT = struct.Struct("<q")
 
 
 def role_of(comm: Communicator, root: int) -> inter.Role:
-    """What this rank does in a rooted operation; see `collectives.inter`."""
+    """Return the role of this rank in a rooted operation; see `collectives.inter`."""
     if 0 <= root < len(comm.remote):
         return "root" if root == comm.me and comm.local is None else "member"
     if comm.local is not None:
@@ -111,7 +111,7 @@ def algorithm_for(
     role: inter.Role | None = None,
     target: Blocks | None = None,
 ) -> Algorithm:
-    """What runs an operation: within a group what `pick` says, between two the one algorithm that there is.
+    """Return what runs an operation: within a group what `pick` says, between two the one algorithm.
 
     `target` is where the result goes, and so what may be put in the place of what the dead have not contributed. The
     channel is told what runs in the end, with elements of `unit_bytes`.
@@ -142,7 +142,7 @@ def _op_name(op: Op) -> str:
 
 
 def _in_place(comm: Communicator, buf: Any) -> bool:
-    """Whether `IN_PLACE` is meant; it is for intracommunicators only."""
+    """Return whether `IN_PLACE` is meant; it is for intracommunicators only."""
     return comm.local is None and is_in_place(buf)
 
 
@@ -171,7 +171,7 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
 
 
 def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:
-    """What a rank puts into a reduction, and where the result goes."""
+    """Return what a rank puts into a reduction, and where the result goes."""
     target = receiver(recvbuf)
     if type(sendbuf) is np.ndarray and type(target) is FlatBuffer and sendbuf.dtype is recvbuf.dtype:
         data = packed(sendbuf)  # hot path: two arrays of one type; what is below finds the same in twice the time
@@ -216,7 +216,7 @@ def barrier(comm: Communicator, name: str) -> Plan:
 
 
 def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
-    """What the root has, everybody gets."""
+    """Send to everybody what the root has."""
     root = integer(root)
     role = role_of(comm, root)
     data = target = None
@@ -419,7 +419,7 @@ def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: A
 
 
 def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any, op: Op) -> Plan:
-    """The same with blocks of any size."""
+    """Everybody gets its block of the combination of what everybody has; blocks are of any size."""
     target = receiver(recvbuf)
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
     source = target if in_place else _sender(sendbuf)

@@ -81,7 +81,7 @@ class _OfNull:
 
 
 class _Transfer(Task):
-    """Of a request: what its status says is how many bytes were moved."""
+    """A request's task whose status says how many bytes were moved."""
 
     __slots__ = ()
 

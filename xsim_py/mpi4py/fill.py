@@ -1,4 +1,4 @@
-"""What stands for the dead in collectives by FTCO: what the program says (`xsim_py.ftco`), or else the machine."""
+"""Replacements for the dead in collectives by FTCO, as the program says (`xsim_py.ftco`), or else the machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BufferFill:
         self.target = target
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better the block is what the buffer holds."""
+        """Return a block (`operations.Fill`); without anything better it is what the buffer holds."""
         target = self.target
         assert target is not None
         size_bytes = target.part_bytes(rank)
@@ -49,7 +49,7 @@ class BufferFill:
         return bytes(size_bytes) if missing == "zero" else target.pack_part(rank)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
         given = _replaced(self.comm, rank)
         if given is not None:
             if size_bytes < 0:
@@ -89,11 +89,11 @@ class ObjectFill:
         self.comm = comm
 
     def block(self, rank: int, size_bytes: int | None) -> bytes:
-        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better it is None."""
+        """Return a block (`operations.Fill`); without anything better it is the pickle of None."""
         return self.operand(rank, 0) or dump(None)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
         given = _replaced(self.comm, rank)
         if given is not None:
             return dump(given[0])
@@ -103,7 +103,7 @@ class ObjectFill:
 
 
 def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
-    """What the program wants in the place of a rank, in a tuple; None: nothing."""
+    """Return what the program wants in the place of a rank, in a tuple; None: nothing."""
     if comm.replacement is None:
         return None
     wanted = comm.replacement[0]

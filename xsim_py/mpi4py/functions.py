@@ -319,7 +319,7 @@ def Iflush_buffer() -> Request:
 
 
 def _set_abort_status(status: int) -> None:
-    """Nothing: an exception that ends a rank ends the job here in any case."""
+    """Do nothing: an exception that ends a rank ends the job here in any case."""
 
 
 def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:

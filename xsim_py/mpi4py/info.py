@@ -15,7 +15,7 @@ __all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
 
 
 class _ReadOnly(dict[str, str]):
-    """What INFO_ENV names; the contents are those of MPICH: none."""
+    """The object that INFO_ENV names; as in MPICH there is nothing in it."""
 
 
 class Info(Handle):

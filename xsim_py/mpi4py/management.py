@@ -42,7 +42,7 @@ when_taken(_begin)
 
 
 class Management(Erring, Attributed, CommHandle):
-    """What all communicators have besides communication."""
+    """The part of `Comm` that is no communication."""
 
     __slots__ = ()
 

@@ -49,7 +49,7 @@ def packed_size(data: bytes) -> bytes:
 
 
 def sizes_of(messages: Sequence[bytes]) -> list[int]:
-    """What such messages say."""
+    """Return the sizes that such messages say."""
     return [_COUNT.unpack(message)[0] for message in messages]
 
 
@@ -65,7 +65,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """What the root has, everybody gets."""
+    """Send to everybody what the root has."""
     root = integer(root)
     if served(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
@@ -149,7 +149,7 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
 
 
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
-    """What these messages carry. Where several ranks have the same ones, numbers and words need one look only."""
+    """Return what messages carry. Where several ranks have the same ones, numbers and words need one look only."""
     if type(parts) is not SharedBlocks:
         return load_each(parts)
     if parts.found:
@@ -273,7 +273,7 @@ def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> byte
 
 
 def _load_one(data: bytes | SharedBlocks) -> Any:
-    """What a message carries, which other ranks may have, too."""
+    """Return what a message carries, which other ranks may have, too."""
     return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
 

@@ -77,7 +77,7 @@ rc = Rc()
 
 
 class Options(NamedTuple):
-    """What a process imported MPI with; see `mpi4py.Rc` for what each option means."""
+    """The options that a process imported MPI with; see `mpi4py.Rc` for what each option means."""
 
     initialize: bool = True
     threads: bool = True
@@ -104,12 +104,12 @@ _LEVELS = {
 
 
 def variables_are_set() -> bool:
-    """Whether the environment says something about mpi4py's options."""
+    """Return whether the environment says something about mpi4py's options."""
     return any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
 
 
 def taken() -> Options:
-    """What the current process has imported MPI with."""
+    """Return the options that the current process has imported MPI with."""
     return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
 
 
@@ -167,7 +167,7 @@ def _take() -> Options:
 
 
 def _given(name: str, default: Option) -> Option:
-    """What the environment says about an option, or else what the program has set."""
+    """Return what the environment says about an option, or else what the program has set."""
     said = os.environ.get(f"MPI4PY_RC_{name.upper()}")
     if said is None:
         found: Option = getattr(rc, name)
@@ -188,7 +188,7 @@ _WORDS = {
 
 
 def _flag(value: Any) -> bool | None:
-    """What mpi4py takes for yes and no; None for anything else."""
+    """Return what mpi4py takes for yes and no; None for anything else."""
     if value in (True, "yes"):
         return True
     return False if value in (False, "no") else None

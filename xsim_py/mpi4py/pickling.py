@@ -33,7 +33,7 @@ __all__ = [
 
 
 class _Settings:
-    """What a `Pickle` was told."""
+    """The settings of a `Pickle`."""
 
     __slots__ = ("dumps", "loads", "protocol", "threshold")
 
@@ -152,7 +152,7 @@ def forget_changes() -> None:
 
 
 def is_usual() -> bool:
-    """Whether no process of this run has changed `pickle`."""
+    """Return whether no process of this run has changed `pickle`."""
     return not _changed
 
 
@@ -179,7 +179,7 @@ def load_each(messages: Sequence[bytes]) -> list[Any]:
 
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
-    """What unpickles a message: mpi4py receives it into `buf`, a buffer or its size, so a longer one is truncated."""
+    """Return what unpickles a message: mpi4py receives it into `buf`, a buffer or a size, and truncates longer ones."""
     room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
     return load if room is None else partial(_load_within, room)
 

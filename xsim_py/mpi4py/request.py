@@ -362,7 +362,7 @@ def _active(requests: Sequence[Request]) -> list[int]:
 
 
 def _earliest(requests: Sequence[Request], active: list[int]) -> int:
-    """Of the complete requests, the one that completed first; -1 if none is complete. A decision MPI leaves open."""
+    """Return which complete request completed first; -1 if none is complete. MPI leaves that decision open."""
     done = []
     for index in active:
         task = requests[index]._task()

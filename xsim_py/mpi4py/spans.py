@@ -67,7 +67,7 @@ def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) ->
 
 
 def _described(error: BaseException | None) -> str:
-    """What a call raised, in a word."""
+    """Return what a call raised, in a word."""
     if error is None:
         return ""
     said = ""

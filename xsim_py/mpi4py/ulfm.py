@@ -28,7 +28,7 @@ _INT = np.dtype(np.intc)
 
 
 class FaultTolerance(CommHandle):
-    """What a program can ask and do after a failure; all of it works on a revoked communicator."""
+    """The part of `Comm` for the time after a failure; all of it works on a revoked communicator."""
 
     __slots__ = ()
 

@@ -423,7 +423,7 @@ def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
 
 
 def _where(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
-    """What a program says of the target: type of the elements, displacement and count; mostly those of the origin."""
+    """Return what a program says of the target: type, displacement and count; mostly those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:
         return datatype, displacement, count

@@ -1,4 +1,4 @@
-"""What MPI_Comm_spawn is told to start, and which places of the machine that gets (MPI 4.1, section 11.8)."""
+"""Commands that MPI_Comm_spawn starts, and the places of the machine that they get (MPI 4.1, section 11.8)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = ["Birth", "Launcher", "LauncherQuestion", "Order", "Startup", "World",
 
 
 class Startup(NamedTuple):
-    """What the launcher's work takes, in picoseconds.
+    """The time that the launcher's work takes, in picoseconds.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Startup(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What MPI_Comm_spawn asks for.
+    """A wish of MPI_Comm_spawn.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class World(NamedTuple):
 
 
 class Birth(NamedTuple):
-    """What all shards know of processes that begin.
+    """News of processes that begin, for all shards.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ _PORT = "xsim-port"
 
 
 class Switchboard:
-    """What the launcher does for processes that want to meet.
+    """The part of the launcher by which processes meet.
 
     Parameters
     ----------

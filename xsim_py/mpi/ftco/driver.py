@@ -125,7 +125,7 @@ class _Node(PaperNode):
 
 
 class Ftco(LibraryPart):
-    """What the ranks of a shard share: shapes of trees, and who takes in messages.
+    """The part of the library that serves FTCO on a shard: it has shapes of trees, and takes in messages.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ class FtcoSession:
             self._wake(now_ps)
 
     def _matches(self, post: Post, origin: int) -> bool:
-        """Whether another member does the same; if it does not, that is the end of the job."""
+        """Return whether another member does the same; if it does not, that is the end of the job."""
         note = self.note
         if (note is post.note or note == post.note) and post.operation == self.operation and post.root == self.root:
             return True
@@ -525,7 +525,7 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 
 
 def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:
-    """What a call ends with that can not go on without the dead."""
+    """Make the error of a call that can not go on without the dead."""
     who = sorted(places)
     named = f"rank{'s' * (len(who) > 1)} {', '.join(map(str, who[:8]))}{', ...' * (len(who) > 8)}"
     return errors.error(c.ERR_PROC_FAILED, f"{named} of {comm.label()} failed without a contribution")

@@ -91,7 +91,7 @@ class Limits(Protocol):
 
 
 class Contact:
-    """What a node remembers of another.
+    """A node's memory of another one.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class TreeNode:
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to do but to answer others."""
+        """True when it has nothing left to do but to answer others."""
         raise NotImplementedError
 
     # -------------------------------------------------------------------------------------- what drivers call
@@ -267,7 +267,7 @@ class TreeNode:
         return max(now, min(due)) if due else None
 
     def can_send(self) -> bool:
-        """Whether `traverse` has something to send."""
+        """Return whether `traverse` has something to send."""
         raise NotImplementedError
 
     def overdue(self, now: int) -> list[int]:
@@ -287,7 +287,7 @@ class TreeNode:
     # -------------------------------------------------------------------------------------- what it does itself
 
     def contact(self, other: int) -> Contact:
-        """What is remembered of another node, made on first use."""
+        """Return what is remembered of another node; made on first use."""
         known = self.contacts.get(other)
         if known is None:
             known = self.contacts[other] = Contact(self.distance(other))
@@ -311,7 +311,7 @@ class TreeNode:
         return since
 
     def _has_work(self, now: int) -> bool:
-        """Whether one of the tasks would do something: most nodes have nothing to do most of the time."""
+        """Return whether a task would do something: most nodes have nothing to do most of the time."""
         return bool(self.queue_length) or self.wake(now) == now
 
     def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:

@@ -25,7 +25,7 @@ _NOBODY: frozenset[int] = frozenset()
 
 
 class Fill(Protocol):
-    """What stands for the contributions of the dead."""
+    """Replacements for the contributions of the dead."""
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
         """A block of its own, of a size if that is known; None: nothing. May raise, the same at all ranks."""
@@ -99,7 +99,7 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
 
 
 def _from_root(ch: Any, data: Any, root: int) -> Any:
-    """What the root has, or None where nobody alive has heard it."""
+    """Broadcast what the root has; None where nobody alive has heard it."""
     result = _run(ch, BCAST, root, lambda low: data, None)
     if result.payload is None:
         ch.comm.missing = frozenset((root,))
@@ -116,7 +116,7 @@ def _nothing(_: bytes, other: bytes) -> bytes:
 
 
 def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
-    """What the root has."""
+    """Return what the root has, at all ranks."""
     taken: bytes | None = _from_root(ch, data, root)
     if taken is None and fill is not None:
         taken = fill.operand(root, size_bytes)

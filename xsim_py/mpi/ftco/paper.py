@@ -215,12 +215,12 @@ class PaperNode(TreeNode):
         return len(mine) + len(theirs) - 1
 
     def timeout(self, other: int) -> int:
-        """See `TreeNode.timeout`; the paper's formula gives 0 where the tree has nobody at that distance."""
+        """Return the limit of `TreeNode.timeout`: the paper's formula gives 0 where nobody is at that distance."""
         return max(super().timeout(other), self.limits.timeout(other, 1))
 
     @property
     def _leaderless(self) -> bool:
-        """Whether a root is known to be dead, so that roots must not decide by themselves."""
+        """True when a root is known to be dead, so that roots must not decide by themselves."""
         return any(root in self.dead for root in self._roots) if self.dead else False
 
     def _find_lead(self) -> int:
@@ -348,7 +348,7 @@ class PaperNode(TreeNode):
 
     @property
     def _rises(self) -> bool:
-        """Whether values go up: in a bcast only to see whether anyone has the value of a dead root."""
+        """True where values go up: in a bcast only to see whether anyone has the value of a dead root."""
         if self.operation == BCAST:
             return self._leaderless
         return self.operation == ALLREDUCE or not self._leaderless
@@ -406,11 +406,11 @@ class PaperNode(TreeNode):
         return None
 
     def can_send(self) -> bool:
-        """Whether there is something in the outbox."""
+        """Return whether there is something in the outbox."""
         return any(dest not in self.dead for dest, _ in self._outbox)
 
     def suspects(self) -> Iterator[tuple[int, int]]:
-        """Those whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
+        """Yield whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
 
         Who has still to answer is not asked again: no message is lost.
         """
@@ -439,7 +439,7 @@ class PaperNode(TreeNode):
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to do but to answer others."""
+        """True when it has nothing left to do but to answer others."""
         if not self.entered or self.can_send():
             return False
         if self.operation == REDUCE and self.me:
@@ -448,5 +448,5 @@ class PaperNode(TreeNode):
 
     @property
     def settled(self) -> bool:
-        """Whether it is finished, and whoever it told has said so: then the call may return ("Message Flow")."""
+        """True when it is finished, and whoever it told has said so: the call may return ("Message Flow")."""
         return self.finished and not self._unreceipted

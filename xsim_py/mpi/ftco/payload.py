@@ -1,4 +1,4 @@
-"""What travels in FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
+"""The payloads of FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
 
 A reduction that commutes and that the library can compute by itself is folded on the way up, like in any tree. Where
 the order counts, or the program's own code is needed (which the library cannot run while the rank does something else),
@@ -71,7 +71,7 @@ class Contributions(NamedTuple):
 
 
 def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
-    """What combines `Folded` ones."""
+    """Return a function that combines `Folded` payloads."""
 
     def combine(given: Mapping[int, Folded]) -> Folded:
         values = iter(given.values())
@@ -85,7 +85,7 @@ def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
 
 
 def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contributions]:
-    """What combines `Contributions`; those that are plain are folded by `fold`, under the lowest of their ranks."""
+    """Return a function that combines `Contributions`; `fold` folds plain ones, under the lowest of their ranks."""
 
     def combine(given: Mapping[int, Contributions]) -> Contributions:
         parts: dict[int, bytes] = {}

@@ -175,7 +175,7 @@ class ReferenceNode(TreeNode):
         return -1
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """See `TreeNode.traverse`."""
+        """Return whom to send DATA next; see `TreeNode.traverse`."""
         dest = self._next()
         if self.full_time < 0 and self.have == self._all:
             self.full_time = now
@@ -185,18 +185,18 @@ class ReferenceNode(TreeNode):
         return dest, self.have
 
     def can_send(self) -> bool:
-        """See `TreeNode.can_send`."""
+        """Return whether there is somebody to send DATA to."""
         return self._next() >= 0
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to send, and so is deaf; node 0 never is."""
+        """True when it has nothing left to send, and so is deaf; node 0 never is."""
         return self.entered and self.me != 0 and self._next() < 0 and self._point == self._span[1]
 
     # ------------------------------------------------------------------------------------------ what it does
 
     def act(self, now: int) -> SendAction | TakeAction | None:
-        """See `TreeNode.act`."""
+        """Do at most one thing; see `TreeNode.act`."""
         if not self.entered:
             return self._act_early(now)
         sending = self.traverse(now)
@@ -215,7 +215,7 @@ class ReferenceNode(TreeNode):
         return None
 
     def deliver(self, packet: NodePacket, now: int) -> None:
-        """See `TreeNode.deliver`; what came last is taken first."""
+        """Put a message into the queue, before the others: what came last is taken first."""
         super().deliver(packet, now)
         queue = self._queues[packet.kind]
         queue.insert(0, queue.pop())
@@ -233,7 +233,7 @@ class ReferenceNode(TreeNode):
         return answer
 
     def wake(self, now: int) -> int | None:
-        """See `TreeNode.wake`."""
+        """Return when there is something to do; see `TreeNode.wake`."""
         if not self.entered:
             return now if self._queues[KEEPALIVE] or self._queues[ACK] else None
         if self._next() >= 0:
@@ -265,13 +265,13 @@ class ReferenceNode(TreeNode):
     # --------------------------------------------------------------------------------------- messages and deaths
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
-        """See `TreeNode.take`."""
+        """Merge what has come with DATA."""
         if packet.kind == DATA:
             merged = self.have | packet.value
             self.have = packet.value if merged == packet.value else merged
 
     def contact(self, other: int) -> Contact:
-        """What is remembered of another node; one that was not known tells that all between are dead."""
+        """Return what is remembered of another node; one that was not known tells that all between are dead."""
         known = self.contacts.get(other)
         if known is None:
             self._bury(self._between(other))
@@ -281,7 +281,7 @@ class ReferenceNode(TreeNode):
         return known
 
     def died(self, other: int, now: int) -> None:
-        """See `TreeNode.died`."""
+        """Hear that a node is dead."""
         if other in self.dead:
             self._start_again(other)
         else:

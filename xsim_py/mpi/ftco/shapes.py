@@ -23,7 +23,7 @@ _MASK = (1 << 64) - 1
 
 
 class TreeCosts(NamedTuple):
-    """What a message of a size costs, in picoseconds: the paper's L and o."""
+    """The costs of a message of a size, in picoseconds: the paper's L and o."""
 
     latency_ps: int
     overhead_ps: int
@@ -47,7 +47,7 @@ class Shapes:
         self._timings = lru_cache(maxsize=64)(self._timing)
 
     def costs(self, size_bytes: int) -> TreeCosts:
-        """What a message costs between two ranks that are far apart; its way through the interface is overhead."""
+        """Return the costs of a message between ranks that are far apart; its way through the NIC is overhead."""
         cost = self._link.cost(size_bytes)
         least_ps = max(cost.latency_ps // _LEAST_PART, 1)
         return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))

@@ -181,7 +181,7 @@ def _same_size(size_bytes: int, room_bytes: int, call: str) -> None:
 
 
 def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
-    """What completes when the data of an operation have left; None where they have."""
+    """Return an operation that completes when the data of another have left; None where they have."""
     if not left_ps:
         return None
     operation = Departure(name, left_ps)
@@ -192,5 +192,5 @@ def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
 
 
 def when_here(window: Window, transfer: Transfer, name: str) -> Operation:
-    """What completes when an operation has returned something."""
+    """Return an operation that completes when another has returned something."""
     return window.until(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))

@@ -1,4 +1,4 @@
-"""What the MPI libraries of the ranks of a window tell each other.
+"""Packets: messages between the MPI libraries of the ranks of a window.
 
 A packet says where in the target's memory it works, as displacement and layout: it has to stand on its own, as the
 target may live in another process.
@@ -140,7 +140,7 @@ def check_operation(name: str, datatype: Type | None) -> None:
 
 
 def combine(packet: RmaPacket, old: bytes) -> bytes:
-    """What an accumulate leaves in the place of `old`."""
+    """Return what an accumulate leaves in the place of `old`."""
     if packet.operation == "REPLACE" or not packet.data:
         return packet.data
     if packet.operation == "NO_OP":

@@ -1,4 +1,4 @@
-"""What a rank waits for on a window: operations at targets, locks, and the calls of other ranks."""
+"""Operations that a rank waits for on a window: operations at targets, locks, and the calls of other ranks."""
 
 from __future__ import annotations
 
