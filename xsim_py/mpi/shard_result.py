@@ -24,7 +24,7 @@ from .constants import ANY_SOURCE, ANY_TAG
 from .dynamic.launcher import Launcher, World
 from .failures.deaths import Deaths
 from .failures.repair import RepairCall
-from .rma.waiting import WindowWait
+from .rma.waits import WindowWait
 from .transport.call_sites import call_of, sent_at
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send

@@ -26,7 +26,7 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import Exception as MPIError
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
-from xsim_py.mpi4py.foreign import at_address, is_foreign
+from xsim_py.mpi4py.dlpack import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 

@@ -33,7 +33,7 @@ from xsim_py.mpi.calls import (
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut, equal_sizes
 from xsim_py.mpi.collectives.choose import Algorithm
-from xsim_py.mpi.collectives.instead import INSTEAD
+from xsim_py.mpi.collectives.substitutes import SUBSTITUTES
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import absent
@@ -52,10 +52,10 @@ from .bufspec import (
     vector_message,
     w_message,
 )
-from .fill import BufferFill
+from .ftco_replacements import BufferFill
 from .handle import int_list
-from .integers import integer
 from .op import Op
+from .plain_arguments import integer
 
 __all__ = [
     "Plan",
@@ -122,8 +122,8 @@ def algorithm_for(
         algorithm: Algorithm = getattr(inter, operation.rstrip("vw"))
         return algorithm if role is None else partial(algorithm, role=role)
     ch.algorithm = algorithm = pick(comm, operation, size_bytes, commutative)
-    if algorithm in INSTEAD:
-        ch.algorithm = INSTEAD[algorithm](ch.size, size_bytes, unit_bytes)
+    if algorithm in SUBSTITUTES:
+        ch.algorithm = SUBSTITUTES[algorithm](ch.size, size_bytes, unit_bytes)
     elif comm.preference.ftco and operation != "barrier" and served(comm, operation):
         return partial(algorithm, fill=BufferFill(comm, target))
     return algorithm

@@ -12,7 +12,7 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi4py.attributed import Attributed
+from xsim_py.mpi4py.attribute_calls import Attributed
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
 

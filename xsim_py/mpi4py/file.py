@@ -32,8 +32,8 @@ from .handle import Null
 from .info import INFO_NULL, Info
 from .methods import Method, add_methods, attribute
 from .request import Request
+from .request_tasks import Task, empty
 from .status import Status
-from .task import Task, empty
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.handle import Handle, Null
-from xsim_py.mpi4py.integers import plain_text
+from xsim_py.mpi4py.plain_arguments import plain_text
 
 __all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
 

@@ -16,8 +16,8 @@ from xsim_py.mpi.group import Members
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
 
-from . import attached
-from .attributed import Attributed
+from . import send_buffers
+from .attribute_calls import Attributed
 from .commhandle import SELF, WORLD, CommHandle
 from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group
@@ -255,18 +255,18 @@ class Management(Erring, Attributed, CommHandle):
     # ------------------------------------------------------------------------------ buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        attached.attach(self._comm(), *attached.room_of(buf))
+        send_buffers.attach(self._comm(), *send_buffers.room_of(buf))
 
     def Detach_buffer(self) -> Any:
         comm = self._comm()
-        return attached.detach(comm, comm.box)
+        return send_buffers.detach(comm, comm.box)
 
     def Flush_buffer(self) -> None:
-        attached.flush(self._comm().box)
+        send_buffers.flush(self._comm().box)
 
     def Iflush_buffer(self) -> Request:
         box = self._comm().box
-        return Request._make(Task(begin("Comm.Iflush_buffer", lambda: attached.flush(box))))
+        return Request._make(Task(begin("Comm.Iflush_buffer", lambda: send_buffers.flush(box))))
 
 
 _PREDEFINED_ATTRIBUTES = frozenset((c.TAG_UB, c.IO, c.WTIME_IS_GLOBAL, c.UNIVERSE_SIZE, c.APPNUM, c.LASTUSEDCODE))

@@ -12,8 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .exporting import exporting_nothing
-from .foreign import at_address, foreign, is_device_memory, is_foreign
+from .buffer_protocol import exporting_nothing
+from .dlpack import at_address, foreign, is_device_memory, is_foreign
 
 __all__ = [
     "BOTTOM",

@@ -19,7 +19,7 @@ from xsim_py.mpi.ftco import operations as ftco
 from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
 
 from .collective_plans import Plan, role_of
-from .fill import ObjectFill
+from .ftco_replacements import ObjectFill
 from .op import Op
 from .pickling import dump, load
 

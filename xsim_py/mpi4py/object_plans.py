@@ -20,9 +20,9 @@ from xsim_py.mpi.comm import Communicator
 
 from . import object_ftco as ftco
 from .collective_plans import Plan, algorithm_for, role_of, root_of
-from .integers import integer
 from .object_fold import fold_of_objects, is_plain, pickles_as_usual
 from .pickling import dump, dump_each, load, load_each
+from .plain_arguments import integer
 
 __all__ = [
     "allgather",

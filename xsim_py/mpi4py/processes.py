@@ -14,8 +14,8 @@ from xsim_py.mpi.dynamic.spawn import spawn
 from xsim_py.mpi.errors import Exception
 
 from .info import INFO_NULL, Info, _text, items_of
-from .integers import plain_text
 from .management import Management
+from .plain_arguments import plain_text
 
 if TYPE_CHECKING:
     from .comm import Intercomm

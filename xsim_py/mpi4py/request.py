@@ -19,8 +19,8 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null, int_list
+from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
-from .task import GeneralizedOperation, PartitionedTask, Task, empty
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 

@@ -10,7 +10,7 @@ from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import session as sessions
 from xsim_py.mpi.calls import begin
 
-from . import attached
+from . import send_buffers
 from .commhandle import mailbox
 from .errhandler import Errhandler
 from .errhandling import BoundHandler, Erring, first_handler
@@ -82,18 +82,18 @@ class Session(Erring):
     # --------------------------------------------------------------------------------- buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        attached.attach(self._session, *attached.room_of(buf))
+        send_buffers.attach(self._session, *send_buffers.room_of(buf))
 
     def Detach_buffer(self) -> Any:
         session = self._session
-        return attached.detach(session, session.box)
+        return send_buffers.detach(session, session.box)
 
     def Flush_buffer(self) -> None:
-        attached.flush(self._session.box)
+        send_buffers.flush(self._session.box)
 
     def Iflush_buffer(self) -> Request:
         box = self._session.box
-        return Request._make(Task(begin("Session.Iflush_buffer", lambda: attached.flush(box))))
+        return Request._make(Task(begin("Session.Iflush_buffer", lambda: send_buffers.flush(box))))
 
     # --------------------------------------------------------------------------------------------------- errors
 

@@ -21,12 +21,12 @@ from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.window import Transfer, Window, address_of
 
-from .attributed import Attributed
+from .attribute_calls import Attributed
+from .buffer_protocol import exporting
 from .bufspec import UserBuffer, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
 from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
-from .exporting import exporting
 from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info, items_of

@@ -24,7 +24,7 @@ from .packets import (
     check_operation,
     place_of,
 )
-from .waiting import Departure
+from .waits import Departure
 from .window import Transfer, Window
 
 __all__ = ["accumulate", "compare_and_swap", "fetch", "get", "issue", "put", "when_here", "when_left"]

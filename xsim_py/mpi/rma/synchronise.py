@@ -24,7 +24,7 @@ from xsim_py.process import current
 
 from .operations import issue
 from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket
-from .waiting import LOCK_OF
+from .waits import LOCK_OF
 from .window import Window
 
 __all__ = [

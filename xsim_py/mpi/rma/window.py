@@ -30,7 +30,7 @@ from .packets import (
     TargetPlace,
     combine,
 )
-from .waiting import WindowWait
+from .waits import WindowWait
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
