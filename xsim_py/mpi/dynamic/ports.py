@@ -43,7 +43,7 @@ class Switchboard:
         self._waiting: dict[tuple[str, bool], deque[LauncherQuestion]] = {}
         self._names: dict[str, str] = {}
 
-    def services(self) -> dict[str, Callable[[Asked], None]]:
+    def services(self) -> dict[str, Callable[[LauncherQuestion], None]]:
         """Return what answers each kind of question."""
         return {"meet": self._meet, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
 
