@@ -16,7 +16,7 @@ PACKAGE = ROOT / "xsim_py"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_MEDIAN_LINES = 10
-STILL_LARGE = ("xsim_py.mpi.arrays", "xsim_py.mpi4py", "xsim_py.process", "xsim_py.study")
+STILL_LARGE = ("xsim_py.mpi.arrays", "xsim_py.process", "xsim_py.study")
 """Where there are larger circles of imports still."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -26,11 +26,9 @@ RIDDLE = re.compile(r"(What|Whether|The same|Those|That of|Both|Of|Nothing|See)\
 # How many docstrings of a folder or file may begin so: these numbers fall, and no new ones come.
 MOST_RIDDLES = {
     "engine": 21,
-    "ftco": 20,
     "isolation.py": 6,
     "machine": 3,
-    "mpi": 202,
-    "mpi4py": 88,
+    "mpi": 135,
     "network": 13,
     "process": 165,
     "run.py": 3,
@@ -38,9 +36,6 @@ MOST_RIDDLES = {
 }
 # Public classes whose names are not the only ones: these become fewer, and no new ones come.
 SHARED_NAMES = {
-    "Asked",
-    "Call",
-    "Costs",
     "Death",
     "Distances",
     "Fold",
@@ -51,21 +46,11 @@ SHARED_NAMES = {
     "Local",
     "Members",
     "Message",
-    "Node",
-    "ObjectFold",
-    "Packet",
-    "Parts",
-    "Place",
-    "Processes",
     "Recipe",
     "Request",
-    "Result",
-    "Send",
     "Sends",
-    "Session",
     "Shard",
     "Tree",
-    "Until",
 }
 
 

@@ -44,7 +44,7 @@ from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
-from xsim_py.mpi4py.spans import install_spans
+from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, read, way_of
@@ -296,7 +296,7 @@ class _Run:
         self.extra_failures = tuple(failures)
         if failures or self.spec.failures != FailuresSpec():  # most runs have none, and should start quickly
             from xsim_py.failure import FailureModel
-            from xsim_py.mpi4py.watch import known_calls
+            from xsim_py.mpi4py.call_hooks import known_calls
 
             self.failures = FailureModel(
                 self.spec,
@@ -400,7 +400,7 @@ class _Run:
         """Who is to fail from this start of the job on, at what times and at which calls."""
         if self.failures is None:
             return (), ()
-        from xsim_py.mpi4py.watch import install_call_sites
+        from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))

@@ -11,7 +11,7 @@ from tests.real_mpi import MPIEXEC
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import Exception as MPIException
 from xsim_py.mpi4py.bufspec import (
-    FlatMessage,
+    FlatBuffer,
     check_same,
     message,
     packed,
@@ -94,7 +94,7 @@ def test_a_message_may_be_shorter_than_the_buffer_but_not_longer():
 def test_the_hot_path_truncates_as_the_general_one():
     target = np.zeros(2)
     flat = receiver(target)
-    assert type(flat) is FlatMessage
+    assert type(flat) is FlatBuffer
     assert (flat.count, flat.nbytes, flat.pack()) == (2, 16, bytes(16))
     assert flat.unpack(np.array([7.0]).tobytes()) == 8
     assert target.tolist() == [7, 0]

@@ -23,12 +23,12 @@ _FEW_NODES: Final = 20_000  # of all runs together; these take the step model ab
 
 
 def is_compiled(configuration: Configuration) -> bool:
-    """Whether compiled code can do the runs of a configuration."""
+    """Return whether compiled code can do the runs of a configuration."""
     return compiled.COMPILED and compiled.supports(configuration)
 
 
 def is_worth_it(configurations: Sequence[Configuration], runs: int) -> bool:
-    """Whether there is so much to do that compiled code is the faster one, with the time to load it."""
+    """Return whether there is so much to do that compiled code is faster, with the time to load it."""
     return sum(each.nodes for each in configurations) * runs > _FEW_NODES
 
 
@@ -61,7 +61,7 @@ def prepare() -> None:
 
 
 def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
-    """What a user should know about how these are run, a line each."""
+    """Return what a user should know about how these are run, a line each."""
     if not is_worth_it(configurations, runs):
         return []
     if not compiled.COMPILED and any(map(compiled.supports, configurations)):

@@ -109,7 +109,7 @@ def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
 
 
 def _is_random(configuration: Configuration) -> bool:
-    """Whether two runs can differ: without faults all contacts are neighbours, and service distances change nothing."""
+    """Return whether two runs can differ: without faults all contacts are neighbours, whatever the distances."""
     return bool(configuration.inactive or configuration.failures or configuration.spread > 1)
 
 

@@ -69,7 +69,7 @@ def _one_of(*choices: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the paper leaves open, decided.
+    """Decisions on what the paper leaves open.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def parse_rules(text: str) -> Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """What is run.
+    """The parameters of an ensemble of runs.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came out of one run; steps, counted from the beginning of the first node.
+    """The outcome of one run; steps, counted from the beginning of the first node.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a program may ask and say about collectives by FTCO; see `xsim_py.ftco`.
+"""Questions of a program about collectives by FTCO, and its wishes; see `xsim_py.ftco`.
 
 Nothing is imported here before a call, so that a program loses no time if nobody simulates it.
 """

@@ -27,7 +27,7 @@ from xsim_py.ftco.model import (
     service_distance,
     service_index,
 )
-from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, Node, Packet, Send, Take
+from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, NodePacket, SendAction, TakeAction, TreeNode
 from xsim_py.mpi.ftco.paper import PaperNode
 from xsim_py.mpi.ftco.reference import ReferenceNode
 
@@ -38,7 +38,7 @@ _Events = TypeVar("_Events")
 
 
 class Action(NamedTuple):
-    """What a node did.
+    """The action of a node in a step.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class StepModel:
 
     Attributes
     ----------
-    nodes : list of Node
+    nodes : list of TreeNode
         All of them, also the dead.
     alive : list of bool
         Whether they live.
@@ -105,7 +105,7 @@ class StepModel:
         self._timing = configuration.timing()
         self._drawn: dict[int, int] = {}  # service distances of this step
         size = configuration.nodes
-        self.nodes: list[Node] = [self._make(node) for node in range(size)]
+        self.nodes: list[TreeNode] = [self._make(node) for node in range(size)]
         self.alive = [True] * size
         self._fails = [step != NEVER for step in plan.dead_step.tolist()]
         self._found_finished = [False] * size
@@ -118,7 +118,7 @@ class StepModel:
         self._kernel = Kernel(native_origin=size)
         self._deaths: defaultdict[int, list[int]] = defaultdict(list)
         self._starts: defaultdict[int, list[int]] = defaultdict(list)
-        self._arrivals: defaultdict[int, list[tuple[int, Packet, int]]] = defaultdict(list)
+        self._arrivals: defaultdict[int, list[tuple[int, NodePacket, int]]] = defaultdict(list)
         self._notices: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         self._awake: defaultdict[int, set[int]] = defaultdict(set)
         self._posted: set[int] = set()
@@ -126,7 +126,7 @@ class StepModel:
         self._unread: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self._unanswered: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
-    def _make(self, node: int) -> Node:
+    def _make(self, node: int) -> TreeNode:
         operation, order = self.configuration.operation, self._rules.order
         if self._rules.traversal == "paper":
             return PaperNode(
@@ -237,7 +237,7 @@ class StepModel:
                 self._unfinished += 1 - 2 * finished
         entered = node.entered
         action = node.act(now)
-        if isinstance(action, Take):
+        if isinstance(action, TakeAction):
             self._taken(number, action.packet.kind, action.packet.source, now)
         elif action is not None:
             if not entered and self._rules.traversal == "reference":
@@ -260,7 +260,7 @@ class StepModel:
             place = next(place for place in places if unread[place][:2] == (source, kind))
             self._unanswered[node][source] = unread.pop(place)[2]
 
-    def _send(self, node: int, action: Send, now: int) -> None:
+    def _send(self, node: int, action: SendAction, now: int) -> None:
         dest, packet = action
         if self._record is not None:
             self._record.append(Action(now, node, "send", packet.kind, dest))

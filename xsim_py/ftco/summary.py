@@ -1,4 +1,4 @@
-"""What an ensemble of runs says: means with their standard errors, and the penalty of a fault."""
+"""Summaries of an ensemble of runs: means with their standard errors, and the penalty of a fault."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def statistic(values: Sequence[float] | NDArray[Any]) -> Statistic | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What came of the runs of one configuration.
+    """The statistics of the runs of one configuration.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 from xsim_py.errors import ConfigError
 from xsim_py.ftco.model import NEVER, Configuration, Outcome, Plan, plan, run_seed
 from xsim_py.ftco.steps import StepModel
-from xsim_py.mpi.ftco.node import Node, Send
+from xsim_py.mpi.ftco.node import SendAction, TreeNode
 from xsim_py.report.messageflow import Arrow, MessageFlow
 
 __all__ = ["trace_run"]
@@ -77,12 +77,12 @@ class _Traced(StepModel):
         self._end = -1
         super().__init__(configuration, plan)
 
-    def _make(self, node: int) -> Node:
+    def _make(self, node: int) -> TreeNode:
         made = super()._make(node)
         made.__class__ = _listening(type(made), self._learned)
         return made
 
-    def _send(self, node: int, action: Send, now: int) -> None:
+    def _send(self, node: int, action: SendAction, now: int) -> None:
         super()._send(node, action, now)
         dest, packet = action
         arrival = now + (packet.distance if self._is_near(packet.kind) else self.configuration.latency + 1)
@@ -108,7 +108,7 @@ class _Traced(StepModel):
         return self._result or super()._outcome()
 
     def flow(self) -> MessageFlow:
-        """What was heard."""
+        """The flow of the messages that were heard."""
         made, shown = self.configuration, self._end if self._end >= 0 else self._last_step
         busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
         end = max([shown, *busy])
@@ -126,7 +126,7 @@ class _Traced(StepModel):
         )
 
 
-def _listening(kind: type[Node], learned: list[tuple[int, int, int]]) -> type[Node]:
+def _listening(kind: type[TreeNode], learned: list[tuple[int, int, int]]) -> type[TreeNode]:
     """A kind of node that notes whose death it is told of, and when."""
 
     class Listening(kind):  # type: ignore[misc, valid-type]

@@ -24,7 +24,7 @@ from .constants import ANY_SOURCE, ANY_TAG
 from .dynamic.launcher import Launcher, World
 from .failures.deaths import Deaths
 from .failures.repair import RepairCall
-from .rma.waiting import Until
+from .rma.waits import WindowWait
 from .transport.call_sites import call_of, sent_at
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
@@ -323,7 +323,7 @@ def _leaves(reason: Any) -> list[Any]:
 
 def _peers(leaf: Any) -> Sequence[int]:
     """The ranks in the whole run all of which have to do something to complete an operation."""
-    if isinstance(leaf, Until):
+    if isinstance(leaf, WindowWait):
         return leaf.awaited
     if isinstance(leaf, Send):
         return (leaf.to,)

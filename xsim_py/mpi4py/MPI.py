@@ -22,9 +22,7 @@ from xsim_py.mpi4py.errhandler import ERRHANDLER_NULL, ERRORS_ABORT, ERRORS_ARE_
 from xsim_py.mpi4py.file import FILE_NULL, File
 from xsim_py.mpi4py.group import GROUP_EMPTY, GROUP_NULL, Group
 from xsim_py.mpi4py.info import INFO_ENV, INFO_NULL, Info
-from xsim_py.mpi4py.integers import take_integers as _take_integers
 from xsim_py.mpi4py.interop import capsules as _capsules
-from xsim_py.mpi4py.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.memory import (
     BOTTOM,
     BUFFER_AUTOMATIC,
@@ -37,6 +35,8 @@ from xsim_py.mpi4py.memory import (
 )
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.pickling import Pickle, pickle
+from xsim_py.mpi4py.plain_arguments import take_integers as _take_integers
+from xsim_py.mpi4py.probes import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.session import SESSION_NULL, Session
 from xsim_py.mpi4py.status import Status
@@ -58,7 +58,7 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-_take_integers(globals(), but=("p2p", "matched", "collective", "objects", "persistent", "errors"))
+_take_integers(globals(), but=("p2p", "probes", "collective_calls", "errors"))
 _document(globals())
 __spec__ = _options.watched(__spec__)
 

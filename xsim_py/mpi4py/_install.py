@@ -71,7 +71,7 @@ def _own(name: str, make: Any) -> Any:
 
 
 def _unfinalized(rank: Rank) -> bool:
-    """Whether a rank leaves out MPI_Finalize: mpi4py calls it at exit, unless `mpi4py.rc` says otherwise."""
+    """Return whether a rank leaves out MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` differs."""
     if options.taken().finalize or rank.mpi is None:
         return False
     return functions.Is_initialized() and not functions.Is_finalized()
@@ -79,9 +79,9 @@ def _unfinalized(rank: Rank) -> bool:
 
 def measured_owners() -> list[type]:
     """The classes whose calls divide a program's own work from the simulator's."""
-    from . import comm, file, matched, request, topocomm, win
+    from . import comm, file, probes, request, topocomm, win
 
     named: list[type] = [comm.Intracomm, comm.Intercomm, topocomm.Cartcomm, topocomm.Graphcomm]
-    named += [topocomm.Distgraphcomm, matched.Message, request.Prequest, request.Grequest, win.Win, file.File]
+    named += [topocomm.Distgraphcomm, probes.Message, request.Prequest, request.Grequest, win.Win, file.File]
     owners = {base for cls in named for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
     return sorted(owners, key=lambda cls: cls.__qualname__)

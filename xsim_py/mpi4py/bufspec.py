@@ -5,7 +5,7 @@ mpi4py takes a buffer in many forms: an array, ``[array, count, type]``, ``[arra
 accepted, refused and with which exception follows mpi4py's ``msgbuffer.pxi``.
 
 Hot path: a contiguous numpy array of an ordinary type. `packed` makes its bytes in 0.2 us, `receiver` its
-`FlatMessage` in 0.5 us, without looking at anything that only other forms have. Their slow twin is `message`.
+`FlatBuffer` in 0.5 us, without looking at anything that only other forms have. Their slow twin is `message`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import Exception as MPIError
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
-from xsim_py.mpi4py.foreign import at_address, is_foreign
+from xsim_py.mpi4py.dlpack import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
 from xsim_py.mpi4py.memory import exported, flat_view, flattened, is_bottom, is_in_place
 
 __all__ = [
-    "FlatMessage",
-    "Message",
-    "VectorMessage",
+    "BlockBuffer",
+    "FlatBuffer",
+    "UserBuffer",
     "check_same",
     "filler",
     "is_in_place",
@@ -65,7 +65,7 @@ filler = FILL.get
 _FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
 
 
-class Message:
+class UserBuffer:
     """Elements in the user's memory: one block of them, or equal blocks one after the other.
 
     Attributes
@@ -112,7 +112,7 @@ class Message:
         return EqualBlocks(self.datatype.pack(self.memory, self.offset, blocks * self.count), self.nbytes, blocks)
 
     def pack_parts(self, blocks: int) -> list[bytes]:
-        """The same, each block by itself."""
+        """Return the bytes of all blocks, each by itself."""
         return self.pack_blocks(blocks).listed()
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
@@ -130,7 +130,7 @@ class Message:
         return self.offset + i * self.count * self.datatype.extent
 
 
-class FlatMessage(Message):
+class FlatBuffer(UserBuffer):
     """The whole of an array, one run of bytes: the hot path. Made by `receiver` only.
 
     It looks at the memory late: a view that is kept while a rank waits is two more objects to come back to.
@@ -142,7 +142,7 @@ class FlatMessage(Message):
 
     @property
     def memory(self) -> memoryview:  # type: ignore[override]
-        """Of bytes."""
+        """The memory of the array, as bytes."""
         return self.array.data.cast("B")
 
     @property
@@ -167,7 +167,7 @@ class FlatMessage(Message):
         return n
 
 
-class VectorMessage:
+class BlockBuffer:
     """One block for each rank, each with its own count and place, and in the w-forms its own type.
 
     Attributes
@@ -201,7 +201,7 @@ class VectorMessage:
         return [self.pack_part(i) for i in range(blocks)]
 
     def pack_blocks(self, blocks: int) -> VariedBlocks:
-        """The same as one run of bytes; packed at once, where it is that in memory, too."""
+        """Return all blocks as one run of bytes; packed at once, where it is that in memory, too."""
         sizes = self.sizes()
         if self._is_run(sizes):
             return VariedBlocks(self.datatypes[0].pack(self.memory, self.offsets[0], sum(self.counts)), sizes)
@@ -227,7 +227,7 @@ class VectorMessage:
         return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
 
     def _is_run(self, sizes: list[int]) -> bool:
-        """Whether the blocks are of one type and lie one after the other, in memory that there is."""
+        """Return whether the blocks are of one type and lie one after the other, in memory that there is."""
         first = self.datatypes[0]
         if self.datatypes.count(first) != len(sizes) or not first.is_contiguous:
             return False
@@ -235,7 +235,7 @@ class VectorMessage:
         return ends[0] >= 0 and ends.pop() <= len(self.memory) and ends == self.offsets
 
 
-def unpack_each(target: Message | VectorMessage, parts: Sequence[bytes | None], whom: str) -> None:
+def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None], whom: str) -> None:
     """Store what has arrived, block by block; an error says whose it is: that of a `whom` (rank or neighbour)."""
     for i, data in enumerate(parts):
         if data is not None:
@@ -275,12 +275,12 @@ def store(array: NDArray[Any], data: bytes) -> None:
     fill(array, 0, data)
 
 
-def receiver(buf: Any) -> Message:
-    """What puts an arriving message into a receive buffer in any form that point-to-point calls take."""
+def receiver(buf: Any) -> UserBuffer:
+    """Return what stores a message in a receive buffer, in any form that point-to-point calls take."""
     if type(buf) is _ndarray and buf.flags.carray and (size_bytes := buf.nbytes):
         datatype = _FAST.get(buf.dtype)
         if datatype is not None:
-            target = _blank(FlatMessage)  # in half the time of an `__init__`
+            target = _blank(FlatBuffer)  # in half the time of an `__init__`
             target.array = buf
             target.datatype = datatype
             target.nbytes = size_bytes
@@ -292,7 +292,7 @@ def receiver(buf: Any) -> Message:
 # -------------------------------------------------------------------------------------------- the general forms
 
 
-def message(spec: Any, *, writable: bool, blocks: int = 0) -> Message:
+def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
     """Parse a buffer for point-to-point, or for collectives with equal blocks (`BufSpec`, `BufSpecB`).
 
     Parameters
@@ -328,10 +328,10 @@ def message(spec: Any, *, writable: bool, blocks: int = 0) -> Message:
     usable(core)
     if memory is None:
         return _absolute(core, count, max(blocks, 1))
-    return Message(memory, offset, count, core)
+    return UserBuffer(memory, offset, count, core)
 
 
-def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
+def vector_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a count and a displacement for each rank (`BufSpecV`)."""
     buf, given, places, datatype = _items(spec, tuple)
     memory, core = _memory(buf, datatype, writable)
@@ -355,7 +355,7 @@ def vector_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     return _vector(memory, counts, offsets, [core] * blocks)
 
 
-def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
+def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
     """Parse a buffer for collectives with a type for each rank (`BufSpecW`); displacements are in bytes."""
     nargs = len(spec)
     given: Any = None
@@ -387,7 +387,7 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> VectorMessage:
     return _vector(memory, counts, offsets, cores)
 
 
-def check_same(send: Message, receive: Message) -> None:
+def check_same(send: UserBuffer, receive: UserBuffer) -> None:
     """Reductions need equal types and counts on both sides; mpi4py says so with a ValueError."""
     if send.datatype is not receive.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
@@ -418,7 +418,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 
 def _exports(obj: Any) -> bool:
-    """Whether an object can be asked for its memory at all; it may still refuse."""
+    """Return whether an object can be asked for its memory at all; it may still refuse."""
     if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:
@@ -443,7 +443,7 @@ def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None,
 
 
 def type_of(datatype: Any) -> Type:
-    """What a program means with a `Datatype`, or with the code of one."""
+    """Return what a program means with a `Datatype`, or with the code of one."""
     if isinstance(datatype, Datatype):
         return datatype._impl
     try:
@@ -510,10 +510,10 @@ def usable(core: Type) -> None:
         fail(c.ERR_TYPE, "the datatype has not been committed")
 
 
-def _absolute(core: Type, count: int, blocks: int) -> Message:
+def _absolute(core: Type, count: int, blocks: int) -> UserBuffer:
     """A message at absolute addresses: the memory that its elements span."""
     low, high = core.span(count * blocks)
-    return Message(_at_absolute(low, high), -low, count, core)
+    return UserBuffer(_at_absolute(low, high), -low, count, core)
 
 
 def _at_absolute(low: int, high: int) -> memoryview:
@@ -523,14 +523,14 @@ def _at_absolute(low: int, high: int) -> memoryview:
     return at_address(low, high - low)
 
 
-def _vector(memory: memoryview | None, counts: list[int], offsets: list[int], types: list[Type]) -> VectorMessage:
+def _vector(memory: memoryview | None, counts: list[int], offsets: list[int], types: list[Type]) -> BlockBuffer:
     if memory is None:
         spans = [core.span(count) for core, count in zip(types, counts, strict=True)]
         low = min([at + span[0] for at, span in zip(offsets, spans, strict=True)], default=0)
         high = max([at + span[1] for at, span in zip(offsets, spans, strict=True)], default=0)
         memory = _at_absolute(low, high)
         offsets = [at - low for at in offsets]
-    return VectorMessage(memory, counts, offsets, types)
+    return BlockBuffer(memory, counts, offsets, types)
 
 
 def _is_integral(value: Any) -> bool:

@@ -14,18 +14,17 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.session import note_session
 
-from .collective import Collectives, Scans
+from .collective_calls import Collectives, Scans
 from .commhandle import SELF, WORLD
 from .errhandler import Errhandler
 from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info
 from .management import Management
-from .objects import ObjectCollectives, ObjectScans
+from .methods import attribute
 from .p2p import PointToPoint
 from .partitioned import Partitioned
-from .persistent import PersistentCollectives, PersistentScans
-from .processes import Processes
+from .processes import ProcessCreation
 from .topologies import Topologies
 from .ulfm import FaultTolerance
 
@@ -35,15 +34,7 @@ __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intercomm", "Intraco
 C = TypeVar("C", bound="Comm")
 
 
-class Comm(
-    Management,
-    PointToPoint,
-    Partitioned,
-    Collectives,
-    PersistentCollectives,
-    ObjectCollectives,
-    FaultTolerance,
-):
+class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
     """Communication context."""
 
     __module__ = "mpi4py.MPI"
@@ -79,7 +70,7 @@ class Comm(
         return met
 
 
-class Intracomm(Comm, Scans, PersistentScans, ObjectScans, Topologies, Processes):
+class Intracomm(Comm, Scans, Topologies, ProcessCreation):
     """Intracommunicator."""
 
     __module__ = "mpi4py.MPI"
@@ -156,16 +147,12 @@ class Intercomm(Comm):
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
 
-    @property
-    def remote_group(self) -> Group:
-        return self.Get_remote_group()
+    remote_group = attribute(Get_remote_group)
 
     def Get_remote_size(self) -> int:
         return len(self._inter().remote)
 
-    @property
-    def remote_size(self) -> int:
-        return self.Get_remote_size()
+    remote_size = attribute(Get_remote_size)
 
     def Merge(self, high: bool = False) -> Intracomm:
         made: Intracomm = self._new(manage.merge(self._inter(), bool(high)), Intracomm)

@@ -1,4 +1,4 @@
-"""What every part of `MPI.Comm` starts from: which communicator of the running rank a handle names."""
+"""The base of all parts of `MPI.Comm`: it knows which communicator of the running rank a handle names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SELF", "WORLD", "CommHandle", "mailbox"]
 
 
 class _World:
-    """What ``COMM_WORLD`` and ``COMM_SELF`` name: the rank's own, whichever rank asks."""
+    """The mark of ``COMM_WORLD`` or ``COMM_SELF``, which names the rank's own, whichever rank asks."""
 
     __slots__ = ("name",)
 

@@ -12,7 +12,7 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi4py.attributed import Attributed
+from xsim_py.mpi4py.attribute_calls import Attributed
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
 
@@ -376,7 +376,7 @@ def _typestr(core: Type) -> str:
 
 
 def typecode(datatype: Datatype) -> str | None:
-    """What `Datatype.tocode` returns, or None."""
+    """Return what `Datatype.tocode` does, or None."""
     return _basic(datatype._impl).code or None
 
 
@@ -391,7 +391,7 @@ def _is_shared(core: Type) -> bool:
 
 
 def _attached(core: Type) -> attributes.Attributes | None:
-    """What is attached to a type; all processes share predefined types, but not what is attached to them."""
+    """Return what is attached to a type; processes share predefined types, but not what they attach to them."""
     if _is_shared(core):
         return of_process("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
     return core.attributes

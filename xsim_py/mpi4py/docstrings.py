@@ -31,7 +31,7 @@ def _phrases() -> Phrases:
 
 
 def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
-    """What a name does: as the first section that has it says, or made from what a similar name does."""
+    """Return what a name does: by the first section that has it, or made from what a similar name does."""
     for section in sections:
         if name in section:
             return section[name]

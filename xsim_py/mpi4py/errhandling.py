@@ -114,7 +114,7 @@ def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | 
 
 
 class Erring(Handle):
-    """What has an error handler."""
+    """A handle whose object has an error handler."""
 
     __slots__ = ()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn, Self
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -15,7 +16,7 @@ from xsim_py.mpi.construct import duplicate
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, disk, manage, representation
-from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, Call
+from xsim_py.mpi.io.access import AT, INDIVIDUAL, ORDERED, SHARED, FileCall
 from xsim_py.mpi.io.openfile import OpenFile
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.mailbox import Mailbox
@@ -29,37 +30,16 @@ from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
 from .group import Group
 from .handle import Null
 from .info import INFO_NULL, Info
+from .methods import Method, add_methods, attribute
 from .request import Request
+from .request_tasks import Task, empty
 from .status import Status
-from .task import Task, empty
 
 __all__ = ["FILE_NULL", "File", "Register_datarep"]
 
-_BYTE = INSTANCES["BYTE"]
+R = TypeVar("R")
 
-# The calls: name, whether it writes, where, and whether all ranks have to call it.
-_READ_AT = Call("File.Read_at", False, AT, False)
-_WRITE_AT = Call("File.Write_at", True, AT, False)
-_IREAD_AT = Call("File.Iread_at", False, AT, False)
-_IWRITE_AT = Call("File.Iwrite_at", True, AT, False)
-_READ_AT_ALL = Call("File.Read_at_all", False, AT, True)
-_WRITE_AT_ALL = Call("File.Write_at_all", True, AT, True)
-_IREAD_AT_ALL = Call("File.Iread_at_all", False, AT, True)
-_IWRITE_AT_ALL = Call("File.Iwrite_at_all", True, AT, True)
-_READ = Call("File.Read", False, INDIVIDUAL, False)
-_WRITE = Call("File.Write", True, INDIVIDUAL, False)
-_IREAD = Call("File.Iread", False, INDIVIDUAL, False)
-_IWRITE = Call("File.Iwrite", True, INDIVIDUAL, False)
-_READ_ALL = Call("File.Read_all", False, INDIVIDUAL, True)
-_WRITE_ALL = Call("File.Write_all", True, INDIVIDUAL, True)
-_IREAD_ALL = Call("File.Iread_all", False, INDIVIDUAL, True)
-_IWRITE_ALL = Call("File.Iwrite_all", True, INDIVIDUAL, True)
-_READ_SHARED = Call("File.Read_shared", False, SHARED, False)
-_WRITE_SHARED = Call("File.Write_shared", True, SHARED, False)
-_IREAD_SHARED = Call("File.Iread_shared", False, SHARED, False)
-_IWRITE_SHARED = Call("File.Iwrite_shared", True, SHARED, False)
-_READ_ORDERED = Call("File.Read_ordered", False, ORDERED, True)
-_WRITE_ORDERED = Call("File.Write_ordered", True, ORDERED, True)
+_BYTE = INSTANCES["BYTE"]
 
 
 class _OfNull:
@@ -101,7 +81,7 @@ class _OfNull:
 
 
 class _Transfer(Task):
-    """Of a request: what its status says is how many bytes were moved."""
+    """A request's task whose status says how many bytes were moved."""
 
     __slots__ = ()
 
@@ -133,6 +113,13 @@ class File(Erring):
             _OfNull.mine().fail(c.ERR_FILE, "the file is null" if self._impl is self._null else "the file was closed")
         file: OpenFile = self._impl
         return file
+
+    def _manage(self, function: Callable[..., R], *args: Any) -> R | None:
+        """Call a function of the file; None where the error handler has dealt with an error."""
+        file = self._file()
+        with Reporting(file.comm):
+            return function(file, *args)
+        return None
 
     def free(self) -> None:
         if self:
@@ -176,38 +163,25 @@ class File(Erring):
             disk.remove(disk.place_of(path))
 
     def Set_size(self, size: int) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.set_size(file, operator.index(size))
+        self._manage(manage.set_size, operator.index(size))
 
     def Preallocate(self, size: int) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.preallocate(file, operator.index(size))
+        self._manage(manage.preallocate, operator.index(size))
 
     def Get_size(self) -> int:
-        file = self._file()
-        with Reporting(file.comm):
-            return manage.size(file)
-        return 0
+        return self._manage(manage.size) or 0
 
-    @property
-    def size(self) -> int:
-        return self.Get_size()
+    size = attribute(Get_size)
 
     def Get_amode(self) -> int:
         return self._file().amode
 
-    @property
-    def amode(self) -> int:
-        return self.Get_amode()
+    amode = attribute(Get_amode)
 
     def Get_group(self) -> Group:
         return Group._of(Members(self._file().comm.ranks))
 
-    @property
-    def group(self) -> Group:
-        return self.Get_group()
+    group = attribute(Get_group)
 
     @property
     def group_size(self) -> int:
@@ -223,13 +197,7 @@ class File(Erring):
     def Get_info(self) -> Info:
         return Info.Create(self._file().hints.values)
 
-    @property
-    def info(self) -> Info:
-        return self.Get_info()
-
-    @info.setter
-    def info(self, info: Info) -> None:
-        self.Set_info(info)
+    info = attribute(Get_info, Set_info)
 
     # ---------------------------------------------------------------------------------------------------- views
 
@@ -253,23 +221,15 @@ class File(Erring):
         return view.displacement, _shown(view.etype), _shown(view.filetype), view.representation
 
     def Get_type_extent(self, datatype: Datatype) -> int:
-        file = self._file()
-        with Reporting(file.comm):
-            return manage.type_extent(file, datatype._live())
-        return 0
+        return self._manage(lambda file: manage.type_extent(file, datatype._live())) or 0
 
     def Get_byte_offset(self, offset: int) -> int:
-        file = self._file()
-        with Reporting(file.comm):
-            return manage.byte_offset(file, operator.index(offset))
-        return 0
+        return self._manage(manage.byte_offset, operator.index(offset)) or 0
 
     # ------------------------------------------------------------------------------------------------- pointers
 
     def Seek(self, offset: int, whence: int = c.SEEK_SET) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.seek(file, operator.index(offset), operator.index(whence))
+        self._manage(manage.seek, operator.index(offset), operator.index(whence))
 
     def Get_position(self) -> int:
         file = self._file()
@@ -278,176 +238,50 @@ class File(Erring):
         return file.position
 
     def Seek_shared(self, offset: int, whence: int = c.SEEK_SET) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.seek_shared(file, operator.index(offset), operator.index(whence))
+        self._manage(manage.seek_shared, operator.index(offset), operator.index(whence))
 
     def Get_position_shared(self) -> int:
-        file = self._file()
-        with Reporting(file.comm):
-            return manage.shared_position(file)
-        return 0
+        return self._manage(manage.shared_position) or 0
 
     # -------------------------------------------------------------------------------------------------- the calls
 
-    def _do(self, call: Call, offset: int, buf: Any, status: Status | None) -> None:
+    def _do(self, call: FileCall, offset: int, buf: Any, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             _fill(status, body())
 
-    def _start(self, call: Call, offset: int, buf: Any) -> Request:
+    def _start(self, call: FileCall, offset: int, buf: Any) -> Request:
         file = self._file()
         operation: Operation | None = None
         with Reporting(file.comm):
             body = access.prepare(file, call, operator.index(offset), message(buf, writable=not call.writing))
             operation = begin(call.name, body)
-        request: Request = Request._make(_Transfer(operation, comm=file.comm))
-        return request
+        return Request._make(_Transfer(operation, comm=file.comm))
 
-    def _begin(self, call: Call, offset: int, buf: Any) -> None:
+    def _begin(self, call: FileCall, offset: int, buf: Any) -> None:
         file = self._file()
         with Reporting(file.comm):
             access.begin_split(file, call, operator.index(offset), message(buf, writable=not call.writing))
 
-    def _end(self, call: Call, buf: Any, status: Status | None) -> None:
+    def _end(self, call: FileCall, buf: Any, status: Status | None) -> None:
         file = self._file()
         with Reporting(file.comm):
             message(buf, writable=not call.writing)
             _fill(status, access.end_split(file, call.name))
 
-    # ------------------------------------------------------------------------------------ explicit offsets
-
-    def Read_at(self, offset: int, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ_AT, offset, buf, status)
-
-    def Write_at(self, offset: int, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE_AT, offset, buf, status)
-
-    def Iread_at(self, offset: int, buf: Any) -> Request:
-        return self._start(_IREAD_AT, offset, buf)
-
-    def Iwrite_at(self, offset: int, buf: Any) -> Request:
-        return self._start(_IWRITE_AT, offset, buf)
-
-    def Read_at_all(self, offset: int, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ_AT_ALL, offset, buf, status)
-
-    def Write_at_all(self, offset: int, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE_AT_ALL, offset, buf, status)
-
-    def Iread_at_all(self, offset: int, buf: Any) -> Request:
-        return self._start(_IREAD_AT_ALL, offset, buf)
-
-    def Iwrite_at_all(self, offset: int, buf: Any) -> Request:
-        return self._start(_IWRITE_AT_ALL, offset, buf)
-
-    def Read_at_all_begin(self, offset: int, buf: Any) -> None:
-        self._begin(_READ_AT_ALL, offset, buf)
-
-    def Read_at_all_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_READ_AT_ALL, buf, status)
-
-    def Write_at_all_begin(self, offset: int, buf: Any) -> None:
-        self._begin(_WRITE_AT_ALL, offset, buf)
-
-    def Write_at_all_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_WRITE_AT_ALL, buf, status)
-
-    # ------------------------------------------------------------------------------ the individual pointer
-
-    def Read(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ, 0, buf, status)
-
-    def Write(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE, 0, buf, status)
-
-    def Iread(self, buf: Any) -> Request:
-        return self._start(_IREAD, 0, buf)
-
-    def Iwrite(self, buf: Any) -> Request:
-        return self._start(_IWRITE, 0, buf)
-
-    def Read_all(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ_ALL, 0, buf, status)
-
-    def Write_all(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE_ALL, 0, buf, status)
-
-    def Iread_all(self, buf: Any) -> Request:
-        return self._start(_IREAD_ALL, 0, buf)
-
-    def Iwrite_all(self, buf: Any) -> Request:
-        return self._start(_IWRITE_ALL, 0, buf)
-
-    def Read_all_begin(self, buf: Any) -> None:
-        self._begin(_READ_ALL, 0, buf)
-
-    def Read_all_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_READ_ALL, buf, status)
-
-    def Write_all_begin(self, buf: Any) -> None:
-        self._begin(_WRITE_ALL, 0, buf)
-
-    def Write_all_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_WRITE_ALL, buf, status)
-
-    # ---------------------------------------------------------------------------------- the shared pointer
-
-    def Read_shared(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ_SHARED, 0, buf, status)
-
-    def Write_shared(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE_SHARED, 0, buf, status)
-
-    def Iread_shared(self, buf: Any) -> Request:
-        return self._start(_IREAD_SHARED, 0, buf)
-
-    def Iwrite_shared(self, buf: Any) -> Request:
-        return self._start(_IWRITE_SHARED, 0, buf)
-
-    # ----------------------------------------------------------- the shared pointer, in the order of ranks
-
-    def Read_ordered(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_READ_ORDERED, 0, buf, status)
-
-    def Write_ordered(self, buf: Any, status: Status | None = None) -> None:
-        self._do(_WRITE_ORDERED, 0, buf, status)
-
-    def Read_ordered_begin(self, buf: Any) -> None:
-        self._begin(_READ_ORDERED, 0, buf)
-
-    def Read_ordered_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_READ_ORDERED, buf, status)
-
-    def Write_ordered_begin(self, buf: Any) -> None:
-        self._begin(_WRITE_ORDERED, 0, buf)
-
-    def Write_ordered_end(self, buf: Any, status: Status | None = None) -> None:
-        self._end(_WRITE_ORDERED, buf, status)
-
     # ---------------------------------------------------------------------------------------------- consistency
 
     def Set_atomicity(self, flag: bool) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.set_atomicity(file, bool(flag))
+        self._manage(manage.set_atomicity, bool(flag))
 
     def Get_atomicity(self) -> bool:
         return self._file().atomic
 
-    @property
-    def atomicity(self) -> bool:
-        return self.Get_atomicity()
-
-    @atomicity.setter
-    def atomicity(self, value: bool) -> None:
-        self.Set_atomicity(value)
+    atomicity = attribute(Get_atomicity, Set_atomicity)
 
     def Sync(self) -> None:
-        file = self._file()
-        with Reporting(file.comm):
-            manage.sync(file)
+        self._manage(manage.sync)
 
     # --------------------------------------------------------------------------------------------------- errors
 
@@ -456,6 +290,40 @@ class File(Erring):
 
     def _face(self) -> Face:
         return Face(type(self), self._impl)
+
+
+def _transfers() -> Iterator[Method]:
+    """Make the calls that read and write, from where they do and who has to call them."""
+    for suffix, where, is_collective, forms in (
+        ("_at", "AT", False, ("{}", "I{}")),
+        ("_at_all", "AT", True, ("{}", "I{}", "split")),
+        ("", "INDIVIDUAL", False, ("{}", "I{}")),
+        ("_all", "INDIVIDUAL", True, ("{}", "I{}", "split")),
+        ("_shared", "SHARED", False, ("{}", "I{}")),
+        ("_ordered", "ORDERED", True, ("{}", "split")),
+    ):
+        parameters, offset = ("offset buf", "offset") if where == "AT" else ("buf", "0")
+        for verb, is_writing in (("Read", False), ("Write", True)):
+            name = verb + suffix
+            call = f"_call('File.{{}}', {is_writing}, {where}, {is_collective})"
+            for form in forms:
+                if form == "{}":
+                    statement = f"self._do({call.format(name)}, {offset}, buf, status)"
+                    yield Method(name, f"{parameters} status", "None", statement)
+                elif form == "I{}":
+                    begun = f"I{name.lower()}"
+                    yield Method(
+                        begun, parameters, "Request", f"return self._start({call.format(begun)}, {offset}, buf)"
+                    )
+                else:
+                    whole = call.format(name)
+                    yield Method(f"{name}_begin", parameters, "None", f"self._begin({whole}, {offset}, buf)")
+                    yield Method(f"{name}_end", "buf status", "None", f"self._end({whole}, buf, status)")
+
+
+_NAMES = {"__name__": __name__, "__file__": __file__, "_call": lru_cache(maxsize=None)(FileCall)}
+_NAMES |= {"AT": AT, "INDIVIDUAL": INDIVIDUAL, "SHARED": SHARED, "ORDERED": ORDERED}
+add_methods(File, _NAMES, _transfers())
 
 
 def Register_datarep(

@@ -19,7 +19,7 @@ from xsim_py.process import clock, current
 from xsim_py.process.compute import declare
 from xsim_py.process.locks import SharedLock
 
-from . import attached
+from . import send_buffers
 from .comm import Comm, Intercomm, Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, _datatype_create, _datatype_decode
@@ -28,11 +28,10 @@ from .datatype import typecode as _typecode
 from .file import Register_datarep
 from .handle import int_list
 from .info import INFO_NULL, Info, _text
-from .integers import integer
 from .interop import _addressof, _handleof, _sizeof
-from .management import _room
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
 from .options import taken
+from .plain_arguments import integer
 from .request import Request, Task
 
 __all__ = [
@@ -299,29 +298,28 @@ def Free_mem(mem: buffer) -> None:
 
 
 def Attach_buffer(buf: Any) -> None:
-    attached.attach(attached.process_owner(mailbox()), *_room(buf))
+    send_buffers.attach(send_buffers.process_owner(mailbox()), *send_buffers.room_of(buf))
 
 
 def Detach_buffer() -> Any:
     box = mailbox()
-    return attached.detach(attached.process_owner(box), box)
+    return send_buffers.detach(send_buffers.process_owner(box), box)
 
 
 def Flush_buffer() -> None:
-    attached.flush(mailbox())
+    send_buffers.flush(mailbox())
 
 
 def Iflush_buffer() -> Request:
     box = mailbox()
-    made: Request = Request._make(Task(begin("MPI.Iflush_buffer", lambda: attached.flush(box))))
-    return made
+    return Request._make(Task(begin("MPI.Iflush_buffer", lambda: send_buffers.flush(box))))
 
 
 # --------------------------------------------------------------------------------- mpi4py's own, underscored
 
 
 def _set_abort_status(status: int) -> None:
-    """Nothing: an exception that ends a rank ends the job here in any case."""
+    """Do nothing: an exception that ends a rank ends the job here in any case."""
 
 
 def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:

@@ -9,6 +9,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import group as groups
 from xsim_py.mpi4py.handle import Handle, Null, int_list
 from xsim_py.mpi4py.info import _text
+from xsim_py.mpi4py.methods import attribute
 from xsim_py.process import current
 
 if TYPE_CHECKING:
@@ -43,16 +44,12 @@ class Group(Handle):
     def Get_size(self) -> int:
         return len(self._members)
 
-    @property
-    def size(self) -> int:
-        return self.Get_size()
+    size = attribute(Get_size)
 
     def Get_rank(self) -> int:
         return self._members.index(current.rank_number())
 
-    @property
-    def rank(self) -> int:
-        return self.Get_rank()
+    rank = attribute(Get_rank)
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
         members = self._members

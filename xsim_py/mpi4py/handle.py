@@ -1,4 +1,4 @@
-"""What all classes of MPI handles have in common: null, equality, copies, numbers, pickling.
+"""The base of all classes of MPI handles: null, equality, copies, numbers, pickling.
 
 An instance is only a name for an object of the floor below (`_impl`), as in a real MPI: several instances may name the
 same object, and freeing one of them turns that one to null.
@@ -183,7 +183,7 @@ class UserFunctions:
 
     @classmethod
     def of(cls, kind: str) -> UserFunctions:
-        """Those of the running process."""
+        """Return the functions of the running process."""
         return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
     def hold(self, item: Any) -> Any:

@@ -9,13 +9,13 @@ from typing import Any, Self
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi4py.handle import Handle, Null
-from xsim_py.mpi4py.integers import plain_text
+from xsim_py.mpi4py.plain_arguments import plain_text
 
-__all__ = ["INFO_ENV", "INFO_NULL", "Info"]
+__all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
 
 
 class _ReadOnly(dict[str, str]):
-    """What INFO_ENV names; the contents are those of MPICH: none."""
+    """The object that INFO_ENV names; as in MPICH there is nothing in it."""
 
 
 class Info(Handle):
@@ -166,6 +166,11 @@ class Info(Handle):
     def clear(self) -> None:
         if self:
             self._writable.clear()
+
+
+def items_of(info: Info) -> dict[str, str]:
+    """Return the keys and values of hints that may be null."""
+    return dict(info.items()) if info else {}
 
 
 def _text(text: str, limit_bytes: int, code: int) -> str:

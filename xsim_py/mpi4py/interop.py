@@ -1,4 +1,4 @@
-"""What other libraries of a process ask of mpi4py: the sizes and addresses of handles, and capsules for C programs.
+"""Answers to other libraries of a process: the sizes and addresses of handles, and capsules for C programs.
 
 A handle here is a name for an object of the floor below, and in memory it is its number. What reads that memory finds
 the number; what writes there changes nothing.
@@ -19,7 +19,7 @@ __all__ = ["_addressof", "_handleof", "_sizeof", "capsules"]
 
 
 def _is_a(arg: Any, cls: type[object]) -> bool:
-    """Whether something is an instance of a class, or one of its subclasses."""
+    """Return whether something is an instance of a class, or one of its subclasses."""
     return isinstance(arg, cls) or (isinstance(arg, type) and issubclass(arg, cls))
 
 

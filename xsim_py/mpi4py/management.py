@@ -16,28 +16,33 @@ from xsim_py.mpi.group import Members
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.life import abort_job
 
-from . import attached
-from .attributed import Attributed
+from . import send_buffers
+from .attribute_calls import Attributed
 from .commhandle import SELF, WORLD, CommHandle
 from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group
-from .info import INFO_NULL, Info
-from .memory import BOTTOM, BUFFER_AUTOMATIC, flat_view
-from .options import taken
+from .info import INFO_NULL, Info, items_of
+from .methods import attribute
+from .options import Options, taken, when_taken
 from .request import Request, Task
 
-__all__ = ["Management", "begin_mpi"]
+__all__ = ["Management"]
 
 
-def begin_mpi(word: str) -> None:
+def _begin(options: Options) -> None:
     """Give the current process's COMM_WORLD and COMM_SELF what ``mpi4py.rc.errors`` asks for."""
-    handler = handlers.ABORT if word == "abort" else handlers.ARE_FATAL
+    if options.errors == "exception":
+        return
+    handler = handlers.ABORT if options.errors == "abort" else handlers.ARE_FATAL
     for impl in (WORLD, SELF):
         CommHandle._make(impl)._comm().errhandler = BoundHandler(handler, Management)
 
 
+when_taken(_begin)
+
+
 class Management(Erring, Attributed, CommHandle):
-    """What all communicators have besides communication."""
+    """The part of `Comm` that is no communication."""
 
     __slots__ = ()
 
@@ -72,9 +77,7 @@ class Management(Erring, Attributed, CommHandle):
     def Get_group(self) -> Group:
         return Group._of(Members(self._comm().ranks))
 
-    @property
-    def group(self) -> Group:
-        return self.Get_group()
+    group = attribute(Get_group)
 
     def Get_size(self) -> int:
         return len(self._comm().ranks)
@@ -111,9 +114,7 @@ class Management(Erring, Attributed, CommHandle):
         topology = self._comm().topology
         return c.UNDEFINED if topology is None else int(topology.kind)
 
-    @property
-    def topology(self) -> int:
-        return self.Get_topology()
+    topology = attribute(Get_topology)
 
     @property
     def is_topo(self) -> bool:
@@ -130,13 +131,7 @@ class Management(Erring, Attributed, CommHandle):
     def Set_name(self, name: str) -> None:
         self._comm().name = str(name)[: c.MAX_OBJECT_NAME - 1]
 
-    @property
-    def name(self) -> str:
-        return self.Get_name()
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.Set_name(name)
+    name = attribute(Get_name, Set_name)
 
     # -------------------------------------------------------------------------------------- making new ones
 
@@ -162,7 +157,7 @@ class Management(Erring, Attributed, CommHandle):
         comm = self._comm()
         copy: Self = self._new(made, type(self))
         made.attributes = attrs.copy_attributes(self, comm.attributes)
-        hints = comm.info if info is None else _items(info)
+        hints = comm.info if info is None else items_of(info)
         self._hint(made, dict(hints) if hints else None)
         return copy
 
@@ -192,7 +187,7 @@ class Management(Erring, Attributed, CommHandle):
         elif split_type == c.COMM_TYPE_SHARED:
             color = node
         elif split_type in (c.COMM_TYPE_HW_GUIDED, c.COMM_TYPE_RESOURCE_GUIDED):
-            wanted = _items(info).get("mpi_hw_resource_type") if info else None
+            wanted = items_of(info).get("mpi_hw_resource_type") if info else None
             color = node if wanted in ("mpi_shared_memory", "node") else c.UNDEFINED
         elif split_type == c.COMM_TYPE_HW_UNGUIDED:
             # The levels of this machine are the whole and the node; the next one below the whole is the node.
@@ -222,7 +217,7 @@ class Management(Erring, Attributed, CommHandle):
     # -------------------------------------------------------------------------------------------------- info
 
     def Set_info(self, info: Info) -> None:
-        self._hint(self._comm(), dict(_items(info)))
+        self._hint(self._comm(), dict(items_of(info)))
 
     @staticmethod
     def _hint(comm: Communicator, hints: dict[str, str] | None) -> None:
@@ -236,13 +231,7 @@ class Management(Erring, Attributed, CommHandle):
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})
 
-    @property
-    def info(self) -> Info:
-        return self.Get_info()
-
-    @info.setter
-    def info(self, info: Info) -> None:
-        self.Set_info(info)
+    info = attribute(Get_info, Set_info)
 
     # --------------------------------------------------------------------------------------------- attributes
 
@@ -266,35 +255,18 @@ class Management(Erring, Attributed, CommHandle):
     # ------------------------------------------------------------------------------ buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        attached.attach(self._comm(), *_room(buf))
+        send_buffers.attach(self._comm(), *send_buffers.room_of(buf))
 
     def Detach_buffer(self) -> Any:
         comm = self._comm()
-        return attached.detach(comm, comm.box)
+        return send_buffers.detach(comm, comm.box)
 
     def Flush_buffer(self) -> None:
-        attached.flush(self._comm().box)
+        send_buffers.flush(self._comm().box)
 
     def Iflush_buffer(self) -> Request:
         box = self._comm().box
-        made: Request = Request._make(Task(begin("Comm.Iflush_buffer", lambda: attached.flush(box))))
-        return made
-
-
-def _room(buf: Any) -> tuple[Any, int | None]:
-    """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
-    if buf is None or buf is BUFFER_AUTOMATIC:
-        return BUFFER_AUTOMATIC, None
-    if buf is BOTTOM:
-        errors.fail(c.ERR_ARG, "no buffer can be attached at the null address")
-    size_bytes = len(flat_view(buf, writable=True))
-    if not size_bytes:
-        errors.fail(c.ERR_BUFFER, "a buffer without a byte cannot be attached")
-    return buf, size_bytes
-
-
-def _items(info: Info) -> dict[str, str]:
-    return dict(info.items()) if info else {}
+        return Request._make(Task(begin("Comm.Iflush_buffer", lambda: send_buffers.flush(box))))
 
 
 _PREDEFINED_ATTRIBUTES = frozenset((c.TAG_UB, c.IO, c.WTIME_IS_GLOBAL, c.UNIVERSE_SIZE, c.APPNUM, c.LASTUSEDCODE))

@@ -12,8 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .exporting import exporting_nothing
-from .foreign import at_address, foreign, is_device_memory, is_foreign
+from .buffer_protocol import exporting_nothing
+from .dlpack import at_address, foreign, is_device_memory, is_foreign
 
 __all__ = [
     "BOTTOM",
@@ -125,7 +125,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
 
     @property
     def _base(self) -> Any:
-        """What owns the memory; None where there is none."""
+        """The owner of the memory; None where there is none."""
         return np.ndarray.__getattribute__(self, "base")
 
     @property
@@ -233,7 +233,7 @@ class KnownViews:
         self._views: dict[int, tuple[Any, memoryview | None]] = {}
 
     def view(self, obj: Any) -> memoryview | None:
-        """What `foreign` says of an object, which stays as long as this does."""
+        """Return what `foreign` says of an object, which stays as long as this does."""
         found = self._views.get(id(obj))
         if found is None:
             found = self._views[id(obj)] = (obj, foreign(obj))
@@ -272,14 +272,14 @@ def flat_view(obj: Any, *, writable: bool) -> memoryview:
 
 
 def flattened(obj: Any, view: memoryview, *, writable: bool) -> memoryview:
-    """The same of an object whose memory, as it exports it, is known."""
+    """Return what `flat_view` does, of an object whose memory, as it exports it, is known."""
     if view.c_contiguous and view.nbytes and not (writable and view.readonly):
         return view.cast("B")
     return _uncommon_view(obj, view, writable)
 
 
 def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
-    """What is empty or in Fortran's order, or must be refused."""
+    """Return the view of what is empty or in Fortran's order, or must be refused."""
     source = "dlpack: buffer" if is_foreign(obj) and type(obj) is not buffer else "memoryview: underlying buffer"
     if writable and view.readonly:
         plain = isinstance(obj, (bytes, buffer))
@@ -292,7 +292,7 @@ def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
 
 
 class _Address:
-    """What `BOTTOM`, `IN_PLACE` and `BUFFER_AUTOMATIC` have in common: a name and an integer value."""
+    """The base of `BOTTOM`, `IN_PLACE` and `BUFFER_AUTOMATIC`: a name and an integer value."""
 
     __slots__ = ()
     _name = ""
@@ -362,10 +362,10 @@ BUFFER_AUTOMATIC = BufferAutomaticType()
 
 
 def is_bottom(obj: Any) -> bool:
-    """Whether a buffer argument means absolute addresses."""
+    """Return whether a buffer argument means absolute addresses."""
     return obj is None or obj is BOTTOM
 
 
 def is_in_place(obj: Any) -> bool:
-    """Whether a buffer argument means that the other one serves for both."""
+    """Return whether a buffer argument means that the other one serves for both."""
     return obj is None or obj is IN_PLACE

@@ -19,7 +19,7 @@ import numpy as np
 from .op import INSTANCES, Op
 from .pickling import dump, is_usual
 
-__all__ = ["ObjectFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
+__all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
 
 _PYTHON = (type(None), bool, int, float, complex, str, bytes)
 _NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
@@ -55,14 +55,14 @@ _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names i
 
 
 def pickles_as_usual() -> bool:
-    """Whether no code of a program runs where objects of these types are pickled."""
+    """Return whether no code of a program runs where objects of these types are pickled."""
     registered = copyreg.dispatch_table
     return (
         is_usual() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
     )
 
 
-class ObjectFold:
+class PredefinedFold:
     """A predefined operation; see `mpi.arrays.objects`."""
 
     __slots__ = ("_function", "name")
@@ -72,7 +72,7 @@ class ObjectFold:
         self._function = op._impl.python
 
     def kind(self, obj: Any, ranks: int) -> Any:
-        """What has to be the same at all of so many ranks; None where it goes message by message."""
+        """Return what has to be the same at all of so many ranks; None where it goes message by message."""
         of, name = type(obj), self.name
         found = _KINDS.get((of, name))
         if found is not None:
@@ -86,7 +86,7 @@ class ObjectFold:
         return self._of_numpy(obj, ranks) if of is np.ndarray or of in _NUMPY else None
 
     def _of_numpy(self, obj: Any, ranks: int) -> Any:
-        """The same for what numpy combines, which may warn where a number becomes too large, or is none."""
+        """Return `kind` of what numpy combines, which may warn where a number becomes too large, or is none."""
         form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
         if form not in "biufc" or not obj.size:  # the strides of nothing are others when it is unpickled
             return None
@@ -105,7 +105,7 @@ class ObjectFold:
     packed = staticmethod(dump)
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._reduce_to`, for all ranks at once."""
+        """Reduce to rank 0 (`mpi.arrays.objects`); the twin of `object_plans._reduce_to`, for all ranks at once."""
         function = self._function
         size = len(pickles)
         objects = [loads(data) for data in pickles]
@@ -120,7 +120,7 @@ class ObjectFold:
         return sent
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._scan`, with one pickle for all that have the same."""
+        """Scan (`mpi.arrays.objects`); the twin of `object_plans._scan`, with one pickle for all that have the same."""
         function = self._function
         totals = [loads(data) for data in pickles]
         taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)
@@ -138,7 +138,7 @@ class ObjectFold:
 
 
 def _sums_fit(obj: Any, ranks: int) -> bool:
-    """Whether no sum of so many of these is too large for its type."""
+    """Return whether no sum of so many of these is too large for its type."""
     form, parts = obj.dtype, (obj.real, obj.imag) if obj.dtype.kind == "c" else (obj,)
     if form.kind == "b":
         return True
@@ -147,7 +147,7 @@ def _sums_fit(obj: Any, ranks: int) -> bool:
 
 
 def _is_number(obj: Any) -> bool:
-    """Whether an object can be compared with all others of which that is said."""
+    """Return whether an object can be compared with all others of which that is said."""
     kind = type(obj)
     if kind is int:
         return obj.bit_length() <= _MOST_BITS_OF_INDEX  # type: ignore[no-any-return]
@@ -155,7 +155,7 @@ def _is_number(obj: Any) -> bool:
 
 
 def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
-    """Whether an object is one that nobody can change, or such ones in a few levels of `containers`."""
+    """Return whether an object is one that nobody can change, or such ones in a few levels of `containers`."""
     if type(obj) in _IMMUTABLE:
         return True
     if type(obj) not in containers:
@@ -187,10 +187,10 @@ _PYTHONS: dict[Any, str] = {
 }
 """Functions of Python that do what an operation does."""
 
-_FOLDS = {name: ObjectFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
+_FOLDS = {name: PredefinedFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
 
 
-def fold_of_objects(op: Any) -> ObjectFold | None:
+def fold_of_objects(op: Any) -> PredefinedFold | None:
     """How to compute an operation for all ranks; None where the program's own code would run."""
     if not pickles_as_usual():
         return None

@@ -18,8 +18,8 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.ftco import operations as ftco
 from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
 
-from .collective_calls import Plan, role_of
-from .fill import ObjectFill
+from .collective_plans import Plan, role_of
+from .ftco_replacements import ObjectFill
 from .op import Op
 from .pickling import dump, load
 
@@ -35,7 +35,7 @@ def _channel(comm: Communicator, note: Note) -> CollectiveChannel:
 
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """What the root has, everybody gets."""
+    """Send to everybody what the root has."""
     data = dump(obj) if role_of(comm, root) == "root" else None
     ch = _channel(comm, note(name, root))
     return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm))), ch
@@ -100,7 +100,7 @@ def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, A
 
 
 def _is_plain(obj: Any) -> bool:
-    """Whether no code of the program has to run to unpickle and combine it."""
+    """Return whether no code of the program has to run to unpickle and combine it."""
     if type(obj) is np.ndarray or isinstance(obj, np.generic):
         return not obj.dtype.hasobject
     return type(obj) in _PLAIN

@@ -17,7 +17,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 from xsim_py.process.environment import changed_variables
 
-__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched"]
+__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched", "when_taken"]
 
 Option = bool | int | str | None
 
@@ -77,7 +77,7 @@ rc = Rc()
 
 
 class Options(NamedTuple):
-    """What a process imported MPI with; see `mpi4py.Rc` for what each option means."""
+    """The options that a process imported MPI with; see `mpi4py.Rc` for what each option means."""
 
     initialize: bool = True
     threads: bool = True
@@ -92,6 +92,7 @@ class Options(NamedTuple):
 
 
 _USUAL = Options()
+_heeding: list[Callable[[Options], object]] = []
 _outside = False  # whether variables of the environment say something before any rank runs
 
 _LEVELS = {
@@ -103,13 +104,18 @@ _LEVELS = {
 
 
 def variables_are_set() -> bool:
-    """Whether the environment says something about mpi4py's options."""
+    """Return whether the environment says something about mpi4py's options."""
     return any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
 
 
 def taken() -> Options:
-    """What the current process has imported MPI with."""
+    """Return the options that the current process has imported MPI with."""
     return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
+
+
+def when_taken(heed: Callable[[Options], object]) -> None:
+    """Have a function called with the options of each process that does not take the usual ones, when it does."""
+    _heeding.append(heed)
 
 
 def seen() -> None:
@@ -155,16 +161,13 @@ def _take() -> Options:
         if (said := os.environ.get(f"MPI4PY_{name.upper()}")) is not None:
             read[name] = int(said)
     options = Options(**read)
-    from . import management, pickling  # both ask for the options
-
-    pickling.begin(options)
-    if options.errors != "exception":
-        management.begin_mpi(options.errors)
+    for heed in _heeding:
+        heed(options)
     return options
 
 
 def _given(name: str, default: Option) -> Option:
-    """What the environment says about an option, or else what the program has set."""
+    """Return what the environment says about an option, or else what the program has set."""
     said = os.environ.get(f"MPI4PY_RC_{name.upper()}")
     if said is None:
         found: Option = getattr(rc, name)
@@ -185,7 +188,7 @@ _WORDS = {
 
 
 def _flag(value: Any) -> bool | None:
-    """What mpi4py takes for yes and no; None for anything else."""
+    """Return what mpi4py takes for yes and no; None for anything else."""
     if value in (True, "yes"):
         return True
     return False if value in (False, "no") else None

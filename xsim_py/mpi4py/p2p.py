@@ -20,16 +20,16 @@ from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import BUFFERED_MODE, STANDARD_MODE, SYNC_MODE, receive, start_receive, start_send, wait
 
-from .attached import charge_buffer
-from .bufspec import Message as Target
+from .bufspec import UserBuffer as Target
 from .bufspec import filler, packed, receiver, room
 from .commhandle import CommHandle
-from .integers import integer
-from .matched import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .memory import KnownViews
 from .options import taken
 from .pickling import dump, load, loader
+from .plain_arguments import integer
+from .probes import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .request import Prequest, Request, Task
+from .send_buffers import charge_buffer
 from .status import Status
 
 __all__ = ["PointToPoint"]

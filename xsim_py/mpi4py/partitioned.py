@@ -14,7 +14,7 @@ from .bufspec import message
 from .commhandle import CommHandle
 from .info import INFO_NULL, Info
 from .request import Prequest
-from .task import PartitionedTask
+from .request_tasks import PartitionedTask
 
 __all__ = ["Partitioned"]
 

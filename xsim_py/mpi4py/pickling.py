@@ -17,11 +17,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py.memory import buffer, flat_view
-from xsim_py.mpi4py.options import Options, taken
+from xsim_py.mpi4py.options import Options, taken, when_taken
 
 __all__ = [
     "Pickle",
-    "begin",
     "dump",
     "dump_each",
     "forget_changes",
@@ -34,7 +33,7 @@ __all__ = [
 
 
 class _Settings:
-    """What a `Pickle` was told."""
+    """The settings of a `Pickle`."""
 
     __slots__ = ("dumps", "loads", "protocol", "threshold")
 
@@ -135,12 +134,15 @@ pickle: Pickle = None  # type: ignore[assignment]  # so that the first one knows
 pickle = Pickle()
 
 
-def begin(options: Options) -> None:
+def _begin(options: Options) -> None:
     """Let the current process's `pickle` begin with what its environment says."""
     global _changed
     if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
         _changed = True
         of_process("pickle", lambda: _Settings(options))
+
+
+when_taken(_begin)
 
 
 def forget_changes() -> None:
@@ -150,7 +152,7 @@ def forget_changes() -> None:
 
 
 def is_usual() -> bool:
-    """Whether no process of this run has changed `pickle`."""
+    """Return whether no process of this run has changed `pickle`."""
     return not _changed
 
 
@@ -177,7 +179,7 @@ def load_each(messages: Sequence[bytes]) -> list[Any]:
 
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
-    """What unpickles a message: mpi4py receives it into `buf`, a buffer or its size, so a longer one is truncated."""
+    """Return what unpickles a message: mpi4py receives it into `buf`, a buffer or a size, and truncates longer ones."""
     room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
     return load if room is None else partial(_load_within, room)
 

@@ -8,24 +8,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.dynamic.commands import Command
+from xsim_py.mpi.dynamic.commands import SpawnCommand
 from xsim_py.mpi.dynamic.ports import check_port, meet
 from xsim_py.mpi.dynamic.spawn import spawn
 from xsim_py.mpi.errors import Exception
 
-from .info import INFO_NULL, Info, _text
-from .integers import plain_text
+from .info import INFO_NULL, Info, _text, items_of
 from .management import Management
+from .plain_arguments import plain_text
 
 if TYPE_CHECKING:
     from .comm import Intercomm
 
-__all__ = ["Processes"]
+__all__ = ["ProcessCreation"]
 
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
-class Processes(Management):
+class ProcessCreation(Management):
     """Starting processes, and meeting them at a port."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class Processes(Management):
         count = operator.index(maxprocs)
         commands = None
         if comm.me == root:
-            commands = [Command(_plain(command), _arguments(args), count, _hints(info))]
+            commands = [SpawnCommand(_plain(command), _arguments(args), count, items_of(info))]
             if count < 0:
                 comm.fail(c.ERR_ARG, f"{count} processes")
         made, codes = spawn(comm, commands, operator.index(root), "Intracomm.Spawn")
@@ -70,7 +70,7 @@ class Processes(Management):
             given = [args] * len(names) if isinstance(args, str | None) else _each(args, len(names))
             hints = [info] * len(names) if isinstance(info, Info) else _each(info, len(names))
             commands = [
-                Command(name, _arguments(line), count, _hints(hint))
+                SpawnCommand(name, _arguments(line), count, items_of(hint))
                 for name, line, count, hint in zip(names, given, counts, hints, strict=True)
             ]
             if any(count < 0 for count in counts):
@@ -111,10 +111,6 @@ def _arguments(args: Any) -> tuple[str, ...]:
 
 def _plain(text: Any) -> str:
     return plain_text(os.fsdecode(text))
-
-
-def _hints(info: Info) -> dict[str, str]:
-    return dict(info.items()) if info else {}
 
 
 def _each(given: Sequence[Any], count: int) -> list[Any]:

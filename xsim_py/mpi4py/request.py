@@ -19,8 +19,8 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process import current
 
 from .handle import Handle, Null, int_list
+from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
-from .task import GeneralizedOperation, PartitionedTask, Task, empty
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 
@@ -362,7 +362,7 @@ def _active(requests: Sequence[Request]) -> list[int]:
 
 
 def _earliest(requests: Sequence[Request], active: list[int]) -> int:
-    """Of the complete requests, the one that completed first; -1 if none is complete. A decision MPI leaves open."""
+    """Return which complete request completed first; -1 if none is complete. MPI leaves that decision open."""
     done = []
     for index in active:
         task = requests[index]._task()

@@ -72,7 +72,7 @@ def _execute(code: CodeType, *, file: str | None = None, spec: ModuleSpec | None
 
 
 def set_abort_status(status: Any) -> None:
-    """Nothing: see the module's docstring."""
+    """Do nothing: see the module's docstring."""
 
 
 def _usage(problem: str | None = None) -> NoReturn:

@@ -10,14 +10,13 @@ from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import session as sessions
 from xsim_py.mpi.calls import begin
 
-from . import attached
+from . import send_buffers
 from .commhandle import mailbox
 from .errhandler import Errhandler
 from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group, pset_name_of
 from .handle import Null
-from .info import INFO_NULL, Info
-from .management import _items, _room
+from .info import INFO_NULL, Info, items_of
 from .request import Request, Task
 
 __all__ = ["SESSION_NULL", "Session"]
@@ -49,7 +48,7 @@ class Session(Erring):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
-        session = sessions.SessionState(mailbox(), {**_HINTS, **_items(info)})
+        session = sessions.SessionState(mailbox(), {**_HINTS, **items_of(info)})
         face: Any = cls
         given = handlers.ARE_FATAL if errhandler is None else errhandler._live()
         session.errhandler = first_handler(face, None if given is handlers.RETURN else BoundHandler(given, face))
@@ -83,19 +82,18 @@ class Session(Erring):
     # --------------------------------------------------------------------------------- buffers for buffered sends
 
     def Attach_buffer(self, buf: Any) -> None:
-        attached.attach(self._session, *_room(buf))
+        send_buffers.attach(self._session, *send_buffers.room_of(buf))
 
     def Detach_buffer(self) -> Any:
         session = self._session
-        return attached.detach(session, session.box)
+        return send_buffers.detach(session, session.box)
 
     def Flush_buffer(self) -> None:
-        attached.flush(self._session.box)
+        send_buffers.flush(self._session.box)
 
     def Iflush_buffer(self) -> Request:
         box = self._session.box
-        made: Request = Request._make(Task(begin("Session.Iflush_buffer", lambda: attached.flush(box))))
-        return made
+        return Request._make(Task(begin("Session.Iflush_buffer", lambda: send_buffers.flush(box))))
 
     # --------------------------------------------------------------------------------------------------- errors
 

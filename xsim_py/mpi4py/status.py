@@ -176,7 +176,7 @@ class Status:
 
 
 class _InMemory:
-    """Of a status that a program has seen as memory: its fields are there."""
+    """The class of a status that a program has seen as memory: its fields are there."""
 
     __slots__ = ()
 

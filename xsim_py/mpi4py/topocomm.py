@@ -1,102 +1,23 @@
-"""`MPI.Topocomm`, `MPI.Cartcomm`, `MPI.Graphcomm` and `MPI.Distgraphcomm`, and their neighbourhood collectives."""
+"""`MPI.Topocomm`, `MPI.Cartcomm`, `MPI.Graphcomm` and `MPI.Distgraphcomm`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.calls import CollectiveChannel, channel, note
-from xsim_py.mpi.collectives import neighbor
-from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.topology import Cartesian, DistGraph, Graph
 
-from .bufspec import packed, unpack_each
-from .collective_calls import PARSERS, Plan, handled, run, start
+from .collective_calls import NeighborCollectives, handled
 from .comm import Comm, Intracomm
 from .handle import int_list
-from .info import INFO_NULL, Info
-from .objects import dump_all, packed_size
-from .persistent import persist
-from .pickling import dump, load
-from .request import Prequest, Request
+from .methods import attribute
 
 __all__ = ["Cartcomm", "Distgraphcomm", "Graphcomm", "Topocomm"]
 
-Neighbors = list[int | None]
 
-
-# --------------------------------------------------------------------------------------- neighbourhood collectives
-
-
-def _edges(comm: Communicator) -> tuple[Neighbors, Neighbors, list[int] | None]:
-    """From whom and to whom this rank's edges go, and in which order to send; None is the border of a grid."""
-    if comm.topology.kind == c.CART:
-        return _edges_of_grid(comm.topology, comm.me)
-    sources, dests = comm.topology.neighbors(comm.me)
-    return _real(sources), _real(dests), None
-
-
-@lru_cache(maxsize=1024)
-def _edges_of_grid(grid: Cartesian, rank: int) -> tuple[Neighbors, Neighbors, list[int]]:
-    """The same in a grid; nobody changes these lists."""
-    sources, dests = grid.neighbors(rank)
-    return _real(sources), _real(dests), neighbor.grid_order(len(dests))
-
-
-def _real(ranks: Sequence[int]) -> Neighbors:
-    return [None if rank == c.PROC_NULL else rank for rank in ranks]
-
-
-def _channel(comm: Communicator, name: str, *, check: bool = True) -> CollectiveChannel:
-    """The channel of a call whose messages all go to neighbours directly."""
-    ch = channel(comm, note(name), check=check)
-    ch.algorithm = "linear"
-    return ch
-
-
-def _allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody gets a block of each of its neighbours."""
-    sources, dests, _ = _edges(comm)
-    data = packed(sendbuf)
-    target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
-    ch = _channel(comm, name)
-    return len(data), lambda: unpack_each(target, neighbor.allgather(ch, data, sources, dests), "neighbour"), ch
-
-
-def _alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody sends a block to each of its neighbours."""
-    sources, dests, order = _edges(comm)
-    parts = PARSERS[form](sendbuf, writable=False, blocks=len(dests)).pack_parts(len(dests))
-    target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
-    ch = _channel(comm, name)
-
-    def body() -> None:
-        unpack_each(target, neighbor.alltoall(ch, parts, sources, dests, order), "neighbour")
-
-    return sum(map(len, parts)), body, ch
-
-
-def _alltoall_objects(comm: Communicator, name: str, parts: Callable[[int], list[bytes]]) -> Plan:
-    """Everybody sends a pickle to each of its neighbours, its size first."""
-    sources, dests, order = _edges(comm)
-    data = parts(len(dests))
-    ch = _channel(comm, name, check=False)
-
-    def body() -> list[Any]:
-        neighbor.alltoall(ch, [packed_size(part) for part in data], sources, dests, order)
-        taken = neighbor.alltoall(ch, data, sources, dests, order)
-        return [None if part is None else load(part) for part in taken]
-
-    return sum(map(len, data)), body, ch
-
-
-# ------------------------------------------------------------------------------------------------------ the classes
-
-
-class Topocomm(Intracomm):
+class Topocomm(Intracomm, NeighborCollectives):
     """Topology intracommunicator."""
 
     __module__ = "mpi4py.MPI"
@@ -138,65 +59,6 @@ class Topocomm(Intracomm):
     def outedges(self) -> list[int]:
         return self.inoutedges[1]
 
-    def Neighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> None:
-        run(self._comm(), _allgather, "Topocomm.Neighbor_allgather", "", sendbuf, recvbuf)
-
-    def Neighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
-        run(self._comm(), _allgather, "Topocomm.Neighbor_allgatherv", "v", sendbuf, recvbuf)
-
-    def Neighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
-        run(self._comm(), _alltoall, "Topocomm.Neighbor_alltoall", "", sendbuf, recvbuf)
-
-    def Neighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
-        run(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallv", "v", sendbuf, recvbuf)
-
-    def Neighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> None:
-        run(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallw", "w", sendbuf, recvbuf)
-
-    def Ineighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Request:
-        return start(self._comm(), _allgather, "Topocomm.Ineighbor_allgather", "", sendbuf, recvbuf)
-
-    def Ineighbor_allgatherv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        return start(self._comm(), _allgather, "Topocomm.Ineighbor_allgatherv", "v", sendbuf, recvbuf)
-
-    def Ineighbor_alltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
-        return start(self._comm(), _alltoall, "Topocomm.Ineighbor_alltoall", "", sendbuf, recvbuf)
-
-    def Ineighbor_alltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
-        return start(self._comm(), _alltoall, "Topocomm.Ineighbor_alltoallv", "v", sendbuf, recvbuf)
-
-    def Ineighbor_alltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
-        return start(self._comm(), _alltoall, "Topocomm.Ineighbor_alltoallw", "w", sendbuf, recvbuf)
-
-    def Neighbor_allgather_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        return persist(self._comm(), _allgather, "Topocomm.Neighbor_allgather_init", "", sendbuf, recvbuf)
-
-    def Neighbor_allgatherv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        return persist(self._comm(), _allgather, "Topocomm.Neighbor_allgatherv_init", "v", sendbuf, recvbuf)
-
-    def Neighbor_alltoall_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoall_init", "", sendbuf, recvbuf)
-
-    def Neighbor_alltoallv_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallv_init", "v", sendbuf, recvbuf)
-
-    def Neighbor_alltoallw_init(self, sendbuf: Any, recvbuf: Any, info: Info = INFO_NULL) -> Prequest:
-        return persist(self._comm(), _alltoall, "Topocomm.Neighbor_alltoallw_init", "w", sendbuf, recvbuf)
-
-    def neighbor_allgather(self, sendobj: Any) -> list[Any]:
-        def copies(count: int) -> list[bytes]:
-            return [dump(sendobj)] * count
-
-        gathered: list[Any] = run(self._comm(), _alltoall_objects, "Topocomm.neighbor_allgather", copies)
-        return gathered
-
-    def neighbor_alltoall(self, sendobj: list[Any]) -> list[Any]:
-        def pickles(count: int) -> list[bytes]:
-            return dump_all(sendobj, count)
-
-        exchanged: list[Any] = run(self._comm(), _alltoall_objects, "Topocomm.neighbor_alltoall", pickles)
-        return exchanged
-
 
 class Cartcomm(Topocomm):
     """Cartesian topology intracommunicator."""
@@ -218,21 +80,15 @@ class Cartcomm(Topocomm):
     def Get_dim(self) -> int:
         return len(self._grid().dims)
 
-    @property
-    def dim(self) -> int:
-        return self.Get_dim()
+    dim = attribute(Get_dim)
 
-    @property
-    def ndim(self) -> int:
-        return self.Get_dim()
+    ndim = attribute(Get_dim)
 
     def Get_topo(self) -> tuple[list[int], list[int], list[int]]:
         grid = self._grid()
         return list(grid.dims), list(map(int, grid.periods)), grid.coords(self._comm().me)
 
-    @property
-    def topo(self) -> tuple[list[int], list[int], list[int]]:
-        return self.Get_topo()
+    topo = attribute(Get_topo)
 
     @property
     def dims(self) -> list[int]:
@@ -296,9 +152,7 @@ class Graphcomm(Topocomm):
         graph = self._graph()
         return len(graph.index), len(graph.edges)
 
-    @property
-    def dims(self) -> tuple[int, int]:
-        return self.Get_dims()
+    dims = attribute(Get_dims)
 
     @property
     def nnodes(self) -> int:
@@ -312,9 +166,7 @@ class Graphcomm(Topocomm):
         graph = self._graph()
         return list(graph.index), list(graph.edges)
 
-    @property
-    def topo(self) -> tuple[list[int], list[int]]:
-        return self.Get_topo()
+    topo = attribute(Get_topo)
 
     @property
     def index(self) -> list[int]:

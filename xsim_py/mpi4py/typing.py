@@ -1,4 +1,4 @@
-"""What the arguments of MPI calls may be, as mpi4py's own module of this name says it."""
+"""Types of the arguments of MPI calls, as in mpi4py's own module of this name."""
 
 from __future__ import annotations
 

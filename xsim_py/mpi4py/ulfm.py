@@ -28,7 +28,7 @@ _INT = np.dtype(np.intc)
 
 
 class FaultTolerance(CommHandle):
-    """What a program can ask and do after a failure; all of it works on a revoked communicator."""
+    """The part of `Comm` for the time after a failure; all of it works on a revoked communicator."""
 
     __slots__ = ()
 
@@ -95,8 +95,7 @@ class FaultTolerance(CommHandle):
 
 
 def _request(call: Operation, finish: Callable[[], None]) -> Request:
-    made: Request = Request._make(Task(call, lambda _: finish()))
-    return made
+    return Request._make(Task(call, lambda _: finish()))
 
 
 def _as_int(flag: Any) -> int:

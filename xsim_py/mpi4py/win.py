@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -20,20 +21,23 @@ from xsim_py.mpi.rma import operations as operate
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.window import Transfer, Window, address_of
 
-from .attributed import Attributed
-from .bufspec import Message, message, type_of, usable
+from .attribute_calls import Attributed
+from .buffer_protocol import exporting
+from .bufspec import UserBuffer, message, type_of, usable
 from .comm import Intracomm
 from .commhandle import SELF
 from .errhandling import BoundHandler, Erring, Face, Reporting, first_handler
-from .exporting import exporting
 from .group import Group
 from .handle import Null
-from .info import INFO_NULL, Info
+from .info import INFO_NULL, Info, items_of
 from .memory import buffer, flat_view, is_bottom
+from .methods import attribute
 from .op import INSTANCES, Op
 from .request import Request, Task
 
 __all__ = ["WIN_NULL", "Win"]
+
+R = TypeVar("R")
 
 _SUM = INSTANCES["SUM"]
 _COMM_SELF: Any = Intracomm._make(SELF)
@@ -68,6 +72,16 @@ class Win(Erring, Attributed):
         if window.freed:
             errors.fail(c.ERR_WIN, "the window was freed")
         return window
+
+    def _do(self, function: Callable[..., R], *args: Any) -> R | None:
+        """Call a function of the window; None where the error handler has dealt with an error."""
+        window = self._window()
+        try:
+            return function(window, *args)
+        except errors.Exception as error:
+            if not window.comm.report(error):
+                raise
+            return None
 
     def free(self) -> None:
         if self:
@@ -107,7 +121,7 @@ class Win(Erring, Attributed):
 
     @classmethod
     def _hinted(cls, window: Window, info: Info) -> Self:
-        window.comm.info = dict(info.items()) if info else {}
+        window.comm.info = items_of(info)
         face: Any = Face(cls, window)
         window.comm.errhandler = first_handler(face, BoundHandler(handlers.ARE_FATAL, face))
         return cls._make(window)
@@ -120,16 +134,12 @@ class Win(Erring, Attributed):
         return buffer(), 0
 
     def Attach(self, memory: Any) -> None:
-        window = self._window()
-        view = flat_view(memory, writable=True)
-        with Reporting(window.comm):
-            make.attach(window, view)
+        self._window()
+        self._do(make.attach, flat_view(memory, writable=True))
 
     def Detach(self, memory: Any) -> None:
-        window = self._window()
-        view = flat_view(memory, writable=True)
-        with Reporting(window.comm):
-            make.detach(window, view)
+        self._window()
+        self._do(make.detach, flat_view(memory, writable=True))
 
     def Free(self) -> None:
         window = self._window()
@@ -144,9 +154,7 @@ class Win(Erring, Attributed):
     def Get_group(self) -> Group:
         return Group._of(Members(self._window().comm.ranks))
 
-    @property
-    def group(self) -> Group:
-        return self.Get_group()
+    group = attribute(Get_group)
 
     @property
     def group_size(self) -> int:
@@ -164,13 +172,7 @@ class Win(Erring, Attributed):
         window.name = str(name)[: c.MAX_OBJECT_NAME - 1]
         window.comm.name = window.name or window.comm.name
 
-    @property
-    def name(self) -> str:
-        return self.Get_name()
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.Set_name(name)
+    name = attribute(Get_name, Set_name)
 
     def Set_info(self, info: Info) -> None:
         window = self._window()
@@ -179,13 +181,7 @@ class Win(Erring, Attributed):
     def Get_info(self) -> Info:
         return Info.Create({**_HINTS, **self._window().comm.info})
 
-    @property
-    def info(self) -> Info:
-        return self.Get_info()
-
-    @info.setter
-    def info(self, info: Info) -> None:
-        self.Set_info(info)
+    info = attribute(Get_info, Set_info)
 
     def tomemory(self) -> buffer:
         return _shown(self._window().memory)
@@ -345,83 +341,52 @@ class Win(Erring, Attributed):
     # ------------------------------------------------------------------------------------------ active target
 
     def Fence(self, assertion: int = 0) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.fence(window, assertion)
+        self._do(order.fence, assertion)
 
     def Start(self, group: Group, assertion: int = 0) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.start(window, group._members.ranks, assertion)
+        self._do(lambda window: order.start(window, group._members.ranks, assertion))
 
     def Complete(self) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.complete(window)
+        self._do(order.complete)
 
     def Post(self, group: Group, assertion: int = 0) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.post(window, group._members.ranks, assertion)
+        self._do(lambda window: order.post(window, group._members.ranks, assertion))
 
     def Wait(self) -> Literal[True]:
-        window = self._window()
-        with Reporting(window.comm):
-            order.wait(window)
+        self._do(order.wait)
         return True
 
     def Test(self) -> bool:
-        window = self._window()
-        with Reporting(window.comm):
-            return order.test(window)
-        return False
+        return self._do(order.test) or False
 
     # ----------------------------------------------------------------------------------------- passive target
 
     def Lock(self, rank: int, lock_type: int = c.LOCK_EXCLUSIVE, assertion: int = 0) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.lock(window, rank, lock_type, assertion)
+        self._do(order.lock, rank, lock_type, assertion)
 
     def Unlock(self, rank: int) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.unlock(window, rank)
+        self._do(order.unlock, rank)
 
     def Lock_all(self, assertion: int = 0) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.lock_all(window, assertion)
+        self._do(order.lock_all, assertion)
 
     def Unlock_all(self) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.unlock_all(window)
+        self._do(order.unlock_all)
 
     def Flush(self, rank: int) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.flush(window, rank, "Win.Flush")
+        self._do(order.flush, rank, "Win.Flush")
 
     def Flush_all(self) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.flush(window, None, "Win.Flush_all")
+        self._do(order.flush, None, "Win.Flush_all")
 
     def Flush_local(self, rank: int) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.flush_local(window, rank, "Win.Flush_local")
+        self._do(order.flush_local, rank, "Win.Flush_local")
 
     def Flush_local_all(self) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.flush_local(window, None, "Win.Flush_local_all")
+        self._do(order.flush_local, None, "Win.Flush_local_all")
 
     def Sync(self) -> None:
-        window = self._window()
-        with Reporting(window.comm):
-            order.sync(window)
+        self._do(order.sync)
 
 
 def _intra(comm: Intracomm) -> Communicator:
@@ -452,13 +417,13 @@ def _shown(memory: memoryview) -> buffer:
 _NOTHING = memoryview(b"")
 
 
-def _message(spec: Any, rank: int, *, writable: bool) -> Message:
+def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
     """A buffer argument; the dummy process has none to look at."""
-    return Message(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
+    return UserBuffer(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
 
 
-def _where(origin: Message, target: Any) -> tuple[Type, int, int]:
-    """What a program says of the target: type of the elements, displacement and count; mostly those of the origin."""
+def _where(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
+    """Return what a program says of the target: type, displacement and count; mostly those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:
         return datatype, displacement, count
@@ -478,7 +443,7 @@ def _where(origin: Message, target: Any) -> tuple[Type, int, int]:
     return datatype, operator.index(target), count
 
 
-def _single(**messages: Message) -> None:
+def _single(**messages: UserBuffer) -> None:
     """All of these must be one element of one type."""
     origin = messages["origin"]
     for name, found in messages.items():
@@ -490,8 +455,7 @@ def _single(**messages: Message) -> None:
 
 
 def _request(window: Window, operation: Any) -> Request:
-    request: Request = Request._make(Task(operation, comm=window.comm))
-    return request
+    return Request._make(Task(operation, comm=window.comm))
 
 
 WIN_NULL: Any = Win._constant("WIN_NULL", Win._null, 0x110)

@@ -336,7 +336,7 @@ def parse_call(text: str) -> tuple[str, int]:
     ValueError
         It is something else, or there is no such call in mpi4py.
     """
-    from xsim_py.mpi4py.watch import known_calls
+    from xsim_py.mpi4py.call_hooks import known_calls
 
     found = parse_statement(f"rank=0 before its {text}", Location.in_option("--call"))
     if not isinstance(found, CallSite):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, Packet, Send, Take
+from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, NodePacket, SendAction, TakeAction
 from xsim_py.mpi.ftco.reference import ReferenceNode
 from xsim_py.mpi.ftco.trees import Timing, Tree, tree
 
@@ -14,14 +14,14 @@ def node(me: int, shape: Tree, **more: object) -> ReferenceNode:
     return made
 
 
-def data(source: int, *, distance: int = 1, have: int | None = None) -> Packet:
-    return Packet(DATA, source, distance, 1 << source if have is None else have)
+def data(source: int, *, distance: int = 1, have: int | None = None) -> NodePacket:
+    return NodePacket(DATA, source, distance, 1 << source if have is None else have)
 
 
 def sent_by(actor: ReferenceNode, start: int, steps: int) -> list[tuple[int, int]]:
     """Kind and receiver of what it sends in some steps."""
     actions = [actor.act(now) for now in range(start, start + steps)]
-    return [(action.packet.kind, action.dest) for action in actions if isinstance(action, Send)]
+    return [(action.packet.kind, action.dest) for action in actions if isinstance(action, SendAction)]
 
 
 BINARY = tree(15, "kary", radix=2)  # 0: 1 2; 1: 3 5; 2: 4 6; 3: 7 11; 5: 9 13
@@ -36,16 +36,16 @@ def test_values_go_up_when_all_are_here_and_receipts_follow() -> None:
     assert sent_by(actor, 0, 5) == []
     actor.deliver(data(7), 5)
     actor.deliver(data(11), 5)
-    assert isinstance(actor.act(5), Take)
+    assert isinstance(actor.act(5), TakeAction)
     # One DATA comes before the receipt for the other; what is owed to a node is settled by anything that asks it.
-    assert isinstance(actor.act(6), Take)
+    assert isinstance(actor.act(6), TakeAction)
     assert sent_by(actor, 7, 3) == [(DATA, 1), (ACK, 7), (ACK, 11)]
 
 
 def test_children_of_the_dead_are_adopted() -> None:
     actor = node(1, BINARY)
     actor.deliver(data(5, have=1 << 5 | 1 << 9 | 1 << 13), 0)
-    assert isinstance(actor.act(0), Take)
+    assert isinstance(actor.act(0), TakeAction)
     actor.died(3, 40)
     assert list(actor.contacts) == [0, 3, 5, 7, 11]
     assert [actor.contacts[each].distance for each in (7, 11)] == [2, 2]
@@ -71,14 +71,14 @@ def test_a_father_is_replaced_by_his() -> None:
 def test_who_writes_across_the_tree_tells_that_all_between_are_dead() -> None:
     above = node(0, BINARY)
     above.deliver(data(7, distance=3), 5)
-    assert isinstance(above.act(5), Take)
+    assert isinstance(above.act(5), TakeAction)
     assert above.dead == {1, 3}
     assert above.contacts[5].distance == 2
     assert [above.contacts[each].distance for each in (7, 11)] == [3, 3]
     below = node(7, BINARY)
     sent_by(below, 0, 1)
-    below.deliver(Packet(KEEPALIVE, 0, 3), 5)
-    assert isinstance(below.act(5), Take)
+    below.deliver(NodePacket(KEEPALIVE, 0, 3), 5)
+    assert isinstance(below.act(5), TakeAction)
     assert below.dead == {1, 3}
     assert sent_by(below, 6, 1) == [(DATA, 0)]
 
@@ -134,7 +134,7 @@ def test_a_finished_node_is_deaf() -> None:
     actor.deliver(data(3, have=(1 << 15) - 1), 30)
     sent_by(actor, 30, 2)
     assert actor.finish_time == 31
-    actor.deliver(Packet(KEEPALIVE, 3, 1), 32)
+    actor.deliver(NodePacket(KEEPALIVE, 3, 1), 32)
     assert sent_by(actor, 32, 20) == []
     assert actor.wake(60) is None
 
@@ -144,9 +144,9 @@ def test_before_its_start_a_node_answers_in_the_same_step_and_once_more_after() 
     actor = ReferenceNode(3, BINARY, timing, service=lambda *_: ANY)
     actor.deliver(data(7), 4)
     assert actor.wake(4) is None, "DATA waits"
-    actor.deliver(Packet(KEEPALIVE, 1, 1), 5)
+    actor.deliver(NodePacket(KEEPALIVE, 1, 1), 5)
     action = actor.act(5)
-    assert isinstance(action, Send)
+    assert isinstance(action, SendAction)
     assert (action.packet.kind, action.dest) == (ACK, 1)
     assert actor.act(6) is None
     actor.enter(9)

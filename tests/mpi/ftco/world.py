@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from xsim_py.mpi.ftco.node import Send
-from xsim_py.mpi.ftco.paper import PaperNode, Tree
+from xsim_py.mpi.ftco.node import SendAction
+from xsim_py.mpi.ftco.paper import PaperNode, TreeShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Scenario:
     No operation may take longer than `patience`, in ticks.
     """
 
-    tree: Tree
+    tree: TreeShape
     size: int
     operation: str
     order: str
@@ -136,7 +136,7 @@ class World:
                 node.died(other, now)
         action = node.act(now)
         self.acts[me] += 1
-        if isinstance(action, Send):
+        if isinstance(action, SendAction):
             self.sent[action.packet.kind] += 1
             pair = (me, action.dest)
             time = max(now + self.chance.randint(1, self.scenario.slowest), self.last_arrival.get(pair, 0) + 1)

@@ -36,7 +36,7 @@ Action = tuple[int, int, str, int, int]
 
 
 def supports(configuration: Configuration) -> bool:
-    """Whether these rules can be run here."""
+    """Return whether these rules can be run here."""
     return configuration.rules.traversal == "reference"
 
 

@@ -100,7 +100,7 @@ def _note(s: State, event: int) -> None:
 
 @jit
 def _happen(s: State) -> None:
-    """What happens at the start of a step: deaths, death notices, arrivals and alarms."""
+    """Let happen what does at the start of a step: deaths, death notices, arrivals and alarms."""
     now = s.numbers[at.STEP]
     slot = now & (s.wheel.shape[0] - 1)
     event = s.wheel[slot, 0]
@@ -145,7 +145,7 @@ def _act_all(s: State) -> None:
 
 @jit
 def _is_over(s: State) -> bool:
-    """Whether all living nodes but node 0 have finished; of a reduction, and where it is alone, whether node 0 is."""
+    """Return whether all living nodes but node 0 have finished; of a reduction, or where it is alone, node 0."""
     if s.numbers[at.ROOT_ENDS] or s.numbers[at.OTHERS] == 0:
         return bool(s.numbers[at.FULL])
     return bool(s.numbers[at.BUSY] == 0)

@@ -1,4 +1,4 @@
-"""What a node does in a step (reference rules): Algorithms 1 to 5 of Margolin and Barak, changed and extended.
+"""The steps of a node by the reference rules: Algorithms 1 to 5 of Margolin and Barak, changed and extended.
 
 The plain twin of this is `xsim_py.mpi.ftco.reference`.
 """
@@ -103,7 +103,7 @@ def _take(s: State, node: int, kind: int, distance: int) -> int:
 
 @jit
 def _awaited(s: State, node: int, begin: int, end: int, role: int) -> bool:
-    """Whether contacts of a role, from the place on that has been reached, live and have not arrived."""
+    """Return whether contacts of a role live and have not arrived, from the place on that has been reached."""
     first = s.nodes[node, at.CONTACTS]
     for place in range(max(begin, s.nodes[node, at.PLACE]), end):
         contact = first + place

@@ -1,4 +1,4 @@
-"""What a node does when it learns that another is dead (reference rules): who takes whose place."""
+"""The repair of a tree by the reference rules: who takes the place of a node that is dead."""
 
 from __future__ import annotations
 

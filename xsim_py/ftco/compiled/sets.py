@@ -17,13 +17,13 @@ __all__ = ["add_message", "add_span", "copy_to_message", "has", "is_full"]
 
 @jit
 def is_full(s: State, node: int) -> bool:
-    """Whether a node's set has everybody."""
+    """Return whether a node's set has everybody."""
     return bool(s.nodes[node, at.SPANS] == 1 and s.nodes[node, at.HIGH] - s.nodes[node, at.LOW] == s.numbers[at.P])
 
 
 @jit
 def has(s: State, node: int, other: int) -> bool:
-    """Whether a node's set has another node."""
+    """Return whether a node's set has another node."""
     spot = s.nodes[other, at.SPOT]
     if s.nodes[node, at.SPANS] == 1:
         return bool(s.nodes[node, at.LOW] <= spot < s.nodes[node, at.HIGH])

@@ -15,7 +15,7 @@ import numpy as np
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather
 from xsim_py.mpi.collectives.channel import EqualBlocks, SharedBlocks, equal_sizes
-from xsim_py.mpi.collectives.instead import final
+from xsim_py.mpi.collectives.substitutes import final
 
 from .binding import Bound, BoundRounds, bind
 from .building import DOWN, Draft, Tree, hand_down

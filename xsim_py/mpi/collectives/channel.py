@@ -1,4 +1,4 @@
-"""What a collective algorithm sees of the world, and the few steps that many algorithms share.
+"""The world as a collective algorithm sees it, and the few steps that many algorithms share.
 
 An algorithm is a plain function that every rank of a communicator runs. It knows its rank, the number of ranks and
 how to pass immutable ``bytes`` to another rank; it knows neither time nor cost, so the same function serves blocking
@@ -72,7 +72,7 @@ class Fold(Protocol):
 
     @property
     def commutative(self) -> bool:
-        """Whether the operands may be swapped."""
+        """True where the operands may be swapped."""
 
     @property
     def unit_bytes(self) -> int:
@@ -100,7 +100,7 @@ class _Blocks(Sequence[bytes]):
 
 
 class EqualBlocks(_Blocks):
-    """Those of one size.
+    """Blocks of one size, as one run of bytes.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class EqualBlocks(_Blocks):
 
 
 class VariedBlocks(_Blocks):
-    """Those of any sizes.
+    """Blocks of any sizes, as one run of bytes.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
 
 
 def blocks_of(whole: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
-    """The same pieces, which are cut when somebody looks at them; `sizes` may be what `equal_sizes` gives."""
+    """Return the pieces of some bytes, cut when somebody looks at them; `sizes` may come from `equal_sizes`."""
     if type(whole) is bytes and sizes is equal_sizes(sizes[0], len(sizes)):
         return EqualBlocks(whole, sizes[0], len(sizes))
     return cut(whole, sizes)

@@ -1,4 +1,4 @@
-"""What MPI_Comm_spawn is told to start, and which places of the machine that gets (MPI 4.1, section 11.8)."""
+"""Commands that MPI_Comm_spawn starts, and the places of the machine that they get (MPI 4.1, section 11.8)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xsim_py.machine import Universe
 from xsim_py.mpi import constants as c
 from xsim_py.process.program import Program
 
-__all__ = ["Command", "Refused", "program_for", "settle"]
+__all__ = ["Refused", "SpawnCommand", "program_for", "settle"]
 
 
 class Refused(Exception):
     """The launcher does not start anything; the text says why."""
 
 
-class Command(NamedTuple):
+class SpawnCommand(NamedTuple):
     """One program and how many processes are to run it.
 
     Attributes
@@ -54,7 +54,7 @@ class Command(NamedTuple):
         return {count for count in allowed if 0 <= count <= self.processes}
 
 
-def program_for(command: Command, start: str) -> Program:
+def program_for(command: SpawnCommand, start: str) -> Program:
     """The program of a command that is started in a directory, unless its hints name another one."""
     from xsim_py.process.command import program_of  # most programs start no others
 
@@ -68,7 +68,7 @@ def program_for(command: Command, start: str) -> Program:
         raise Refused(str(problem)) from None
 
 
-def settle(commands: Sequence[Command], places: Universe, machine: Any) -> tuple[list[list[int]], list[list[int]]]:
+def settle(commands: Sequence[SpawnCommand], places: Universe, machine: Any) -> tuple[list[list[int]], list[list[int]]]:
     """Take places for all commands, or for none.
 
     Returns
@@ -97,7 +97,7 @@ def settle(commands: Sequence[Command], places: Universe, machine: Any) -> tuple
     return taken, codes
 
 
-def _nodes(command: Command, machine: Any) -> list[int] | None:
+def _nodes(command: SpawnCommand, machine: Any) -> list[int] | None:
     """The nodes that a command's hint ``host`` names; None where all will do."""
     said = command.info.get("host")
     if said is None:

@@ -21,7 +21,7 @@ from xsim_py.process import current
 from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
 
-from .commands import Command, Refused, program_for, settle
+from .commands import Refused, SpawnCommand, program_for, settle
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from xsim_py.process.program import Program
     from xsim_py.process.rank import Rank
 
-__all__ = ["Asked", "Birth", "Launcher", "Order", "Startup", "World", "birth_of"]
+__all__ = ["Birth", "Launcher", "LauncherQuestion", "Order", "Startup", "World", "birth_of"]
 
 
 class Startup(NamedTuple):
-    """What the launcher's work takes, in picoseconds.
+    """The time that the launcher's work takes, in picoseconds.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Startup(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What MPI_Comm_spawn asks for.
+    """A wish of MPI_Comm_spawn.
 
     Attributes
     ----------
@@ -58,13 +58,13 @@ class Order(NamedTuple):
         The number of the intercommunicator between parents and children.
     parents : sequence of int
         The ranks of the parents, as those of the whole run.
-    commands : tuple of Command
+    commands : tuple of SpawnCommand
         What to start.
     """
 
     cid: int
     parents: Sequence[int]
-    commands: tuple[Command, ...]
+    commands: tuple[SpawnCommand, ...]
 
 
 class World(NamedTuple):
@@ -98,7 +98,7 @@ class World(NamedTuple):
 
 
 class Birth(NamedTuple):
-    """What all shards know of processes that begin.
+    """News of processes that begin, for all shards.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Birth(NamedTuple):
     commands: Sequence[int]
 
 
-class Asked(NamedTuple):
+class LauncherQuestion(NamedTuple):
     """A question to the launcher; the answer finds who asked by the key.
 
     Attributes
@@ -188,7 +188,7 @@ class Launcher(LibraryPart):
         self.startup = startup
         self.start = start
         self.worlds: dict[int, World] = {}
-        self.services: dict[str, Callable[[Asked], None]] = {"spawn": self._spawn}
+        self.services: dict[str, Callable[[LauncherQuestion], None]] = {"spawn": self._spawn}
         self.forget: Callable[[int], None] = lambda number: None
         self.prepare: Callable[[list[int]], list[int]] = lambda homes: homes
         self.first_later = 0
@@ -212,18 +212,18 @@ class Launcher(LibraryPart):
         waiting = self._waiting[rank.key] = _Waiting(fiber, awaited)
         asks: set[int] = rank.private("asks", set)
         asks.add(rank.key)
-        asked = Asked(rank.number, rank.key, what, argument)
+        asked = LauncherQuestion(rank.number, rank.key, what, argument)
         shard.post_to_first(fiber.clock_ps + self.startup.notice_ps, rank.key, "asked", asked)
         fiber.park(waiting)
         fiber.clock_ps = shard.kernel.now_ps
         return waiting.answer
 
-    def _asked(self, asked: Asked) -> None:
+    def _asked(self, asked: LauncherQuestion) -> None:
         """A question has come."""
-        asked = Asked(*asked)
+        asked = LauncherQuestion(*asked)
         self.services[asked.what](asked)
 
-    def answer(self, asked: Asked, answer: Any, when_ps: int | None = None) -> None:
+    def answer(self, asked: LauncherQuestion, answer: Any, when_ps: int | None = None) -> None:
         """Answer a question, now or at a later time; the answer is something that can be pickled."""
         when_ps = (self.shard.kernel.now_ps if when_ps is None else when_ps) + self.startup.notice_ps
         self.shard.post_to(asked.rank, when_ps, asked.key, "told", (asked.key, answer))
@@ -241,7 +241,7 @@ class Launcher(LibraryPart):
 
     # ------------------------------------------------------------------------------------------------- starting
 
-    def _spawn(self, asked: Asked) -> None:
+    def _spawn(self, asked: LauncherQuestion) -> None:
         """Start processes; who has asked hears of it when they have begun."""
         order = Order(*asked.argument)
         now_ps = self.shard.kernel.now_ps
@@ -324,7 +324,7 @@ class Launcher(LibraryPart):
                 continue
             which = birth.commands[rank.number - world.first]
             if which not in programs:
-                programs[which] = program_for(Command(*order.commands[which]), self.start)
+                programs[which] = program_for(SpawnCommand(*order.commands[which]), self.start)
             if programs[which].start != self.start:
                 change(rank, "directory", self.start, programs[which].start)
             rank.fiber.start(body(programs[which]))

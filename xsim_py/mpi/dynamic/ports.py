@@ -17,7 +17,7 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import broadcast, make_inter
 
-from .launcher import Asked, Launcher
+from .launcher import Launcher, LauncherQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ _PORT = "xsim-port"
 
 
 class Switchboard:
-    """What the launcher does for processes that want to meet.
+    """The part of the launcher by which processes meet.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class Switchboard:
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
-        self._waiting: dict[tuple[str, bool], deque[Asked]] = {}
+        self._waiting: dict[tuple[str, bool], deque[LauncherQuestion]] = {}
         self._names: dict[str, str] = {}
 
-    def services(self) -> dict[str, Callable[[Asked], None]]:
+    def services(self) -> dict[str, Callable[[LauncherQuestion], None]]:
         """Return what answers each kind of question."""
         return {"meet": self._meet, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
 
-    def _meet(self, asked: Asked) -> None:
+    def _meet(self, asked: LauncherQuestion) -> None:
         """Somebody accepts or connects at a port: bring it together with who has waited longest on the other side."""
         port, accepts, _ = asked.argument
         others = self._waiting.get((port, not accepts))
@@ -63,16 +63,16 @@ class Switchboard:
         for port, waiting in self._waiting.items():
             self._waiting[port] = deque(asked for asked in waiting if asked.rank != number)
 
-    def _publish(self, asked: Asked) -> None:
+    def _publish(self, asked: LauncherQuestion) -> None:
         name, port = asked.argument
         taken = name in self._names
         self._names.setdefault(name, port)
         self._launcher.answer(asked, taken)
 
-    def _unpublish(self, asked: Asked) -> None:
+    def _unpublish(self, asked: LauncherQuestion) -> None:
         self._launcher.answer(asked, self._names.pop(asked.argument, None))
 
-    def _lookup(self, asked: Asked) -> None:
+    def _lookup(self, asked: LauncherQuestion) -> None:
         self._launcher.answer(asked, self._names.get(asked.argument))
 
 

@@ -11,14 +11,14 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import broadcast, make_inter
 
-from .commands import Command
+from .commands import SpawnCommand
 from .launcher import Launcher, Order, birth_of
 
 __all__ = ["app_number", "parent_of", "spawn"]
 
 
 def spawn(
-    comm: Communicator, commands: Sequence[Command] | None, root: int, name: str
+    comm: Communicator, commands: Sequence[SpawnCommand] | None, root: int, name: str
 ) -> tuple[Communicator, list[int]]:
     """Start processes; all members of `comm` call it, and the root says what.
 
@@ -26,7 +26,7 @@ def spawn(
 
     Parameters
     ----------
-    commands : sequence of Command or None
+    commands : sequence of SpawnCommand or None
         What to start, at the root.
 
     Returns

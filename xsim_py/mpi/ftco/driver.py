@@ -4,9 +4,9 @@ The protocol is a state machine (`paper.PaperNode`). Here it is given the time, 
 its rank can know, and its messages are charged to the network: they are control messages, which arrive also where a
 rank computes. Each action takes the library the network's overhead for a message sent or taken.
 
-**Sessions.** A rank has one `Session` for each operation, made when it enters or when the first message for it comes;
-before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long as
-somebody may ask: whoever has the result of an operation that all contribute to knows by that that everybody alive is
+**Sessions.** A rank has one `FtcoSession` for each operation, made when it enters or when the first message for it
+comes; before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long
+as somebody may ask: whoever has the result of an operation that all contribute to knows by that that everybody alive is
 done with those before, and forgets them. After so many operations that tell no such thing, all meet in the background,
 which is what Open MPI's ``coll/sync`` does with a barrier.
 
@@ -37,8 +37,8 @@ from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process import current
 from xsim_py.process.life import announce, stop_mismatch
 
-from .node import ACK, Packet, Send
-from .paper import ALLREDUCE, PaperNode, Result
+from .node import ACK, NodePacket, SendAction
+from .paper import ALLREDUCE, PaperNode, TreeResult
 from .payload import Folded, folding, packet_bytes, payload_bytes
 from .shapes import Service, Shapes
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.failures.deaths import Deaths
     from xsim_py.process.rank import Rank
 
-__all__ = ["Call", "Ftco", "Session"]
+__all__ = ["Ftco", "FtcoCall", "FtcoSession"]
 
 _FTCO = 4
 """The tag of a control message: a message of an operation."""
@@ -71,7 +71,7 @@ class Post(NamedTuple):
         The call that it belongs to, the same for all members.
     operation, root : str, int
         What is done, and which rank of the communicator is node 0.
-    packet : Packet
+    packet : NodePacket
         What one node says to another.
     members : sequence of int or None
         The communicator's ranks, in case the receiver has not made it yet; None for the whole run's, and of a receipt.
@@ -81,16 +81,16 @@ class Post(NamedTuple):
     note: Any
     operation: str
     root: int
-    packet: Packet
+    packet: NodePacket
     members: Any
 
 
-class Call(Operation):
+class FtcoCall(Operation):
     """An operation that a fiber waits for."""
 
     __slots__ = ("comm", "note", "session")
 
-    def __init__(self, comm: Communicator, note: Any, session: Session) -> None:
+    def __init__(self, comm: Communicator, note: Any, session: FtcoSession) -> None:
         super().__init__()
         self.comm = comm
         self.note = note
@@ -125,7 +125,7 @@ class _Node(PaperNode):
 
 
 class Ftco(LibraryPart):
-    """What the ranks of a shard share: shapes of trees, and who takes in messages.
+    """The part of the library that serves FTCO on a shard: it has shapes of trees, and takes in messages.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Ftco(LibraryPart):
         """A message has come, perhaps for an operation that this rank has not entered."""
         post: Post = message.note
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
-        session: Session | None = state.sessions.get(post.key)
+        session: FtcoSession | None = state.sessions.get(post.key)
         if session is None:
             cid, number, _ = post.key
             if number < state.done.get(cid, 0) or cid & ~1 in state.revoked:
@@ -162,15 +162,15 @@ class Ftco(LibraryPart):
     def _members(self, cid: int, ranks: Any) -> Context:
         return shared_context(self.fabric, cid, range(self.fabric.settings.ranks) if cid == WORLD_CID else ranks)
 
-    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> Session:
+    def _open(self, rank: Rank, key: Key, members: Context, operation: str, root: int, note: Any) -> FtcoSession:
         state = knowledge_of(rank.mpi)
-        session = Session(self, rank, key, members, operation, root, note)
+        session = FtcoSession(self, rank, key, members, operation, root, note)
         state.keep("sessions", key, session)
         return session
 
     # ----------------------------------------------------------------------------------- what algorithms call
 
-    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> Result:
+    def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
         """Take part in an operation, in the running fiber, and wait for its end.
 
         Parameters
@@ -198,7 +198,7 @@ class Ftco(LibraryPart):
             raise revoked_error(comm)
         session = self._entering(comm, ch, operation, root)
         low = 0 if rank.private("fibers", set) - {fiber} else ch.tag
-        session.call = call = Call(comm, ch.note, session)
+        session.call = call = FtcoCall(comm, ch.note, session)
         session.enter(contribute(low), combine)
         wait(call)
         if operation == ALLREDUCE:
@@ -207,13 +207,13 @@ class Ftco(LibraryPart):
             self._meet(comm, ch, bool(low))
         return session.result
 
-    def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> Session:
+    def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> FtcoSession:
         """The session of the next operation of a call; others may have begun it."""
         state = knowledge_of(comm.box)
         step = 0
         while (known := state.sessions.get((comm.cid | 1, ch.tag, step))) is not None and known.node.entered:
             step += 1
-        session: Session = known or self._open(
+        session: FtcoSession = known or self._open(
             comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root, ch.note
         )
         if session.note != ch.note:
@@ -252,7 +252,7 @@ def _second(_: bytes, other: bytes) -> bytes:
     return other
 
 
-class Session:
+class FtcoSession:
     """One rank's part in one operation.
 
     Attributes
@@ -265,9 +265,9 @@ class Session:
         The call that it belongs to, the same for all members.
     node : PaperNode
         What it knows and does.
-    call : Call or None
+    call : FtcoCall or None
         Whom to tell that it is over.
-    result : Result
+    result : TreeResult
         The outcome, once `call` is complete; without a payload where this rank gets none.
     """
 
@@ -297,8 +297,8 @@ class Session:
         self.operation = operation
         self.root = root
         self.note = note
-        self.call: Call | None = None
-        self.result = Result(None, frozenset())
+        self.call: FtcoCall | None = None
+        self.result = TreeResult(None, frozenset())
         self._due_ps = -1  # when it acts next
         self._over = False  # for this rank
         self._revoked = False
@@ -362,7 +362,7 @@ class Session:
             self._wake(now_ps)
 
     def _matches(self, post: Post, origin: int) -> bool:
-        """Whether another member does the same; if it does not, that is the end of the job."""
+        """Return whether another member does the same; if it does not, that is the end of the job."""
         note = self.note
         if (note is post.note or note == post.note) and post.operation == self.operation and post.root == self.root:
             return True
@@ -471,7 +471,7 @@ class Session:
                 next_ps = at_ps + 1
                 break
             next_ps = node.wake(at_ps)
-            if isinstance(done, Send):
+            if isinstance(done, SendAction):
                 state.busy_ps = self._send(done, at_ps)
             else:
                 packet = done.packet
@@ -484,7 +484,7 @@ class Session:
         if next_ps is not None:
             self._wake(max(next_ps, state.busy_ps))
 
-    def _send(self, done: Send, at_ps: int) -> int:
+    def _send(self, done: SendAction, at_ps: int) -> int:
         """Let a message leave; when the processor is free again."""
         rank, packet = self.rank, done.packet
         fabric = rank.mpi.fabric
@@ -510,7 +510,7 @@ class Session:
         self._over = True
         result = self.node.result
         if result is not None:
-            self.result = Result(result.payload, frozenset(self.place_of(node) for node in result.missing))
+            self.result = TreeResult(result.payload, frozenset(self.place_of(node) for node in result.missing))
         call, self.call = self.call, None
         if call is not None:
             call.finish()
@@ -525,7 +525,7 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 
 
 def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:
-    """What a call ends with that can not go on without the dead."""
+    """Make the error of a call that can not go on without the dead."""
     who = sorted(places)
     named = f"rank{'s' * (len(who) > 1)} {', '.join(map(str, who[:8]))}{', ...' * (len(who) > 8)}"
     return errors.error(c.ERR_PROC_FAILED, f"{named} of {comm.label()} failed without a contribution")

@@ -5,8 +5,8 @@ alive, and the time limits for their answers. What a node sends along the tree, 
 the subclasses (Algorithm 3 and "Data Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
 
 A node knows neither network nor clock. Its driver tells it the time, in ticks (steps of the formal model, picoseconds
-on the simulated MPI), brings what has arrived (`Node.deliver`) and who has died (`Node.died`), and asks it to do one
-thing (`Node.act`). A driver that asks no sooner than at `Node.wake` misses nothing.
+on the simulated MPI), brings what has arrived (`TreeNode.deliver`) and who has died (`TreeNode.died`), and asks it to
+do one thing (`TreeNode.act`). A driver that asks no sooner than at `TreeNode.wake` misses nothing.
 
 A node is told of a death by its driver, which knows whether somebody who does not answer is dead or slow: the paper
 assumes that time limits are long enough, and nothing here would be right if a living node were taken for dead.
@@ -19,7 +19,19 @@ from typing import Any, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
 
-__all__ = ["ACK", "ANY", "DATA", "KEEPALIVE", "ORDERS", "Contact", "Limits", "Node", "Packet", "Send", "Take"]
+__all__ = [
+    "ACK",
+    "ANY",
+    "DATA",
+    "KEEPALIVE",
+    "ORDERS",
+    "Contact",
+    "Limits",
+    "NodePacket",
+    "SendAction",
+    "TakeAction",
+    "TreeNode",
+]
 
 DATA, KEEPALIVE, ACK = range(3)
 """The paper's three kinds of message: a value, the question whether somebody is alive, and the receipt for either."""
@@ -28,7 +40,7 @@ ANY = 0
 """The service distance that every contact has."""
 
 
-class Packet(NamedTuple):
+class NodePacket(NamedTuple):
     """A message.
 
     Attributes
@@ -52,17 +64,17 @@ class Packet(NamedTuple):
     dead: frozenset[int] = NOBODY
 
 
-class Send(NamedTuple):
+class SendAction(NamedTuple):
     """An action: a message leaves."""
 
     dest: int
-    packet: Packet
+    packet: NodePacket
 
 
-class Take(NamedTuple):
+class TakeAction(NamedTuple):
     """An action: a message has been taken from the queue."""
 
-    packet: Packet
+    packet: NodePacket
 
 
 class Limits(Protocol):
@@ -79,7 +91,7 @@ class Limits(Protocol):
 
 
 class Contact:
-    """What a node remembers of another.
+    """A node's memory of another one.
 
     Attributes
     ----------
@@ -108,7 +120,7 @@ class Contact:
         self.owed = False
 
 
-class Node:
+class TreeNode:
     """One node's part in one operation.
 
     Parameters
@@ -180,7 +192,7 @@ class Node:
         self._order = ORDERS[order]
         self._service = service
         self._patient = patient
-        self._queues: tuple[list[Packet], list[Packet], list[Packet]] = ([], [], [])
+        self._queues: tuple[list[NodePacket], list[NodePacket], list[NodePacket]] = ([], [], [])
 
     # ------------------------------------------------------------------------------------ what subclasses decide
 
@@ -188,7 +200,7 @@ class Node:
         """Whom to send what value next along the tree (Algorithm 3); None: nothing can be sent now."""
         raise NotImplementedError
 
-    def take(self, packet: Packet, contact: Contact, now: int) -> None:
+    def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
         """Handle what has been taken from the queue; its contact has been brought up to date already."""
         raise NotImplementedError
 
@@ -206,7 +218,7 @@ class Node:
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to do but to answer others."""
+        """True when it has nothing left to do but to answer others."""
         raise NotImplementedError
 
     # -------------------------------------------------------------------------------------- what drivers call
@@ -215,14 +227,14 @@ class Node:
         """Begin the operation."""
         self.entered = True
 
-    def deliver(self, packet: Packet, now: int) -> None:
+    def deliver(self, packet: NodePacket, now: int) -> None:
         """Put a message that has arrived into the queue."""
         self._queues[packet.kind].append(packet)
         self.queue_length += 1
         if self.queue_length > self.longest_queue:
             self.longest_queue = self.queue_length
 
-    def act(self, now: int) -> Send | Take | None:
+    def act(self, now: int) -> SendAction | TakeAction | None:
         """Do at most one thing (one round of Algorithm 1)."""
         if self.entered:
             sending = self.traverse(now)
@@ -255,7 +267,7 @@ class Node:
         return max(now, min(due)) if due else None
 
     def can_send(self) -> bool:
-        """Whether `traverse` has something to send."""
+        """Return whether `traverse` has something to send."""
         raise NotImplementedError
 
     def overdue(self, now: int) -> list[int]:
@@ -275,7 +287,7 @@ class Node:
     # -------------------------------------------------------------------------------------- what it does itself
 
     def contact(self, other: int) -> Contact:
-        """What is remembered of another node, made on first use."""
+        """Return what is remembered of another node; made on first use."""
         known = self.contacts.get(other)
         if known is None:
             known = self.contacts[other] = Contact(self.distance(other))
@@ -299,18 +311,18 @@ class Node:
         return since
 
     def _has_work(self, now: int) -> bool:
-        """Whether one of the tasks would do something: most nodes have nothing to do most of the time."""
+        """Return whether a task would do something: most nodes have nothing to do most of the time."""
         return bool(self.queue_length) or self.wake(now) == now
 
-    def _send(self, kind: int, dest: int, value: Any, now: int) -> Send:
+    def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
         contact = self.contact(dest)
         contact.owed = False
         if kind != ACK:
             contact.sent = now
             contact.until = now + self.timeout(dest)
-        return Send(dest, Packet(kind, self.me, contact.distance, value, self.dead))
+        return SendAction(dest, NodePacket(kind, self.me, contact.distance, value, self.dead))
 
-    def _take(self, kind: int, distance: int, now: int) -> Take | None:
+    def _take(self, kind: int, distance: int, now: int) -> TakeAction | None:
         """Take the first message of a kind that has come from a distance."""
         queue = self._queues[kind]
         for place, packet in enumerate(queue):
@@ -324,25 +336,25 @@ class Node:
                     contact.owed = contact.owed or kind != ACK
                     contact.asked += self._patient and kind == ACK
                     self.take(packet, contact, now)
-                return Take(packet)
+                return TakeAction(packet)
         return None
 
-    def _take_data(self, distance: int, now: int) -> Take | None:
+    def _take_data(self, distance: int, now: int) -> TakeAction | None:
         return self._take(DATA, distance, now)
 
-    def _take_keepalive(self, distance: int, now: int) -> Take | None:
+    def _take_keepalive(self, distance: int, now: int) -> TakeAction | None:
         return self._take(KEEPALIVE, distance, now)
 
-    def _take_ack(self, distance: int, now: int) -> Take | None:
+    def _take_ack(self, distance: int, now: int) -> TakeAction | None:
         return self._take(ACK, distance, now)
 
-    def _send_ack(self, distance: int, now: int) -> Send | None:
+    def _send_ack(self, distance: int, now: int) -> SendAction | None:
         for other, contact in self.contacts.items():
             if contact.owed and distance in (ANY, contact.distance):
                 return self._send(ACK, other, None, now)
         return None
 
-    def _send_keepalive(self, distance: int, now: int) -> Send | None:
+    def _send_keepalive(self, distance: int, now: int) -> SendAction | None:
         for other in self._asked(distance, now):
             return self._send(KEEPALIVE, other, None, now)
         return None
@@ -356,11 +368,23 @@ class Node:
                 yield other
 
 
-_Task = Callable[[Node, int, int], "Send | Take | None"]
+_Task = Callable[[TreeNode, int, int], "SendAction | TakeAction | None"]
 
 ORDERS: dict[str, tuple[_Task, ...]] = {
     # Algorithm 1: the queue first, then fault tolerance.
-    "printed": (Node._take_data, Node._take_keepalive, Node._take_ack, Node._send_ack, Node._send_keepalive),
+    "printed": (
+        TreeNode._take_data,
+        TreeNode._take_keepalive,
+        TreeNode._take_ack,
+        TreeNode._send_ack,
+        TreeNode._send_keepalive,
+    ),
     # The authors' simulator.
-    "code": (Node._take_data, Node._send_ack, Node._send_keepalive, Node._take_keepalive, Node._take_ack),
+    "code": (
+        TreeNode._take_data,
+        TreeNode._send_ack,
+        TreeNode._send_keepalive,
+        TreeNode._take_keepalive,
+        TreeNode._take_ack,
+    ),
 }

@@ -16,14 +16,14 @@ from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.op import UserFold
 
 from .driver import Ftco, absent
-from .paper import ALLREDUCE, BCAST, REDUCE, Result
-from .payload import Folded, Parts, fold_parts, folding, gathering
+from .paper import ALLREDUCE, BCAST, REDUCE, TreeResult
+from .payload import Contributions, Folded, fold_parts, folding, gathering
 
 __all__ = ["ALGORITHMS", "Fill", "collect"]
 
 
 class Fill(Protocol):
-    """What stands for the contributions of the dead."""
+    """Replacements for the contributions of the dead."""
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
         """A block of its own, of a size if that is known; None: nothing. May raise, the same at all ranks."""
@@ -32,9 +32,9 @@ class Fill(Protocol):
         """An operand of a reduction; None: it is left out. May raise, the same at all ranks."""
 
 
-def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> Result:
+def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
     """Take part; the communicator remembers who was missing."""
-    result: Result = ch.comm.fabric.part(Ftco).run(ch, operation, root, contribute, combine)
+    result: TreeResult = ch.comm.fabric.part(Ftco).run(ch, operation, root, contribute, combine)
     ch.comm.missing = result.missing
     return result
 
@@ -51,7 +51,7 @@ def collect(
 ) -> dict[int, bytes] | None:
     """Operands of a reduction, by rank, None where there is no result; `plain` ones may be folded by `fold` already."""
     rank = ch.rank
-    result = _run(ch, operation, root, lambda low: Parts(low, {rank: data}, len(data), plain), gathering(fold))
+    result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data), plain), gathering(fold))
     if result.payload is None:
         return None
     parts = dict(result.payload.parts)
@@ -67,7 +67,7 @@ def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill:
     in_order = not fold.commutative or isinstance(fold, UserFold)
     rank = ch.rank
     if in_order:
-        result = _run(ch, operation, root, lambda low: Parts(low, {rank: data}, len(data)), gathering())
+        result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data)), gathering())
     else:
         result = _run(ch, operation, root, lambda low: Folded(low, data), folding(fold))
     payload = result.payload
@@ -85,7 +85,7 @@ def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill:
 def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill: Fill | None) -> list[Any] | None:
     """Everybody's block, at all or at the root; None at the others."""
     rank = ch.rank
-    result = _run(ch, operation, root, lambda low: Parts(low, {rank: data}, len(data)), gathering())
+    result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data)), gathering())
     if result.payload is None:
         return None
     parts: Mapping[int, bytes] = result.payload.parts
@@ -97,7 +97,7 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
 
 
 def _from_root(ch: Any, data: Any, root: int) -> Any:
-    """What the root has, or None where nobody alive has heard it."""
+    """Broadcast what the root has; None where nobody alive has heard it."""
     result = _run(ch, BCAST, root, lambda low: data, None)
     if result.payload is None:
         ch.comm.missing = frozenset((root,))
@@ -114,7 +114,7 @@ def _nothing(_: bytes, other: bytes) -> bytes:
 
 
 def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
-    """What the root has."""
+    """Return what the root has, at all ranks."""
     taken: bytes | None = _from_root(ch, data, root)
     if taken is None and fill is not None:
         taken = fill.operand(root, size_bytes)
@@ -125,8 +125,8 @@ def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill
 
 def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | None = None) -> bytes:
     """One's own of the root's blocks."""
-    sent = None if parts is None else Parts(0, dict(enumerate(parts)), sum(map(len, parts)))
-    taken: Parts | None = _from_root(ch, sent, root)
+    sent = None if parts is None else Contributions(0, dict(enumerate(parts)), sum(map(len, parts)))
+    taken: Contributions | None = _from_root(ch, sent, root)
     if taken is not None:
         return taken.parts[ch.rank]
     block = None if fill is None else fill.operand(root, -1)

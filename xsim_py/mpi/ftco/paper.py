@@ -17,8 +17,9 @@ takes the result from there, unless it learns that the coordinator has died as w
 already is what the coordinator passes on. In a tree with a single root the children of a dead root take its place in
 this way.
 
-**Nobody floods anybody** (`Node`, patient): with Algorithm 1's order of work, a node that many depend on may be kept so
-busy by their questions that it never asks its own. One coordinator with five nodes below it is enough, if L is small.
+**Nobody floods anybody** (`TreeNode`, patient): with Algorithm 1's order of work, a node that many depend on may be
+kept so busy by their questions that it never asks its own. One coordinator with five nodes below it is enough, if L is
+small.
 
 **Nobody asks in vain.** A node that is done goes on answering, so a child whose parent died after it got the result
 can have it from the next one up.
@@ -38,9 +39,9 @@ from typing import Any, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
 
-from .node import DATA, KEEPALIVE, Contact, Limits, Node, Packet
+from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, TreeNode
 
-__all__ = ["ALLREDUCE", "BCAST", "OPERATIONS", "REDUCE", "PaperNode", "Piece", "Result", "Tree", "Up"]
+__all__ = ["ALLREDUCE", "BCAST", "OPERATIONS", "REDUCE", "PaperNode", "Piece", "TreeResult", "TreeShape", "Up"]
 
 ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
 """What can be done; node 0 is the root of a reduce or bcast."""
@@ -71,7 +72,7 @@ class Up(NamedTuple):
     tied: bool
 
 
-class Result(NamedTuple):
+class TreeResult(NamedTuple):
     """DATA on its way down.
 
     Attributes
@@ -86,7 +87,7 @@ class Result(NamedTuple):
     missing: frozenset[int]
 
 
-class Tree(Protocol):
+class TreeShape(Protocol):
     """The shape that messages follow; parents have smaller numbers than their children. See `trees.Tree`."""
 
     root_count: int
@@ -101,12 +102,12 @@ class Tree(Protocol):
         """Whom it sends its subtree's value to: its parent; of a root, the other roots."""
 
 
-class PaperNode(Node):
+class PaperNode(TreeNode):
     """One node's part in one operation, under the rules ``paper``.
 
     Parameters
     ----------
-    tree : Tree
+    tree : TreeShape
         The shape; the roots of a multi-root tree are below node 0 in a reduce or bcast.
     operation : str
         One of `OPERATIONS`.
@@ -115,11 +116,11 @@ class PaperNode(Node):
     dead : frozenset of int
         Whom it knows to be dead from before.
 
-    For `me`, `limits`, `order`, `service`, `patient` and `start` see `Node`.
+    For `me`, `limits`, `order`, `service`, `patient` and `start` see `TreeNode`.
 
     Attributes
     ----------
-    result : Result or None
+    result : TreeResult or None
         The outcome, as soon as it is known; of a reduce at node 0 only.
     """
 
@@ -145,7 +146,7 @@ class PaperNode(Node):
     def __init__(
         self,
         me: int,
-        tree: Tree,
+        tree: TreeShape,
         limits: Limits,
         *,
         operation: str = ALLREDUCE,
@@ -159,7 +160,7 @@ class PaperNode(Node):
         super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
         self.tree = tree
         self.operation = operation
-        self.result: Result | None = None
+        self.result: TreeResult | None = None
         self._combine = combine
         self._contribution: Any = None
         self._roots = range(tree.root_count if operation == ALLREDUCE else 1)
@@ -214,12 +215,12 @@ class PaperNode(Node):
         return len(mine) + len(theirs) - 1
 
     def timeout(self, other: int) -> int:
-        """See `Node.timeout`; the paper's formula gives 0 where the tree has nobody at that distance."""
+        """Return the limit of `TreeNode.timeout`: the paper's formula gives 0 where nobody is at that distance."""
         return max(super().timeout(other), self.limits.timeout(other, 1))
 
     @property
     def _leaderless(self) -> bool:
-        """Whether a root is known to be dead, so that roots must not decide by themselves."""
+        """True when a root is known to be dead, so that roots must not decide by themselves."""
         return any(root in self.dead for root in self._roots) if self.dead else False
 
     def _find_lead(self) -> int:
@@ -239,7 +240,7 @@ class PaperNode(Node):
         super().enter(now)
         self._contribution = contribution
         if self.operation == BCAST and self.me == 0:
-            self.result = Result(contribution, NOBODY)
+            self.result = TreeResult(contribution, NOBODY)
         self._advance()
 
     def died(self, other: int, now: int) -> None:
@@ -247,13 +248,13 @@ class PaperNode(Node):
         self._learn((other,))
         self._advance()
 
-    def take(self, packet: Packet, contact: Contact, now: int) -> None:
+    def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
         """Handle a message; what its sender knows of the dead comes first."""
         self._learn(packet.dead)
         source = packet.source
         self._unreceipted.discard(source)
         if packet.kind == DATA:
-            if isinstance(packet.value, Result):
+            if isinstance(packet.value, TreeResult):
                 self.result = self.result or packet.value
                 self._told.add(source)
                 self._arrived(source)
@@ -347,7 +348,7 @@ class PaperNode(Node):
 
     @property
     def _rises(self) -> bool:
-        """Whether values go up: in a bcast only to see whether anyone has the value of a dead root."""
+        """True where values go up: in a bcast only to see whether anyone has the value of a dead root."""
         if self.operation == BCAST:
             return self._leaderless
         return self.operation == ALLREDUCE or not self._leaderless
@@ -365,7 +366,7 @@ class PaperNode(Node):
     def _decide(self) -> None:
         missing = self._absent(self._roots)
         payload = self._fold({root: piece.payload for root, piece in self._pieces.items()})
-        self.result = Result(payload, missing)
+        self.result = TreeResult(payload, missing)
 
     def _fold(self, parts: dict[int, Any]) -> Any:
         if self.operation == BCAST:
@@ -399,17 +400,17 @@ class PaperNode(Node):
         while self._outbox:
             dest, value = self._outbox.popleft()
             if dest not in self.dead:
-                if isinstance(value, Result) or self.operation == REDUCE:
+                if isinstance(value, TreeResult) or self.operation == REDUCE:
                     self._unreceipted.add(dest)
                 return dest, value
         return None
 
     def can_send(self) -> bool:
-        """Whether there is something in the outbox."""
+        """Return whether there is something in the outbox."""
         return any(dest not in self.dead for dest, _ in self._outbox)
 
     def suspects(self) -> Iterator[tuple[int, int]]:
-        """Those whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
+        """Yield whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
 
         Who has still to answer is not asked again: no message is lost.
         """
@@ -438,7 +439,7 @@ class PaperNode(Node):
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to do but to answer others."""
+        """True when it has nothing left to do but to answer others."""
         if not self.entered or self.can_send():
             return False
         if self.operation == REDUCE and self.me:
@@ -447,5 +448,5 @@ class PaperNode(Node):
 
     @property
     def settled(self) -> bool:
-        """Whether it is finished, and whoever it told has said so: then the call may return ("Message Flow")."""
+        """True when it is finished, and whoever it told has said so: the call may return ("Message Flow")."""
         return self.finished and not self._unreceipted

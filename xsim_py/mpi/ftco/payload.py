@@ -1,4 +1,4 @@
-"""What travels in FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
+"""The payloads of FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
 
 A reduction that commutes and that the library can compute by itself is folded on the way up, like in any tree. Where
 the order counts, or the program's own code is needed (which the library cannot run while the rank does something else),
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .node import Packet
-from .paper import Result, Up
+from .node import NodePacket
+from .paper import TreeResult, Up
 
-__all__ = ["HEADER_BYTES", "Folded", "Parts", "fold_parts", "folding", "gathering", "packet_bytes"]
+__all__ = ["HEADER_BYTES", "Contributions", "Folded", "fold_parts", "folding", "gathering", "packet_bytes"]
 
 HEADER_BYTES = 16
 """Kind, distance and number of the operation; as with other messages what MPI adds to match them is not counted."""
@@ -44,7 +44,7 @@ class Folded(NamedTuple):
         return len(self.data)
 
 
-class Parts(NamedTuple):
+class Contributions(NamedTuple):
     """Contributions side by side.
 
     Attributes
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
 
 
 def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
-    """What combines `Folded` ones."""
+    """Return a function that combines `Folded` payloads."""
 
     def combine(given: Mapping[int, Folded]) -> Folded:
         values = iter(given.values())
@@ -84,10 +84,10 @@ def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
     return combine
 
 
-def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Parts]:
-    """What combines `Parts`; those that are plain are folded by `fold`, under the lowest of their ranks."""
+def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contributions]:
+    """Return a function that combines `Contributions`; `fold` folds plain ones, under the lowest of their ranks."""
 
-    def combine(given: Mapping[int, Parts]) -> Parts:
+    def combine(given: Mapping[int, Contributions]) -> Contributions:
         parts: dict[int, bytes] = {}
         for each in given.values():
             parts.update(each.parts)
@@ -99,7 +99,7 @@ def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Parts]:
                 parts = {min(parts): fold_parts(parts, fold)}
             except Exception:  # the ranks that get the result find out, too
                 plain = False
-        return Parts(low, parts, sum(map(len, parts.values())), plain)
+        return Contributions(low, parts, sum(map(len, parts.values())), plain)
 
     return combine
 
@@ -113,7 +113,7 @@ def fold_parts(parts: Mapping[int, bytes], fold: Fold) -> bytes:
     return data
 
 
-def packet_bytes(packet: Packet) -> int:
+def packet_bytes(packet: NodePacket) -> int:
     """Length of a message: a header, the value, and 4 bytes for each of the dead (to be absent is a mark at one)."""
     size = HEADER_BYTES + _ITEM_BYTES * len(packet.dead)
     value = packet.value
@@ -121,7 +121,7 @@ def packet_bytes(packet: Packet) -> int:
         for piece in value.pieces:
             size += payload_bytes(piece.payload)
         return size + _ITEM_BYTES * (len(value.pieces) - 1) if value.pieces else size
-    return size + payload_bytes(value.payload) if isinstance(value, Result) else size
+    return size + payload_bytes(value.payload) if isinstance(value, TreeResult) else size
 
 
 def payload_bytes(payload: Any) -> int:

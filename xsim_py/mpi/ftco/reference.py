@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .node import ACK, ANY, DATA, KEEPALIVE, Contact, Limits, Node, Packet, Send, Take
+from .node import ACK, ANY, DATA, KEEPALIVE, Contact, Limits, NodePacket, SendAction, TakeAction, TreeNode
 from .trees import Tree
 
 __all__ = ["ReferenceNode"]
@@ -54,7 +54,7 @@ _END = len(_POINTS)
 _SPAN = {"allreduce": (0, _END), "reduce": (0, _AWAIT_RESULT), "bcast": (_AWAIT_RESULT, _END)}
 
 
-class ReferenceNode(Node):
+class ReferenceNode(TreeNode):
     """One node's part in one operation, under the rules ``reference``.
 
     Parameters
@@ -68,7 +68,7 @@ class ReferenceNode(Node):
     reset_eta : bool
         Whether the first death makes it expect everything at once.
 
-    For `me`, `limits`, `order`, `service` and `start` see `Node`.
+    For `me`, `limits`, `order`, `service` and `start` see `TreeNode`.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class ReferenceNode(Node):
         return -1
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """See `Node.traverse`."""
+        """Return whom to send DATA next; see `TreeNode.traverse`."""
         dest = self._next()
         if self.full_time < 0 and self.have == self._all:
             self.full_time = now
@@ -185,18 +185,18 @@ class ReferenceNode(Node):
         return dest, self.have
 
     def can_send(self) -> bool:
-        """See `Node.can_send`."""
+        """Return whether there is somebody to send DATA to."""
         return self._next() >= 0
 
     @property
     def finished(self) -> bool:
-        """Whether it has nothing left to send, and so is deaf; node 0 never is."""
+        """True when it has nothing left to send, and so is deaf; node 0 never is."""
         return self.entered and self.me != 0 and self._next() < 0 and self._point == self._span[1]
 
     # ------------------------------------------------------------------------------------------ what it does
 
-    def act(self, now: int) -> Send | Take | None:
-        """See `Node.act`."""
+    def act(self, now: int) -> SendAction | TakeAction | None:
+        """Do at most one thing; see `TreeNode.act`."""
         if not self.entered:
             return self._act_early(now)
         sending = self.traverse(now)
@@ -214,13 +214,13 @@ class ReferenceNode(Node):
                     return done
         return None
 
-    def deliver(self, packet: Packet, now: int) -> None:
-        """See `Node.deliver`; what came last is taken first."""
+    def deliver(self, packet: NodePacket, now: int) -> None:
+        """Put a message into the queue, before the others: what came last is taken first."""
         super().deliver(packet, now)
         queue = self._queues[packet.kind]
         queue.insert(0, queue.pop())
 
-    def _act_early(self, now: int) -> Send | Take | None:
+    def _act_early(self, now: int) -> SendAction | TakeAction | None:
         """A node that has not begun: it takes a KEEPALIVE and answers in the same step, and will answer once more."""
         taken = self._take_keepalive(ANY, now)
         if taken is None:
@@ -233,7 +233,7 @@ class ReferenceNode(Node):
         return answer
 
     def wake(self, now: int) -> int | None:
-        """See `Node.wake`."""
+        """Return when there is something to do; see `TreeNode.wake`."""
         if not self.entered:
             return now if self._queues[KEEPALIVE] or self._queues[ACK] else None
         if self._next() >= 0:
@@ -255,7 +255,7 @@ class ReferenceNode(Node):
                 yield other, since
 
     def _due(self, contact: Contact, other: int, since: int) -> int:
-        """See `Node`; to whom nothing has been sent counts as asked in step 0, once something has come from there."""
+        """Do as `TreeNode`; who was sent nothing counts as asked in step 0, once anything came from there."""
         if contact.until >= 0:
             since = max(since, contact.until + 1)
         if contact.heard:
@@ -264,14 +264,14 @@ class ReferenceNode(Node):
 
     # --------------------------------------------------------------------------------------- messages and deaths
 
-    def take(self, packet: Packet, contact: Contact, now: int) -> None:
-        """See `Node.take`."""
+    def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
+        """Merge what has come with DATA."""
         if packet.kind == DATA:
             merged = self.have | packet.value
             self.have = packet.value if merged == packet.value else merged
 
     def contact(self, other: int) -> Contact:
-        """What is remembered of another node; one that was not known tells that all between are dead."""
+        """Return what is remembered of another node; one that was not known tells that all between are dead."""
         known = self.contacts.get(other)
         if known is None:
             self._bury(self._between(other))
@@ -281,7 +281,7 @@ class ReferenceNode(Node):
         return known
 
     def died(self, other: int, now: int) -> None:
-        """See `Node.died`."""
+        """Hear that a node is dead."""
         if other in self.dead:
             self._start_again(other)
         else:

@@ -15,15 +15,15 @@ from .trees import Timing, Tree, best_radix, tree
 if TYPE_CHECKING:
     from xsim_py.network import Network
 
-__all__ = ["Costs", "Service", "Shapes", "ftco_shapes"]
+__all__ = ["Service", "Shapes", "TreeCosts", "ftco_shapes"]
 
 _LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
 # would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
 _MASK = (1 << 64) - 1
 
 
-class Costs(NamedTuple):
-    """What a message of a size costs, in picoseconds: the paper's L and o."""
+class TreeCosts(NamedTuple):
+    """The costs of a message of a size, in picoseconds: the paper's L and o."""
 
     latency_ps: int
     overhead_ps: int
@@ -46,11 +46,11 @@ class Shapes:
         self._trees = lru_cache(maxsize=64)(self._tree)
         self._timings = lru_cache(maxsize=64)(self._timing)
 
-    def costs(self, size_bytes: int) -> Costs:
-        """What a message costs between two ranks that are far apart; its way through the interface is overhead."""
+    def costs(self, size_bytes: int) -> TreeCosts:
+        """Return the costs of a message between ranks that are far apart; its way through the NIC is overhead."""
         cost = self._link.cost(size_bytes)
         least_ps = max(cost.latency_ps // _LEAST_PART, 1)
-        return Costs(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
+        return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
 
     def tree(self, size: int, operation: str, size_bytes: int = 0) -> Tree:
         """The tree of a communicator of `size` ranks for messages of about `size_bytes`.

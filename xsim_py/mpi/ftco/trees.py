@@ -122,7 +122,7 @@ class Tree:
         return node
 
     def is_below(self, node: int, top: int) -> bool:
-        """Whether a node is in the subtree of another, and is not that one."""
+        """Return whether a node is in the subtree of another, and is not that one."""
         if node <= top:
             return False
         while node > top:

@@ -22,13 +22,13 @@ from .openfile import OpenFile, Split, channels
 from .representation import from_file, in_file, to_file
 from .view import View
 
-__all__ = ["AT", "INDIVIDUAL", "ORDERED", "SHARED", "Call", "begin_split", "end_split", "prepare"]
+__all__ = ["AT", "INDIVIDUAL", "ORDERED", "SHARED", "FileCall", "begin_split", "end_split", "prepare"]
 
 AT, INDIVIDUAL, SHARED, ORDERED = range(4)
 """Where a call goes: to an explicit offset, or to a pointer. ORDERED is the shared one, in the order of ranks."""
 
 
-class Call(NamedTuple):
+class FileCall(NamedTuple):
     """One of the calls.
 
     Attributes
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     collective: bool
 
 
-def prepare(file: OpenFile, call: Call, offset: int, elements: Any) -> Callable[[], int]:
+def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Callable[[], int]:
     """Check a call and take its arguments.
 
     Parameters
@@ -91,11 +91,11 @@ def prepare(file: OpenFile, call: Call, offset: int, elements: Any) -> Callable[
     return lambda: int(timed(int(elements.nbytes), body, chs[0]))
 
 
-def _count_of(call: Call) -> int:
+def _count_of(call: FileCall) -> int:
     return twophase.CHANNELS + 2 * (call.where == ORDERED)
 
 
-def _start(file: OpenFile, call: Call, offset: int, etypes: int, chs: list[CollectiveChannel]) -> int:
+def _start(file: OpenFile, call: FileCall, offset: int, etypes: int, chs: list[CollectiveChannel]) -> int:
     """Where a call begins, in etypes; one with the shared pointer finds out now."""
     if call.where == SHARED:
         return pointers.fetch_and_add(file.pointer, etypes, call.name)
@@ -123,7 +123,7 @@ def _read(file: OpenFile, view: View, start: int, size: int, chs: list[Collectiv
 # ----------------------------------------------------------------------------------------------- split collectives
 
 
-def begin_split(file: OpenFile, call: Call, offset: int, elements: Any) -> None:
+def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> None:
     """The first half of a split collective call: it goes on by itself. A file has one of them at most at a time."""
     if file.split is not None:
         fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun, and not ended")

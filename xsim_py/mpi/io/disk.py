@@ -151,7 +151,7 @@ class _Stored:
 
 
 def _settle() -> None:
-    """What others have done until now has been done, and the look takes its time."""
+    """Wait until what others have begun has been done, and for the time that the look takes."""
     fiber = current.running()
     fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
     fiber.sync()

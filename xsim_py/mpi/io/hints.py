@@ -24,7 +24,7 @@ _DEFAULTS = {
 
 
 class Hints:
-    """What a file's hints are: those that the program has set, if they make sense, and the others.
+    """The hints of a file: those that the program has set, if they make sense, and the others.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Hints:
 
     @property
     def aggregators(self) -> list[int]:
-        """See the class."""
+        """The number of aggregators; see the class."""
         return self._leaders[: int(self.values["cb_nodes"])]
 
     @property
     def collective_buffer_bytes(self) -> int:
-        """What an aggregator reads or writes at once."""
+        """The bytes that an aggregator reads or writes at once."""
         return int(self.values["cb_buffer_size"])
 
     def sieve_bytes(self, *, writing: bool) -> int:

@@ -29,14 +29,14 @@ _WHOLE = 1 << 62
 
 
 def read_alone(file: OpenFile, pieces: Pieces) -> bytes:
-    """What a rank reads by itself, as the file's hints and its atomic mode say."""
+    """Read for one rank by itself, as the file's hints and its atomic mode say."""
     if not len(pieces):
         return b""
     return read(file.disk, pieces, buffer_bytes=_WHOLE if file.atomic else file.hints.sieve_bytes(writing=False))
 
 
 def write_alone(file: OpenFile, pieces: Pieces, data: bytes) -> None:
-    """What a rank writes by itself; see `read_alone`."""
+    """Write for one rank by itself; see `read_alone`."""
     if len(pieces):
         buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
         write(file.disk, pieces, data, buffer_bytes=buffer_bytes)

@@ -63,7 +63,7 @@ def _check_mode(amode: int) -> None:
 
 
 def _flags(amode: int) -> int:
-    """What `os.open` is told; ROMIO opens for reading, too, what it may have to sieve."""
+    """Return the flags for `os.open`; ROMIO opens for reading, too, what it may have to sieve."""
     flags = next(flag for mode, flag in _ACCESS.items() if amode & mode)
     return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
 

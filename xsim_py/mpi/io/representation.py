@@ -47,7 +47,7 @@ def register(name: str, read: object, write: object, extent: object) -> None:
 
 
 def in_file(name: str, datatype: Type) -> Type:
-    """What a datatype looks like in a file."""
+    """Return what a datatype looks like in a file."""
     return _external(datatype) if name == EXTERNAL else datatype
 
 

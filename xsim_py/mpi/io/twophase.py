@@ -46,7 +46,7 @@ _SMALLEST_SHARE = 1 << 16
 
 
 class _Share(NamedTuple):
-    """What one aggregator accesses for all."""
+    """The part of a file that one aggregator accesses for all."""
 
     owner: int
     low: int
@@ -65,7 +65,7 @@ class _Plan(NamedTuple):
         return found
 
     def touches(self, place: int, share: _Share) -> bool:
-        """Whether a rank's range meets a share."""
+        """Return whether a rank's range meets a share."""
         return bool(self.ranges[place, 0] < share.high and self.ranges[place, 1] > share.low)
 
 
@@ -83,7 +83,7 @@ def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: boo
 
 @lru_cache(maxsize=16)
 def _plan_of(told: bytes, owners: tuple[int, ...], always: bool) -> _Plan:
-    """What all ranks make of what each of them has told; the first one that does finds it for the others."""
+    """Return what all ranks make of what each has told; the first one that asks finds it for the others."""
     ranges = np.frombuffer(told, np.int64).reshape(-1, 3)
     used = ranges[ranges[:, 0] >= 0]
     if used[:, 2].any():  # pieces that overlap can not be cut at the border of a share
@@ -114,7 +114,7 @@ def _unpacked(told: bytes) -> tuple[Pieces, bytes]:
 
 
 class _Union:
-    """What several lists of pieces cover, one run after the other: the memory of an aggregator."""
+    """The bytes that several lists of pieces cover, one run after the other: the memory of an aggregator."""
 
     def __init__(self, lists: Sequence[Pieces]) -> None:
         starts = np.concatenate([pieces.starts for pieces in lists])
@@ -182,7 +182,7 @@ def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> Non
 def _receive(
     ch: CollectiveChannel, plan: _Plan, mine: _Share | None, own: bytes | None, sends: list[Any]
 ) -> list[bytes]:
-    """What the ranks say to this one as an aggregator, in their order; waits for its own messages, too."""
+    """Receive what the ranks say to an aggregator, in their order; waits for its own messages, too."""
     others = [] if mine is None else [place for place in plan.contributors(mine) if place != ch.rank]
     come = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
     told = dict(zip(others, come, strict=True))
@@ -240,7 +240,7 @@ def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> by
 
 
 def _answers(ch: CollectiveChannel, sends: list[Any], owners: Sequence[int]) -> list[Any]:
-    """What aggregators answer; waits for this rank's own answers to leave, too."""
+    """Receive what aggregators answer; waits for this rank's own answers to leave, too."""
     return ch.wait([*sends, *(ch.irecv(owner) for owner in owners)])[len(sends) :]
 
 

@@ -63,7 +63,7 @@ class Pieces:
 
     @property
     def overlap(self) -> bool:
-        """Whether bytes are in several of them: only what is read may."""
+        """True where bytes are in several of them: only what is read may."""
         return len(self.starts) > 1 and bool((self.starts[1:] < (self.starts + self.sizes)[:-1]).any())
 
 
@@ -78,7 +78,7 @@ def joined(starts: Integers, sizes: Integers) -> Pieces:
 
 
 def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
-    """What of the pieces, which rise and do not overlap, is in a range of the file."""
+    """Return the parts of pieces, which rise and do not overlap, that are in a range of the file."""
     if len(pieces) and pieces.starts[0] >= low and pieces.starts[-1] + pieces.sizes[-1] <= high:
         return pieces
     starts = np.maximum(pieces.starts, low)
@@ -88,7 +88,7 @@ def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
 
 
 class View:
-    """What one rank has set for a file.
+    """The view of a file that one rank has set.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class Epochs:
 
     @property
     def all_locked(self) -> bool:
-        """Whether this is an epoch of Lock_all."""
+        """True in an epoch of Lock_all."""
         return self._access == _LOCKED_ALL
 
     def operate(self, target: int, call: str) -> None:

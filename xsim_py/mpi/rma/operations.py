@@ -18,13 +18,13 @@ from .packets import (
     GET,
     PUT,
     SWAP,
-    Packet,
-    Place,
+    RmaPacket,
+    TargetPlace,
     basic_type,
     check_operation,
     place_of,
 )
-from .waiting import Departure
+from .waits import Departure
 from .window import Transfer, Window
 
 __all__ = ["accumulate", "compare_and_swap", "fetch", "get", "issue", "put", "when_here", "when_left"]
@@ -32,7 +32,7 @@ __all__ = ["accumulate", "compare_and_swap", "fetch", "get", "issue", "put", "wh
 _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 
-def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
+def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> int:
     """Send a packet from the running fiber, which pays the overhead; returns when its last byte has left.
 
     A small one is copied, so that its buffer is free at once: 0 is returned for it.
@@ -51,7 +51,7 @@ def issue(window: Window, target: int, packet: Packet, size_bytes: int) -> int:
     return 0 if cost.eager else left_ps
 
 
-def _target(window: Window, target: int, datatype: Type, displacement: int, count: int, call: str) -> Place:
+def _target(window: Window, target: int, datatype: Type, displacement: int, count: int, call: str) -> TargetPlace:
     """Check what an operation says of its target; the place that it means."""
     if not 0 <= target < len(window.comm.ranks):
         fail(c.ERR_RANK, f"{call}: rank {target} is not in 0..{len(window.comm.ranks) - 1}")
@@ -71,7 +71,7 @@ def _target(window: Window, target: int, datatype: Type, displacement: int, coun
 
 
 def _start(
-    window: Window, kind: int, target: int, place: Place, data: bytes, size_bytes: int,
+    window: Window, kind: int, target: int, place: TargetPlace, data: bytes, size_bytes: int,
     operation: str = "", basic: int = 0, transfer: Transfer | None = None,
 ) -> int:  # fmt: skip
     """Let an operation go; returns when its data have left, 0 where the buffer is free at once."""
@@ -83,7 +83,7 @@ def _start(
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
     window.issued(target, transfer)
     ticket = window.ticket if transfer is not None else 0
-    packet = Packet(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)
+    packet = RmaPacket(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)
     left_ps = issue(window, target, packet, size_bytes)
     if left_ps:
         window.left_ps[target] = left_ps
@@ -181,7 +181,7 @@ def _same_size(size_bytes: int, room_bytes: int, call: str) -> None:
 
 
 def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
-    """What completes when the data of an operation have left; None where they have."""
+    """Return an operation that completes when the data of another have left; None where they have."""
     if not left_ps:
         return None
     operation = Departure(name, left_ps)
@@ -192,5 +192,5 @@ def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
 
 
 def when_here(window: Window, transfer: Transfer, name: str) -> Operation:
-    """What completes when an operation has returned something."""
+    """Return an operation that completes when another has returned something."""
     return window.until(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))

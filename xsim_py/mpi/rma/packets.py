@@ -1,4 +1,4 @@
-"""What the MPI libraries of the ranks of a window tell each other.
+"""Packets: messages between the MPI libraries of the ranks of a window.
 
 A packet says where in the target's memory it works, as displacement and layout: it has to stand on its own, as the
 target may live in another process.
@@ -26,8 +26,8 @@ __all__ = [
     "PUT",
     "SWAP",
     "UNLOCK",
-    "Packet",
-    "Place",
+    "RmaPacket",
+    "TargetPlace",
     "basic_type",
     "check_operation",
     "combine",
@@ -39,7 +39,7 @@ PUT, GET, ACCUMULATE, FETCH, SWAP, DATA, LOCK, UNLOCK, POSTED, COMPLETED = range
 that return something; POSTED and COMPLETED are those of general active target synchronisation."""
 
 
-class Place(NamedTuple):
+class TargetPlace(NamedTuple):
     """Elements in the memory of the target.
 
     Attributes
@@ -82,14 +82,14 @@ class Place(NamedTuple):
             self.layout.unpack(data, memory, origin=offset, count=count, extent=self.extent)
 
 
-def place_of(datatype: Type, displacement: int, count: int) -> Place:
+def place_of(datatype: Type, displacement: int, count: int) -> TargetPlace:
     """The place of `count` elements of a type."""
     low, high = datatype.span(count)
     layout = None if datatype.is_contiguous or low == high else datatype.layout
-    return Place(displacement, count, datatype.size, datatype.extent, layout, low, high)
+    return TargetPlace(displacement, count, datatype.size, datatype.extent, layout, low, high)
 
 
-class Packet(NamedTuple):
+class RmaPacket(NamedTuple):
     """One message from library to library.
 
     Attributes
@@ -100,7 +100,7 @@ class Packet(NamedTuple):
         The window, and the rank in it that says this.
     ticket : int
         What the origin calls an operation that returns something.
-    place : Place or None
+    place : TargetPlace or None
         Where an operation works.
     data : bytes
         Packed elements; of SWAP first what to compare with, then what to store.
@@ -115,7 +115,7 @@ class Packet(NamedTuple):
     window: int
     source: int
     ticket: int = 0
-    place: Place | None = None
+    place: TargetPlace | None = None
     data: bytes = b""
     operation: str = ""
     basic: int = 0
@@ -139,8 +139,8 @@ def check_operation(name: str, datatype: Type | None) -> None:
     make_fold(PREDEFINED[name], datatype)
 
 
-def combine(packet: Packet, old: bytes) -> bytes:
-    """What an accumulate leaves in the place of `old`."""
+def combine(packet: RmaPacket, old: bytes) -> bytes:
+    """Return what an accumulate leaves in the place of `old`."""
     if packet.operation == "REPLACE" or not packet.data:
         return packet.data
     if packet.operation == "NO_OP":

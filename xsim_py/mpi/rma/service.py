@@ -15,7 +15,7 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import Message
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 
-from .packets import Packet
+from .packets import RmaPacket
 from .window import Shape, Window
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class Rma(LibraryPart):
 
     def _take(self, rank: Rank, message: Message) -> None:
         """A packet has arrived."""
-        packet: Packet = message.note
+        packet: RmaPacket = message.note
         window = windows_of(rank.mpi).get(packet.window)
         self.fabric.digest += hash((message.arrival_ps, rank.number, packet.kind, crc32(packet.data)))
         if window is not None:
             window.take(packet)
 
-    def inject(self, rank: Rank, to: int, packet: Packet, size_bytes: int) -> int:
+    def inject(self, rank: Rank, to: int, packet: RmaPacket, size_bytes: int) -> int:
         """Give a packet to the interface of a rank now; returns when its last byte has left."""
         fabric = self.fabric
         fabric.count(rank.number, (to,), size_bytes)

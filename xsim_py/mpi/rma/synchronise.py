@@ -23,8 +23,8 @@ from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.process import current
 
 from .operations import issue
-from .packets import COMPLETED, LOCK, POSTED, UNLOCK, Packet
-from .waiting import LOCK_OF
+from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket
+from .waits import LOCK_OF
 from .window import Window
 
 __all__ = [
@@ -53,7 +53,7 @@ def _assert(assertion: int, allowed: int, call: str) -> None:
 
 
 def _send(window: Window, target: int, kind: int, mode: int = 0) -> None:
-    issue(window, target, Packet(kind, window.comm.cid, window.comm.me, mode=mode), 0)
+    issue(window, target, RmaPacket(kind, window.comm.cid, window.comm.me, mode=mode), 0)
 
 
 def barrier(window: Window, name: str) -> None:

@@ -26,11 +26,11 @@ from .packets import (
     PUT,
     SWAP,
     UNLOCK,
-    Packet,
-    Place,
+    RmaPacket,
+    TargetPlace,
     combine,
 )
-from .waiting import Until
+from .waits import WindowWait
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
@@ -156,7 +156,7 @@ class Window:
         self.regions: dict[int, memoryview] = {}
         self.epochs = Epochs()
         self.locks = LockQueue()
-        self.held: dict[int, list[Packet]] = {}
+        self.held: dict[int, list[RmaPacket]] = {}
         self.outstanding: Counter[int] = Counter()
         self.arriving: Counter[int] = Counter()
         self.transfers: dict[int, Transfer] = {}
@@ -168,7 +168,7 @@ class Window:
         self.posts: Counter[int] = Counter()
         self.completions: Counter[int] = Counter()
         self.problems: list[errors.Exception] = []
-        self.waiting: list[Until] = []
+        self.waiting: list[WindowWait] = []
         ranks = len(comm.ranks)
         comm.name = f"a window of {ranks} rank{'s' * (ranks > 1)}"
 
@@ -180,7 +180,7 @@ class Window:
 
     # ----------------------------------------------------------------------------- what others do to this rank's memory
 
-    def take(self, packet: Packet) -> None:
+    def take(self, packet: RmaPacket) -> None:
         """A packet of another rank is here: do what it says, or keep it until its sender has the lock."""
         if packet.source in self.held:
             self.held[packet.source].append(packet)
@@ -189,7 +189,7 @@ class Window:
         else:
             self._perform(packet)
 
-    def _perform(self, packet: Packet) -> None:
+    def _perform(self, packet: RmaPacket) -> None:
         kind, source = packet.kind, packet.source
         if kind == DATA:
             self._arrived(packet)
@@ -210,7 +210,7 @@ class Window:
         else:
             self._operate(packet)
 
-    def _operate(self, packet: Packet) -> None:
+    def _operate(self, packet: RmaPacket) -> None:
         place = packet.place
         assert place is not None
         found = self._locate(place)
@@ -229,12 +229,12 @@ class Window:
         elif packet.kind == SWAP and packet.data[: len(old)] == old:
             place.write(memory, offset, packet.data[len(old) :])
         if packet.kind in (GET, FETCH, SWAP):
-            data = Packet(DATA, packet.window, self.comm.me, packet.ticket, data=old)
+            data = RmaPacket(DATA, packet.window, self.comm.me, packet.ticket, data=old)
             self.service.inject(self.comm.box.rank, self.comm.ranks[packet.source], data, len(old))
         else:
             self.service.answer(self, packet.source, DONE)
 
-    def _locate(self, place: Place) -> tuple[memoryview, int] | None:
+    def _locate(self, place: TargetPlace) -> tuple[memoryview, int] | None:
         """The memory that elements are in, and where the first one's origin is in it; None where there is none."""
         if self.flavor != c.WIN_FLAVOR_DYNAMIC:
             return self.memory, place.displacement * self.unit
@@ -254,7 +254,7 @@ class Window:
             self.transfers[self.ticket] = transfer
             self.arriving[target] += 1
 
-    def _arrived(self, packet: Packet) -> None:
+    def _arrived(self, packet: RmaPacket) -> None:
         transfer = self.transfers.pop(packet.ticket, None)
         if transfer is not None:  # or its target has failed meanwhile
             transfer.unpack(packet.data)
@@ -287,13 +287,13 @@ class Window:
             until.time_ps = now_ps
             until.complete()
 
-    def until(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> Until:
+    def until(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> WindowWait:
         """Begin to wait for something that is not true yet."""
         fabric = self.comm.fabric
         if fabric.troubled:
             for place in sorted(whom()):
                 fabric.guard.admit(self.comm, self.comm.ranks[place])
-        until = Until(self, name, what, ready, whom)
+        until = WindowWait(self, name, what, ready, whom)
         self.waiting.append(until)
         self.comm.box.register(until)
         if fabric.troubled:

@@ -77,7 +77,7 @@ _MOST = 1024  # what to remember of each kind: programs convert the same types t
 
 
 def _kind(dtype: np.dtype[Any]) -> Kind | None:
-    """What an elementary member is called, or an array of such; None for all others."""
+    """Return what an elementary member is called, or an array of such; None for all others."""
     code = dtype.char
     if code != _VOID:
         return code
@@ -185,7 +185,7 @@ def _pair(core: Type) -> Any:
 
 
 def _struct(core: Type, whole: Type) -> Any:
-    """Of a struct, or of one that has been given another extent."""
+    """Describe a struct, or one that has been given another extent."""
     types, params = core.recipe.types, core.recipe.params
     if _np_dtype is None or not SHARED.issuperset(types):
         return _struct_fields(core, whole)
@@ -225,7 +225,7 @@ def _subarray(base: Type, params: dict[str, Any]) -> Any:
 
 
 def _is_aligned(core: Type, at: int = 0) -> bool:
-    """Whether all elements are where a C compiler would put them, if the type is `at` bytes from such a place.
+    """Return whether elements are where a C compiler would put them, if the type is `at` bytes from such a place.
 
     What mpi4py looks at: displacements in bytes, of an indexed type that of the first block.
     """

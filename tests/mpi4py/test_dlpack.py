@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.mpi4py.ranks import values_of
-from xsim_py.mpi4py.foreign import foreign
+from xsim_py.mpi4py.dlpack import foreign
 from xsim_py.mpi4py.memory import buffer, flat_view
 
 

@@ -12,7 +12,9 @@ from xsim_py.mpi.session import session_of
 from xsim_py.mpi.transport.mailbox import Mailbox
 from xsim_py.mpi.transport.p2p import wait
 
-__all__ = ["attach", "charge_buffer", "detach", "flush"]
+from .memory import BOTTOM, BUFFER_AUTOMATIC, flat_view
+
+__all__ = ["attach", "charge_buffer", "detach", "flush", "process_owner", "room_of"]
 
 _KEY = "attached buffer"
 
@@ -33,6 +35,18 @@ class _Attached:
     def __init__(self, buf: Any, room_bytes: int | None) -> None:
         self.buf = buf
         self.room_bytes = room_bytes
+
+
+def room_of(buf: Any) -> tuple[Any, int | None]:
+    """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
+    if buf is None or buf is BUFFER_AUTOMATIC:
+        return BUFFER_AUTOMATIC, None
+    if buf is BOTTOM:
+        fail(c.ERR_ARG, "no buffer can be attached at the null address")
+    size_bytes = len(flat_view(buf, writable=True))
+    if not size_bytes:
+        fail(c.ERR_BUFFER, "a buffer without a byte cannot be attached")
+    return buf, size_bytes
 
 
 def attach(owner: Any, buf: Any, room_bytes: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from xsim_py.mpi.collectives import allgather, allreduce, bcast, reduce
 from xsim_py.mpi.collectives.channel import floor_power
 
-__all__ = ["INSTEAD", "final"]
+__all__ = ["SUBSTITUTES", "final"]
 
 Algorithm: TypeAlias = "Callable[..., Any]"
 Rule: TypeAlias = "Callable[[int, int, int], Algorithm]"
@@ -57,7 +57,7 @@ def _neighbor(size: int, _: int, __: int) -> Algorithm:
     return allgather.ring if size & 1 else allgather.neighbor
 
 
-INSTEAD: Mapping[Algorithm, Rule] = {
+SUBSTITUTES: Mapping[Algorithm, Rule] = {
     allreduce.ring: _ring,
     allreduce.segmented_ring: _segmented_ring,
     allreduce.rabenseifner: _rabenseifner,
@@ -73,5 +73,5 @@ INSTEAD: Mapping[Algorithm, Rule] = {
 
 def final(algorithm: Algorithm, size: int, size_bytes: int = 0, unit_bytes: int = 1) -> Algorithm:
     """Return what runs in the end where this algorithm was chosen."""
-    rule = INSTEAD.get(algorithm)
+    rule = SUBSTITUTES.get(algorithm)
     return algorithm if rule is None else rule(size, size_bytes, unit_bytes)

@@ -26,7 +26,7 @@ _kept: list[object] = []
 
 
 def _answer(obj: object, view: int, flags: int) -> int:
-    """What C calls; an exception can not leave it, and Python says SystemError then."""
+    """Answer to C; an exception can not leave it, and Python says SystemError then."""
     try:
         return int(_export(obj.__buffer__(flags), view, flags))  # type: ignore[attr-defined]
     except Exception:

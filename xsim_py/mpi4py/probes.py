@@ -17,8 +17,8 @@ from xsim_py.process.fiber import Fiber
 
 from .bufspec import receiver
 from .handle import Handle, Null
-from .integers import integer
 from .pickling import load
+from .plain_arguments import integer
 from .request import Request, Task
 from .status import Status
 

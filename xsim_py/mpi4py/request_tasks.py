@@ -1,4 +1,4 @@
-"""What a request names: an operation in progress, and what is to be done with its outcome."""
+"""Tasks: a request names an operation in progress, and what is to be done with its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "empty"]
 
 
 class Task:
-    """What a request names.
+    """The operation that a request names, and what is to be done with its outcome.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Task:
         self.null_source = null_source
 
     def is_done(self) -> bool:
-        """Whether it is complete now; an inactive one always is."""
+        """Return whether it is complete now; an inactive one always is."""
         return not self.active or self.operation is None or self.operation.done
 
     def outcome(self, status: Status | None) -> Any:
@@ -119,7 +119,7 @@ class Task:
 
 
 class PartitionedTask(Task):
-    """Of a partitioned request: also what has been started, where there is a peer.
+    """The task of a partitioned request, with what has been started, where there is a peer.
 
     Attributes
     ----------

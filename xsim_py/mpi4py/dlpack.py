@@ -55,7 +55,7 @@ def at_address(address: int, size: int) -> memoryview:
 
 
 def is_foreign(obj: Any) -> bool:
-    """Whether an object offers its memory through DLPack or the CUDA array interface."""
+    """Return whether an object offers its memory through DLPack or the CUDA array interface."""
     return hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__")
 
 
@@ -116,7 +116,7 @@ def _dlpack(obj: Any) -> memoryview:
 
 
 def _is_of_old(exporter: Any) -> bool:
-    """Whether a method is a Python function that takes none of what DLPack 1 added: no need to try it."""
+    """Return whether a method is a Python function without the arguments of DLPack 1: no need to try it."""
     if type(exporter) is not MethodType or type(exporter.__func__) is not FunctionType:
         return False
     code = exporter.__func__.__code__
@@ -147,7 +147,7 @@ def _integers_at(address: int, count: int) -> tuple[int, ...]:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Whether an array has no gaps, in the order of C or in that of Fortran."""
+    """Return whether an array has no gaps, in the order of C or in that of Fortran."""
     if len(shape) == 1:
         return shape[0] <= 1 or strides[0] == itemsize
     for places in (range(len(shape)), range(len(shape) - 1, -1, -1)):
@@ -261,14 +261,14 @@ _base_of = np.ndarray.__getattribute__  # `buffer` hides what it inherits
 
 
 def is_device_memory(owner: Any) -> bool:
-    """Whether a buffer shows memory that belongs to a device, so that only messages should touch it."""
+    """Return whether a buffer shows memory that belongs to a device, so that only messages should touch it."""
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.obj if isinstance(owner, memoryview) else _base_of(owner, "base")
     return isinstance(owner, ctypes.Array) and getattr(owner, "device", 0) not in _CPU_DEVICES
 
 
 def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any, device: int) -> memoryview:
-    """See memory as an array that keeps its owner, and knows on which kind of device it is."""
+    """Make a view of memory as an array that keeps its owner, and knows on which kind of device it is."""
     memory = (_byte * size_bytes).from_address(address)
     memory.owner, memory.device = owner, device
     view = np.ndarray(size_bytes // dtype.itemsize, dtype, memory) if size_bytes else np.empty(0, dtype)

@@ -13,14 +13,14 @@ __all__ = ["Attributed"]
 
 
 class Attributed(Handle):
-    """What a program may attach attributes to."""
+    """A handle whose object a program may attach attributes to."""
 
     __slots__ = ()
 
     _kind: ClassVar[str]
 
     def _attributes(self) -> attributes.Attributes:
-        """Those of the object, to be changed."""
+        """Return the attributes of the object, to be changed."""
         raise NotImplementedError
 
     def Get_attr(self, keyval: int) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from tests.mpi.collectives.toy_network import Sums
 from xsim_py.mpi.collectives import REGISTRY, bcast
 from xsim_py.mpi.collectives.choose import choose, reduce_then_bcast, title
-from xsim_py.mpi.collectives.instead import INSTEAD, final
+from xsim_py.mpi.collectives.substitutes import SUBSTITUTES, final
 
 EVERY = {algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values()}
 UNIT = 4
@@ -44,12 +44,12 @@ def runs(algorithm: Any, patch: pytest.MonkeyPatch, size: int, elements: int) ->
         except WentOn as went:
             if went.args[0] is not None:
                 found = went.args[0]
-                return runs(found, patch, size, elements) if found in INSTEAD else found
+                return runs(found, patch, size, elements) if found in SUBSTITUTES else found
     return algorithm
 
 
 @pytest.mark.parametrize(
-    "algorithm", INSTEAD, ids=lambda algorithm: f"{algorithm.__module__[-9:]}.{algorithm.__name__}"
+    "algorithm", SUBSTITUTES, ids=lambda algorithm: f"{algorithm.__module__[-9:]}.{algorithm.__name__}"
 )
 def test_an_algorithm_that_goes_by_another_is_known_to(algorithm: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("xsim_py.mpi.collectives.allreduce.RING_SEGMENT_BYTES", 8)

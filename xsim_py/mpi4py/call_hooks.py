@@ -55,7 +55,7 @@ def known_calls() -> frozenset[str]:
 
 
 class _Observer:
-    """What to do at the calls of some names, and which fibers are inside one."""
+    """A watcher of the calls of some names, which knows the fibers that are inside one."""
 
     def __init__(self, names: Collection[str] | None, enter: Enter, leave: Leave) -> None:
         self.names = names
@@ -134,7 +134,7 @@ class _Trigger:
         self.begun = 0
 
     def concerns(self, name: str) -> bool:
-        """Whether a call of this name is one that the site counts."""
+        """Return whether a call of this name is one that the site counts."""
         return self.site.name in (name, ANY_CALL)
 
 

@@ -1,4 +1,4 @@
-"""What a rank waits for on a window: operations at targets, locks, and the calls of other ranks."""
+"""Operations that a rank waits for on a window: operations at targets, locks, and the calls of other ranks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from xsim_py.mpi.transport.message import Operation, Send
 if TYPE_CHECKING:
     from .window import Window
 
-__all__ = ["LOCK_OF", "Departure", "Until"]
+__all__ = ["LOCK_OF", "Departure", "WindowWait"]
 
 LOCK_OF = "the lock of"
 
 
-class Until(Send):
+class WindowWait(Send):
     """Waits until something is true of a window, which only what other ranks send can change.
 
     It stands among the rank's sends that wait for an answer: so it ends with an error when a rank fails that it waits

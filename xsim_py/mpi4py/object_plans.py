@@ -18,18 +18,25 @@ from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, s
 from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
 from xsim_py.mpi.comm import Communicator
 
-from . import collective_calls as calls
 from . import object_ftco as ftco
-from .collective_calls import Plan, algorithm_for, role_of, root_of, run
-from .commhandle import CommHandle
-from .integers import integer
+from .collective_plans import Plan, algorithm_for, role_of, root_of
 from .object_fold import fold_of_objects, is_plain, pickles_as_usual
-from .op import INSTANCES
 from .pickling import dump, dump_each, load, load_each
+from .plain_arguments import integer
 
-__all__ = ["ObjectCollectives", "ObjectScans", "dump_all"]
+__all__ = [
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "bcast",
+    "dump_all",
+    "gather",
+    "packed_size",
+    "reduce",
+    "scan",
+    "scatter",
+]
 
-SUM = INSTANCES["SUM"]
 Operator: TypeAlias = Callable[[Any, Any], Any]
 
 _COUNT = struct.Struct("<q")
@@ -42,7 +49,7 @@ def packed_size(data: bytes) -> bytes:
 
 
 def sizes_of(messages: Sequence[bytes]) -> list[int]:
-    """What such messages say."""
+    """Return the sizes that such messages say."""
     return [_COUNT.unpack(message)[0] for message in messages]
 
 
@@ -58,7 +65,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """What the root has, everybody gets."""
+    """Send to everybody what the root has."""
     root = integer(root)
     if served(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
@@ -142,7 +149,7 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
 
 
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
-    """What these messages carry. Where several ranks have the same ones, numbers and words need one look only."""
+    """Return what messages carry. Where several ranks have the same ones, numbers and words need one look only."""
     if type(parts) is not SharedBlocks:
         return load_each(parts)
     if parts.found:
@@ -266,7 +273,7 @@ def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> byte
 
 
 def _load_one(data: bytes | SharedBlocks) -> Any:
-    """What a message carries, which other ranks may have, too."""
+    """Return what a message carries, which other ranks may have, too."""
     return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
 
@@ -309,51 +316,3 @@ def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False
 
 def _exscan(ch: CollectiveChannel, obj: Any, op: Operator) -> Any:
     return _scan(ch, obj, op, True)
-
-
-# ------------------------------------------------------------------------------------------------------ the classes
-
-
-class ObjectCollectives(CommHandle):
-    """The part of `Comm` that moves objects between all its members."""
-
-    __slots__ = ()
-
-    def barrier(self) -> None:
-        run(self._comm(), calls.barrier, "Comm.Barrier")
-
-    def bcast(self, obj: Any, root: int = 0) -> Any:
-        return run(self._comm(), bcast, "Comm.bcast", obj, root)
-
-    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
-        gathered: list[Any] | None = run(self._comm(), gather, "Comm.gather", sendobj, root)
-        return gathered
-
-    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
-        return run(self._comm(), scatter, "Comm.scatter", sendobj, root)
-
-    def allgather(self, sendobj: Any) -> list[Any]:
-        gathered: list[Any] = run(self._comm(), allgather, "Comm.allgather", sendobj)
-        return gathered
-
-    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
-        exchanged: list[Any] = run(self._comm(), alltoall, "Comm.alltoall", sendobj)
-        return exchanged
-
-    def reduce(self, sendobj: Any, op: Operator = SUM, root: int = 0) -> Any | None:
-        return run(self._comm(), reduce, "Comm.reduce", sendobj, op, root)
-
-    def allreduce(self, sendobj: Any, op: Operator = SUM) -> Any:
-        return run(self._comm(), allreduce, "Comm.allreduce", sendobj, op)
-
-
-class ObjectScans(CommHandle):
-    """The reductions of objects that only an `Intracomm` has."""
-
-    __slots__ = ()
-
-    def scan(self, sendobj: Any, op: Operator = SUM) -> Any:
-        return run(self._comm(), scan, "Intracomm.scan", False, sendobj, op)
-
-    def exscan(self, sendobj: Any, op: Operator = SUM) -> Any:
-        return run(self._comm(), scan, "Intracomm.exscan", True, sendobj, op)

@@ -6,7 +6,7 @@ import pytest
 from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
 from xsim_py.failure import CallSite
-from xsim_py.mpi4py.watch import install_call_sites, known_calls, watch
+from xsim_py.mpi4py.call_hooks import install_call_sites, known_calls, watch
 from xsim_py.process import life
 from xsim_py.process.patches import Patches
 

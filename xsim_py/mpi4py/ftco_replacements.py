@@ -1,4 +1,4 @@
-"""What stands for the dead in collectives by FTCO: what the program says (`xsim_py.ftco`), or else the machine."""
+"""Replacements for the dead in collectives by FTCO, as the program says (`xsim_py.ftco`), or else the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
 
-from .bufspec import Message, VectorMessage
+from .bufspec import BlockBuffer, UserBuffer
 from .pickling import dump
 
 __all__ = ["BufferFill", "ObjectFill"]
@@ -25,18 +25,18 @@ class BufferFill:
     ----------
     comm : Communicator
         Whose members are dead.
-    target : Message, VectorMessage or None
+    target : UserBuffer, BlockBuffer or None
         Where the result goes.
     """
 
     __slots__ = ("comm", "target")
 
-    def __init__(self, comm: Communicator, target: Message | VectorMessage | None) -> None:
+    def __init__(self, comm: Communicator, target: UserBuffer | BlockBuffer | None) -> None:
         self.comm = comm
         self.target = target
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better the block is what the buffer holds."""
+        """Return a block (`operations.Fill`); without anything better it is what the buffer holds."""
         target = self.target
         assert target is not None
         size_bytes = target.part_bytes(rank)
@@ -49,11 +49,11 @@ class BufferFill:
         return bytes(size_bytes) if missing == "zero" else target.pack_part(rank)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
         given = _replaced(self.comm, rank)
         if given is not None:
             if size_bytes < 0:
-                assert isinstance(self.target, Message)
+                assert isinstance(self.target, UserBuffer)
                 size_bytes = self.target.nbytes
             return self._packed(given[0], rank, size_bytes)
         if _refuses(self.comm):
@@ -75,7 +75,7 @@ class BufferFill:
         return data
 
     def _datatype(self, rank: int) -> Type | None:
-        if isinstance(self.target, VectorMessage):
+        if isinstance(self.target, BlockBuffer):
             return self.target.datatypes[rank]
         return None if self.target is None else self.target.datatype
 
@@ -89,11 +89,11 @@ class ObjectFill:
         self.comm = comm
 
     def block(self, rank: int, size_bytes: int | None) -> bytes:
-        """See `xsim_py.mpi.ftco.operations.Fill`; without anything better it is None."""
+        """Return a block (`operations.Fill`); without anything better it is the pickle of None."""
         return self.operand(rank, 0) or dump(None)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
-        """See `xsim_py.mpi.ftco.operations.Fill`."""
+        """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
         given = _replaced(self.comm, rank)
         if given is not None:
             return dump(given[0])
@@ -103,7 +103,7 @@ class ObjectFill:
 
 
 def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
-    """What the program wants in the place of a rank, in a tuple; None: nothing."""
+    """Return what the program wants in the place of a rank, in a tuple; None: nothing."""
     if comm.replacement is None:
         return None
     wanted = comm.replacement[0]

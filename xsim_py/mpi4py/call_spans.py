@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xsim_py.mpi import errors
 from xsim_py.mpi.transport.call_sites import here, line_of
 
-from .watch import watch
+from .call_hooks import watch
 
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
@@ -67,7 +67,7 @@ def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) ->
 
 
 def _described(error: BaseException | None) -> str:
-    """What a call raised, in a word."""
+    """Return what a call raised, in a word."""
     if error is None:
         return ""
     said = ""
