@@ -63,7 +63,7 @@ def pickles_as_usual() -> bool:
 
 
 class ObjectFold:
-    """A predefined operation; see `mpi.arrays.objects`."""
+    """A predefined operation; see `mpi.batched.objects`."""
 
     __slots__ = ("_function", "name")
 
@@ -105,7 +105,7 @@ class ObjectFold:
     packed = staticmethod(dump)
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._reduce_to`, for all ranks at once."""
+        """See `mpi.batched.objects`; the twin of `mpi4py.objects._reduce_to`, for all ranks at once."""
         function = self._function
         size = len(pickles)
         objects = [loads(data) for data in pickles]
@@ -120,7 +120,7 @@ class ObjectFold:
         return sent
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """See `mpi.arrays.objects`; the twin of `mpi4py.objects._scan`, with one pickle for all that have the same."""
+        """See `mpi.batched.objects`; the twin of `mpi4py.objects._scan`, with one pickle for all that have the same."""
         function = self._function
         totals = [loads(data) for data in pickles]
         taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xsim_py import simulate
-from xsim_py.mpi.arrays import forms
-from xsim_py.mpi.arrays.binding import Bound, BoundOnce, BoundRounds
-from xsim_py.mpi.arrays.building import _PARENTS, Tree, built
-from xsim_py.mpi.arrays.call import Call
-from xsim_py.mpi.arrays.compiling import compiled
-from xsim_py.mpi.arrays.rounds import in_rounds
-from xsim_py.mpi.arrays.symbols import Fold, record
-from xsim_py.mpi.arrays.timetable import Costs, Times
+from xsim_py.mpi.batched import forms
+from xsim_py.mpi.batched.batch import Bound, BoundOnce, BoundRounds
+from xsim_py.mpi.batched.compiling import compiled
+from xsim_py.mpi.batched.formulas import in_rounds
+from xsim_py.mpi.batched.meeting import Call
+from xsim_py.mpi.batched.recording import Fold, record
+from xsim_py.mpi.batched.timing import Costs, Times
+from xsim_py.mpi.batched.trees import _PARENTS, Tree, built
 from xsim_py.mpi.collectives import allreduce, bcast, reduce
 from xsim_py.mpi.collectives.choose import REGISTRY, reduce_then_bcast
 from xsim_py.mpi.op import PREDEFINED, make_fold
@@ -101,7 +101,7 @@ def test_exchanges_in_rounds(operation, name, size, block_bytes, send_ps, seed):
     theirs = observed(Bound(plan, costs, numbers, True), size, data, seed, early)
     assert observed(BoundRounds(rounds, costs, numbers, True), size, data, seed, early) == theirs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("xsim_py.mpi.arrays.rounds._MOST_KEPT", 0)
+        patch.setattr("xsim_py.mpi.batched.formulas._MOST_KEPT", 0)
         assert observed(BoundRounds(rounds, costs, numbers, True), size, data, seed, early) == theirs
 
 
@@ -165,7 +165,7 @@ def test_whether_all_ranks_need_all_others(operation, name, size, size_bytes, al
     timetable, _, _ = recorded(REGISTRY[operation][name], size, form, shape, None if operation == "bcast" else SYMBOL)
     assert timetable.all_need_all() is all_wait
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("xsim_py.mpi.arrays.timetable._BATCH", 3)
+        patch.setattr("xsim_py.mpi.batched.timing._BATCH", 3)
         assert timetable.all_need_all() is all_wait
 
 

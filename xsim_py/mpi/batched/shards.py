@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .call import Call
+from .meeting import Call
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.shard import Shard
 
-    from .meeting import Meetings
+    from .meetings import Meetings
 
 __all__ = ["Elsewhere", "Members"]
 

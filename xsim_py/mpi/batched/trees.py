@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
 from xsim_py.mpi.collectives.channel import floor_power
 
-from .recipe import Combine, Join, Recipe
-from .timetable import Step, Timetable
+from .content import Combine, Join, Recipe
+from .timing import Step, Timetable
 
 __all__ = ["DOWN", "Draft", "Plan", "Tree", "built", "hand_down"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from xsim_py import simulate
-from xsim_py.mpi.arrays.binding import table
+from xsim_py.mpi.batched.batch import table
 
 
 def test_costs_are_those_of_each_kind_unless_all_of_them_could_overflow():

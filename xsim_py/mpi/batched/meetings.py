@@ -29,7 +29,7 @@ from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 
-from .call import Call
+from .meeting import Call
 
 if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.rank import Rank
 
-    from .binding import Pending
-    from .elsewhere import Elsewhere
+    from .batch import Pending
     from .forms import Form
+    from .shards import Elsewhere
 
 __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 
@@ -99,7 +99,7 @@ class Meetings:
         self.elsewhere: Elsewhere | None = None
         shard = fabric.shard
         if not shard.alone:
-            from .elsewhere import Elsewhere
+            from .shards import Elsewhere
 
             self.elsewhere = Elsewhere(self, shard)
         shard.handlers["again"] = fabric.deliver
@@ -232,7 +232,7 @@ class Meetings:
         key = ch.cid, signature
         found = self._found.get(key, 0)
         if isinstance(found, int):  # how often it has been done message by message
-            from .binding import bind  # what few runs need is loaded when it is needed
+            from .batch import bind  # what few runs need is loaded when it is needed
 
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
@@ -450,7 +450,7 @@ class Meetings:
             call.undone = True
             self.waiting.pop(call.where, None)
             if call.computed:
-                from .undoing import Sender, take_back
+                from .undo import Sender, take_back
 
                 self.leaving.pop(call, None)
                 self.left.pop(call, None)
@@ -476,14 +476,14 @@ class Meetings:
 
     def _answered(self, answer: Any) -> None:
         """A rank that does a call again is answered by one that has left."""
-        from .undoing import answered
+        from .undo import answered
 
         answered(self.fabric, answer)
 
     def _forget(self) -> None:
         """What has come again to ranks that had left is not what is left over at the end."""
         for call in self._undone:
-            from .undoing import forget_what_they_had
+            from .undo import forget_what_they_had
 
             forget_what_they_had(self.fabric, call)
         self._undone.clear()

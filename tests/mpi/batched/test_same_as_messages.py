@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
-from xsim_py.mpi.arrays.asking import AskingTimes
-from xsim_py.mpi.arrays.exchanges import Exchanges
-from xsim_py.mpi.arrays.meeting import Meetings
-from xsim_py.mpi.arrays.undoing import Sender
+from xsim_py.mpi.batched.asking import AskingTimes
+from xsim_py.mpi.batched.exchanges import Exchanges
+from xsim_py.mpi.batched.meetings import Meetings
+from xsim_py.mpi.batched.undo import Sender
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -423,7 +423,7 @@ def test_messages_above_the_threshold_are_computed(
     for kind, name in ((AskingTimes, "__init__"), (Exchanges, "run")):
         made_by = getattr(kind, name)
         monkeypatch.setattr(kind, name, lambda it, *args, made_by=made_by: made.append(it) or made_by(it, *args))
-    monkeypatch.setattr("xsim_py.mpi.arrays.rounds._MOST_KEPT", 100)  # some are kept, others found out again
+    monkeypatch.setattr("xsim_py.mpi.batched.formulas._MOST_KEPT", 100)  # some are kept, others found out again
     machine = {**MACHINES["overheads"], "mpi": {"collectives": {operation: algorithm}}}
     step = Step(operation, count)
     check([Step("sleep", 9, rank=3), step, Step("leave", rank=3), step], machine, 8, shards=3, trace=True)

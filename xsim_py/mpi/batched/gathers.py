@@ -17,9 +17,9 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.collectives import allgather
 from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 
+from .formulas import BruckGather, DoublingGather, Gather, RingGather
 from .hashing import with_zeros
-from .rounds import BruckGather, DoublingGather, Gather, RingGather
-from .timetable import Numbers
+from .timing import Numbers
 
 __all__ = ["UnequalGather", "unequal_gather"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .content import Combine, Join, Recipe
 from .exchanges import exchanges
-from .recipe import Combine, Join, Recipe
-from .symbols import Incoming, Node, Receives, Recording, Rope, Sends, Symbol
-from .timetable import Step, Timetable
+from .recording import Incoming, Node, Receives, Recording, Rope, Sends, Symbol
+from .timing import Step, Timetable
 
 __all__ = ["compiled"]
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from xsim_py.mpi.collectives import alltoall
 from xsim_py.mpi.collectives.channel import VariedBlocks
 
+from .formulas import Linear, LinearInBatches, Pairwise, Results, Rounds
 from .hashing import ragged_checks
-from .rounds import Linear, LinearInBatches, Pairwise, Results, Rounds
-from .timetable import Costs, Numbers
+from .timing import Costs, Numbers
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
 
-    from .binding import Bound
+    from .batch import Bound
 
 __all__ = ["UNEQUAL", "Distances", "Undetermined", "undetermined"]
 
@@ -156,7 +156,7 @@ class Distances:
         `pairs` gives who sends them to whom, which is the same in every call of this `kind`. None where one does not go
         eagerly, unless it `may_ask`.
         """
-        from .binding import answers, table
+        from .batch import answers, table
 
         links, which = self._links.get(kind) or self._between(kind, pairs)
         width = int(sizes.max()) + 1

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.mpi.arrays.hashing import (
+from xsim_py.mpi.batched.hashing import (
     checks,
     hash_sum,
     ragged_checks,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .binding import Bound, Numbers
-from .timetable import NONE_ASKS, Asked, Asking, Costs, Detail, Times
+from .batch import Bound, Numbers
+from .timing import NONE_ASKS, Asked, Asking, Costs, Detail, Times
 
 __all__ = ["InTurn"]
 

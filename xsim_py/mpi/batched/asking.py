@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .rounds import Rounds, RoundTimes
-from .timetable import Asked, Costs, Detail, Numbers
+from .formulas import Rounds, RoundTimes
+from .timing import Asked, Costs, Detail, Numbers
 
 __all__ = ["AskingTimes"]
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .symbols import Recording
-from .timetable import Asked, Costs, Numbers, Times, Timetable
+from .recording import Recording
+from .timing import Asked, Costs, Numbers, Times, Timetable
 
 __all__ = ["Exchanges", "exchanges"]
 

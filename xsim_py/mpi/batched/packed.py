@@ -17,13 +17,13 @@ from xsim_py.mpi.collectives import allgather
 from xsim_py.mpi.collectives.channel import EqualBlocks, SharedBlocks, equal_sizes
 from xsim_py.mpi.collectives.instead import final
 
-from .binding import Bound, BoundRounds, bind
-from .building import DOWN, Draft, Tree, hand_down
+from .batch import Bound, BoundRounds, bind
 from .forms import BLOCKS, PACKED, PARTS
+from .formulas import Results, Rounds
 from .gathers import unequal_gather
 from .inturn import InTurn
-from .rounds import Results, Rounds
-from .unequal import UNEQUAL, Distances
+from .pending import UNEQUAL, Distances
+from .trees import DOWN, Draft, Tree, hand_down
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel

@@ -17,12 +17,12 @@ import numpy as np
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives.channel import SharedBlocks
 
-from .binding import Bound, BoundOnce
-from .building import DOWN, Draft, Tree, hand_down
+from .batch import Bound, BoundOnce
 from .forms import OBJECTS, OBJECTS_TO_SCAN
-from .rounds import Doubling
-from .timetable import Numbers
-from .unequal import Distances
+from .formulas import Doubling
+from .pending import Distances
+from .timing import Numbers
+from .trees import DOWN, Draft, Tree, hand_down
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel

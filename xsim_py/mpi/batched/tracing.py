@@ -10,13 +10,13 @@ import numpy as np
 
 from xsim_py.mpi.transport.message import RENDEZVOUS
 
-from .timetable import Numbers
+from .timing import Numbers
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
 
-    from .call import Call
+    from .meeting import Call
 
 __all__ = ["carried", "departs", "taken_by"]
 

@@ -19,8 +19,8 @@ from .tracing import departs, taken_by
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
 
-    from .call import Call
-    from .timetable import Asked
+    from .meeting import Call
+    from .timing import Asked
 
 __all__ = ["Sender", "answered", "forget_what_they_had", "take_back"]
 

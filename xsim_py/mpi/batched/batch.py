@@ -16,15 +16,15 @@ from xsim_py.mpi.transport.tally import summed
 from xsim_py.network import Cost
 
 from .asking import AskingTimes
-from .building import Plan, built
 from .compiling import compiled
 from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS
+from .formulas import Rounds, RoundTimes, in_rounds
 from .gathers import UnequalGather, unequal_gather
 from .hashing import hash_sum
-from .rounds import Rounds, RoundTimes, in_rounds
-from .symbols import Fold, record
-from .timetable import Asking, Costs, Times
-from .unequal import Distances, Undetermined, undetermined
+from .pending import Distances, Undetermined, undetermined
+from .recording import Fold, record
+from .timing import Asking, Costs, Times
+from .trees import Plan, built
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.fiber import Fiber
 
-    from .binding import Bound, Pending
-    from .elsewhere import Members
-    from .timetable import Times
+    from .batch import Bound, Pending
+    from .shards import Members
+    from .timing import Times
 
 __all__ = ["Call"]
 

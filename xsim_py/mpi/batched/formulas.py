@@ -20,7 +20,7 @@ from xsim_py.mpi.collectives.channel import EqualBlocks
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks, run_checks, running_checks
-from .timetable import Costs, Detail, Numbers, Times
+from .timing import Costs, Detail, Numbers, Times
 
 __all__ = ["Results", "RoundTimes", "Rounds", "in_rounds"]
 
