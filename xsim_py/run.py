@@ -32,8 +32,8 @@ from xsim_py.engine import (
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
-from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.assembly import make_library
+from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import doom

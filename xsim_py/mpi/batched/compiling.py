@@ -1,4 +1,4 @@
-"""From a recording to arrays: numbers for the messages, steps that many ranks take together, and places for bytes."""
+"""From a recording to a schedule: numbers for the messages, steps that many ranks take together, places for bytes."""
 
 from __future__ import annotations
 
@@ -9,85 +9,114 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .content import Combine, Join, Recipe
-from .exchanges import exchanges
-from .recording import Incoming, Node, Receives, Recording, Rope, Sends, Symbol
-from .timing import Step, Timetable
+from .recording import Item, Node, Recording, Rope, Symbol
+from .schedule import Draft, Exchanges, Kind, Listed
 
 __all__ = ["compiled"]
 
 
-def compiled(recording: Recording) -> tuple[Timetable, Recipe, NDArray[np.int64]] | None:
-    """The timetable of a recording, its recipe, and the payload of each message by its number in the recipe.
+def compiled(recording: Recording) -> Listed | None:
+    """Return the schedule of a recording; None where the ranks wait for each other in a circle.
 
-    None where the ranks wait for each other in a circle.
+    Where no rank has several messages under way, these may be above the eager threshold: unless they would wait for
+    each other then.
     """
-    levels = _levels(recording)
+    items = recording.items
+    levels = _levels(items, True) if recording.one_at_a_time else None
+    may_ask = levels is not None
     if levels is None:
-        return None
-    messages: list[Incoming] = []
-    source: list[int] = []
-    dest: list[int] = []
-    steps: list[Step] = []
-    for (_, sends), entries in sorted(levels.items()):
-        if sends:
-            for rank, step in entries:
-                for message in step.messages:
-                    message.number = len(messages)
-                    messages.append(message)
-                source += [rank] * len(step.messages)
-                dest += step.dests
-        numbers = [message.number for _, step in entries for message in step.messages]
-        widths = np.array([len(step.messages) for _, step in entries])
-        steps.append(Step(sends, np.array([rank for rank, _ in entries]), widths, np.array(numbers)))
+        items = [_in_bursts(each) for each in items]
+        levels = _levels(items, False)
+        if levels is None:
+            return None
     places = _Places(recording)
-    payloads = np.array([places.payload(message.payload) for message in messages])  # type: ignore[arg-type]
-    order = np.zeros(len(messages), np.int64)
-    count = [0] * recording.size
-    for each in recording.steps:
-        for step in each:
-            if isinstance(step, Sends):
-                for message in step.messages:
-                    rank = source[message.number]
-                    count[rank] += 1
-                    order[message.number] = count[rank]
-    results = [places.result(result) for result in recording.results]
-    recipe = places.recipe(results)
-    sizes = recipe.lengths[payloads]
-    timetable = Timetable(recording.size, np.array(source), np.array(dest), sizes, steps, order)
-    timetable.early = recording.early
-    if recording.one_at_a_time:
-        timetable.exchanges = exchanges(recording, len(messages))
-    return timetable, recipe, payloads
+    draft = Draft(recording.size)
+    sent = [message for level in sorted(levels) if level % 2 for _, item in levels[level] for message in item.sends]
+    for number, message in enumerate(sent):
+        message.number = number
+    for level in sorted(levels):
+        group = levels[level]
+        senders, takers = ([(r, item) for r, item in group if item[side]] for side in (0, 1))
+        if level % 2:
+            if senders:
+                _send(draft, places, senders)
+            _add(draft, (Kind.POST,), takers)
+        else:
+            _add(draft, (Kind.TAKE,), takers)
+            draft.depth += bool(takers)
+            if may_ask and senders:
+                _add(draft, (Kind.LEAVE,), [(r, Item([], item.sends)) for r, item in senders])
+    schedule = draft.listed(places.recipe([places.result(result) for result in recording.results]))
+    schedule.early = recording.early
+    if may_ask:
+        each = [(rank, item) for rank, program in enumerate(items) for item in program]
+        first, received = ([item[side][0].number if item[side] else -1 for _, item in each] for side in (0, 1))
+        schedule.stage.listed = Exchanges(np.array([rank for rank, _ in each]), np.array(first), np.array(received))
+        schedule.stage.may_ask = True
+    return schedule
 
 
-def _levels(recording: Recording) -> dict[tuple[int, bool], list[tuple[int, Any]]] | None:
-    """The steps of all ranks by how many others come before them and their kind."""
-    found: dict[tuple[int, bool], list[tuple[int, Any]]] = {}
-    at = [0] * recording.size
-    level = [0] * recording.size
-    waiting: dict[Incoming, int] = {}
-    ready = list(range(recording.size))[::-1]
+def _send(draft: Draft, places: _Places, group: list[tuple[int, Item]]) -> None:
+    messages = [message for _, item in group for message in item.sends]
+    ranks, widths = np.array([rank for rank, _ in group]), np.array([len(item.sends) for _, item in group])
+    payloads = [places.payload(message.payload) for message in messages]  # type: ignore[arg-type]
+    draft.send(ranks, widths, np.array([message.dest for message in messages]), np.array(payloads))
+
+
+def _add(draft: Draft, kinds: Iterable[Kind], group: list[tuple[int, Item]]) -> None:
+    if group:
+        numbers = np.array([message.number for _, item in group for message in item.takes])
+        ranks, widths = np.array([rank for rank, _ in group]), np.array([len(item.takes) for _, item in group])
+        for kind in kinds:
+            draft.add(kind, ranks, widths, numbers)
+
+
+def _in_bursts(items: list[Item]) -> list[Item]:
+    """Return what a rank does with all that it sends before it waits in one item."""
+    found: list[Item] = []
+    for item in items:
+        if found and not found[-1].takes:
+            item = Item(found.pop().sends + item.sends, item.takes)
+        found.append(item)
+    return found
+
+
+def _levels(programs: list[list[Item]], asking: bool) -> dict[int, list[tuple[int, Item]]] | None:
+    """Return the items that begin at each odd level and end at each even one; None where ranks wait in a circle.
+
+    An item ends when those in which its messages are sent have begun; and, with messages that ask first, those in which
+    what it sends is taken.
+    """
+    items = [(rank, item) for rank, program in enumerate(programs) for item in program]
+    sent_in = {message: at for at, (_, item) in enumerate(items) for message in item.sends}
+    taken_in = {message: at for at, (_, item) in enumerate(items) for message in item.takes}
+    begins, ends = [0] * len(items), [0] * len(items)
+    ready = [at for at, (rank, _) in enumerate(items) if not at or items[at - 1][0] != rank]
+    for at in ready:
+        begins[at] = 1
+    waiting: dict[int, list[int]] = {}
     while ready:
-        rank = ready.pop()
-        steps = recording.steps[rank]
-        while at[rank] < len(steps):
-            step = steps[at[rank]]
-            sends = isinstance(step, Sends)
-            if isinstance(step, Receives):
-                missing = next((message for message in step.messages if not message.level), None)
-                if missing is not None:
-                    waiting[missing] = rank
-                    break
-                level[rank] = max(level[rank], *(message.level for message in step.messages))
-            level[rank] += 1
-            found.setdefault((level[rank], sends), []).append((rank, step))
-            at[rank] += 1
-            if sends:
-                for message in step.messages:
-                    message.level = level[rank]
-                    if message in waiting:
-                        ready.append(waiting.pop(message))
-    return found if all(at[rank] == len(steps) for rank, steps in enumerate(recording.steps)) else None
+        at = ready.pop()
+        rank, item = items[at]
+        others = [sent_in[message] for message in item.takes]
+        if asking:
+            others += [taken_in[message] for message in item.sends]
+        missing = next((other for other in others if not begins[other]), None)
+        if missing is not None:
+            waiting.setdefault(missing, []).append(at)
+            continue
+        ends[at] = 1 + max([begins[at], *(begins[other] for other in others)])
+        after = at + 1
+        if after < len(items) and items[after][0] == rank:
+            begins[after] = ends[at] + 1
+            ready += [after, *waiting.pop(after, ())]
+    if not all(ends):
+        return None
+    levels: dict[int, list[tuple[int, Item]]] = {}
+    for when in (begins, ends):
+        for level, each in zip(when, items, strict=True):
+            levels.setdefault(level, []).append(each)
+    return levels
 
 
 class _Places:
@@ -108,18 +137,18 @@ class _Places:
             self.end += node.size_bytes
 
     def payload(self, symbol: Symbol) -> int:
-        """The number of what a message contains."""
+        """Return the number of what a message contains."""
         piece = self._whole(symbol.known().rope)
         return self.payloads.setdefault(piece, len(self.payloads))
 
     def result(self, result: Any) -> Any:
-        """What a rank has at the end, in terms of nodes."""
+        """Return what a rank has at the end, in terms of nodes."""
         if isinstance(result, Symbol):
             return self._whole(result.known().rope)
         return None if result is None else tuple(self.result(part) for part in result)
 
     def _whole(self, rope: Rope) -> tuple[Node, int, int]:
-        """A rope as one piece of a node; with several pieces it is joined, once."""
+        """Return a rope as one piece of a node; with several pieces it is joined, once."""
         rope = tuple((self._made(node), start, stop) for node, start, stop in rope)
         if not rope:
             return _NOTHING
@@ -133,7 +162,7 @@ class _Places:
         return node, 0, node.size_bytes
 
     def _made(self, node: Node) -> Node:
-        """The node that stands for this one and for all that are equal; its operands have their places before it."""
+        """Return the node that stands for this one and all that are equal; its operands have their places before it."""
         todo = [node]
         while todo:
             last = todo[-1]
@@ -159,7 +188,7 @@ class _Places:
         return self.same.get(node, node)
 
     def recipe(self, results: list[Any]) -> Recipe:
-        """Everything in its place."""
+        """Give everything its place."""
         groups: dict[Any, list[Node]] = {}
         for node, depth in self.depth.items():
             if node in self.pieces:

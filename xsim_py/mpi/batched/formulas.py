@@ -1,14 +1,14 @@
-"""Exchanges in rounds: in each of them every rank sends one message and then takes one.
+"""Schedules by formula: in each stage every rank sends one message at most and takes one, and whom to is a formula.
 
-Dissemination, recursive doubling, rings and pairwise exchanges are like this. There is no list of their messages, of
-which there may be millions: whom a rank sends to in a round is a formula, and so is what. Each has its twin in
-`mpi.collectives`; tests compare the two.
+Dissemination, recursive doubling, rings, pairwise and linear exchanges are like this. There is no list of their
+messages, of which there may be millions. Each has its twin in `mpi.collectives`, and a test that compares the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,47 +16,27 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
-from xsim_py.mpi.collectives.channel import EqualBlocks
+from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks, floor_power
 from xsim_py.mpi.op import fold_rows
 
-from .hashing import checks, run_checks, running_checks
-from .timing import Costs, Detail, Numbers, Times
+from .hashing import checks, ragged_checks, with_zeros
+from .schedule import ALL, Kind, ListedStage, Numbers, Schedule, Stage, Step
 
-__all__ = ["Results", "RoundTimes", "Rounds", "in_rounds"]
+__all__ = ["EXCHANGES", "Doubling", "Exchange", "Gather", "Results", "formula", "gather"]
 
 Bytes = NDArray[np.uint8]
-Look = Callable[[int, Numbers, Numbers, Numbers, Numbers], None]
-_MOST_KEPT = 1 << 21  # numbers
 _TOGETHER = 16
 
 
-def in_rounds(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Rounds | None:
-    """The exchange that an algorithm is, if it is one of those that are known here; of a reduction, of such units."""
-    if algorithm is allgather.recursive_doubling and size & (size - 1):
-        algorithm = allgather.bruck
-    kind = _KINDS.get(algorithm)
-    if kind is None or size < 2:
-        return None
-    if algorithm in _DOUBLING and size & (size - 1):
-        return None
-    if algorithm is allreduce.rabenseifner and (not shape or shape % (size * unit_bytes)):
-        return None
-    if algorithm in _GATHERS:
-        if len(set(shape)) != 1:
-            return None
-        shape = shape[0]
-    return kind(size, shape or 0)
-
-
-class Rounds:
-    """An exchange without content, by dissemination: in round k to rank + 2**k.
+class Rounds(Schedule):
+    """An exchange in rounds, each of them a stage: here one without content, by dissemination, to rank + 2**k.
 
     Parameters
     ----------
     size : int
         The number of ranks.
     block_bytes : int
-        Of one block.
+        The size of one block.
 
     Attributes
     ----------
@@ -64,10 +44,7 @@ class Rounds:
         How many rounds there are.
     """
 
-    one_at_a_time = True
-    """Whether a rank is done with what it sends in a round, and with what it gets, before the next."""
-
-    def __init__(self, size: int, block_bytes: int) -> None:
+    def __init__(self, size: int, block_bytes: int = 0) -> None:
         self.size = size
         self.block_bytes = block_bytes
         self.ranks = np.arange(size)
@@ -78,183 +55,104 @@ class Rounds:
         return (self.size - 1).bit_length()
 
     def _beside(self, distance: int) -> Numbers:
-        """The ranks so far above each, round the ring: a part of all ranks twice, as a division takes far longer."""
+        """Return the ranks so far above each, round the ring: a view, as a division takes far longer."""
         start = distance % self.size
         return self._twice[start : start + self.size]
 
     def dest(self, turn: int) -> Numbers:
-        """Whom each rank sends to."""
+        """Return whom each rank sends to."""
         return self._beside(1 << turn)
 
-    def source(self, turn: int) -> Numbers:
-        """Whom each rank receives from."""
-        return self._beside(-(1 << turn))
-
     def size_bytes(self, turn: int) -> Any:
-        """Of each message; an array where they differ."""
+        """Return the size of each message, or of all."""
         return 0
 
-    def sizes(self, turns: range) -> Numbers:
-        """Of all messages of some rounds, one round after the other."""
-        return np.repeat([self.size_bytes(turn) for turn in turns], self.size)
-
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """What becomes of the contributions, as `payload` and `results` need it; `fold` is the reduction operation."""
-        return None
-
-    def checks(self, memory: Any, turn: int) -> Any:
-        """The check sum of what each rank sends, or one of all."""
-        return 0
-
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        """What a rank sends."""
-        return b""
-
-    def results(self, memory: Any) -> Sequence[Any]:
-        """What each rank has at the end."""
-        return [None] * self.size
-
-    def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
-        """Let clocks and interfaces go through all rounds; what each rank's processor does is returned.
-
-        ``look(turn, source, arrival, came, taken)`` is told of each round: whom each rank hears from, when what it
-        sends arrives, when what it gets does, and when it takes that. The last is overwritten later.
-        """
-        overheads: Any = 0
+    def stages(self) -> Iterator[Stage]:
+        """Give the rounds."""
         for turn in range(self.rounds):
-            send_ps, busy_ps, way_ps, receive_ps = costs.of_round(turn, self.size)
-            source = self.source(turn)
-            clock += send_ps
-            np.maximum(clock, nic, out=nic)
-            arrival = nic + way_ps
-            nic += busy_ps
-            came = arrival[source]
-            np.maximum(clock, came, out=clock)
-            look(turn, source, arrival, came, clock)
-            taking = receive_ps if np.ndim(receive_ps) == 0 else receive_ps[source]
-            clock += taking
-            overheads = overheads + send_ps + taking
-        return overheads
+            yield Stage(self.size, self.ranks, self.dest(turn), self.size_bytes(turn))
 
-
-class RoundTimes(Times):
-    """The times of an exchange in rounds; messages by rounds, and in a round by their sources.
-
-    Those of single messages are kept where these are few. Else they are computed again for those who ask: twenty
-    million of them need more memory, and so more time, than everything else.
-
-    Parameters
-    ----------
-    rounds : Rounds
-        Who sends to whom.
-    costs : Costs
-        Of the messages.
-    clock_ps, nic_free_ps, keys : sequence of int
-        See `Timetable.run`.
-    """
-
-    _columns = 2
-    """How many numbers of each message are kept: when it arrives, here only one, and then when it is taken."""
-
-    def __init__(
-        self, rounds: Rounds, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]
-    ) -> None:
-        self._rounds = rounds
-        self._costs = costs
-        self._entered = [np.array(numbers, np.int64) for numbers in (clock_ps, nic_free_ps, keys)]
-        few = self._columns * rounds.rounds * rounds.size <= _MOST_KEPT
-        self._kept = self._empty(self._columns) if few else None
-        super().__init__(*self._run())
-
-    def _empty(self, columns: int) -> Numbers:
-        return np.empty((columns, self._rounds.rounds, self._rounds.size), np.int64)
-
-    def _run(self) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
-        """The parameters of `Times`; and what is kept."""
-        first, size, kept = self._entered[2], self._rounds.size, self._kept
-        last, last_key = np.full(size, -1), np.full(size, -1)
-
-        def look(turn: int, source: Numbers, arrival: Numbers, came: Numbers, taken: Numbers) -> None:
-            nonlocal last, last_key
-            key = first[source] + (turn + 1)
-            if (came > last).all():
-                last, last_key = came, key
-            else:
-                later = (came > last) | ((came == last) & (key > last_key))
-                last, last_key = np.where(later, came, last), np.where(later, key, last_key)
-            if kept is not None:
-                kept[0, turn], kept[1, turn, source] = arrival, taken
-
-        clock, nic, overheads = self._go_through(look)
-        return clock, nic, last, last_key, clock - self._entered[0] - overheads
-
-    def _go_through(self, look: Look) -> tuple[Numbers, Numbers, Any]:
-        clock, nic = (numbers.copy() for numbers in self._entered[:2])
-        return clock, nic, self._rounds.go_through(self._costs, clock, nic, look)
-
-    def arrivals(self, look: Callable[..., None]) -> None:
-        """Tell of some rounds at a time when their messages arrive: of many where they are short."""
-        if self._kept is None:
-            self._each_arrival(look)
-            return
-        count, size = self._rounds.rounds, self._rounds.size
-        batch = max(1, (1 << 16) // size)
-        for start in range(0, count, batch):
-            turns = range(start, min(start + batch, count))
-            look(turns, *self._kept[:-1, turns.start : turns.stop].reshape(self._columns - 1, -1))
-
-    def _each_arrival(self, look: Callable[..., None]) -> None:
-        """The same of one round at a time, which is gone through again."""
-        self._go_through(lambda turn, _, arrival, *__: look(range(turn, turn + 1), arrival))
-
-    @cached_property
-    def detail(self) -> Detail:
-        """See `Times`."""
-        kept = self._kept
-        if kept is None:
-            kept = self._empty(2)
-
-            def keep(turn: int, source: Numbers, arrival: Numbers, _: Numbers, taken: Numbers) -> None:
-                kept[0, turn], kept[1, turn, source] = arrival, taken
-
-            self._go_through(keep)
-        sent = (self._entered[2] + np.arange(1, self._rounds.rounds + 1)[:, None]).reshape(-1)
-        return kept[0].reshape(-1), sent, kept[1].reshape(-1)
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return self.rounds * self.size
 
 
 class Doubling(Rounds):
-    """The same by recursive doubling, for a power of two: in round k with rank xor 2**k."""
+    """Recursive doubling on a power of two: in round k with rank xor 2**k. Without content."""
 
     def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
         return self.ranks ^ (1 << turn)
 
-    source = dest
 
+class DoublingFold(Rounds):
+    """A reduction by recursive doubling: after round k all ranks of a group of 2**k have what these have put in.
 
-class DoublingFold(Doubling):
-    """A reduction: after round k all ranks of a group of 2**k have the same, what these have put in."""
+    Of other than a power of two the first even ranks hand their data to their neighbours, which answer last.
+    """
 
-    def size_bytes(self, turn: int) -> int:
-        return self.block_bytes
+    def __init__(self, size: int, block_bytes: int) -> None:
+        self._power = floor_power(size)
+        self._extra = size - self._power
+        virtual = np.arange(self._power)
+        self._real = np.where(virtual < self._extra, 2 * virtual + 1, virtual + self._extra)
+        super().__init__(size, block_bytes)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
+    def _rounds(self) -> int:
+        return self._power.bit_length() - 1
+
+    def stages(self) -> Iterator[Stage]:
+        """Give the rounds, and one before and one after them."""
+        even = 2 * np.arange(self._extra)
+        if self._extra:
+            yield Stage(self.size, even, even + 1, self.block_bytes)
+        for turn in range(self.rounds):
+            dest = self._real[np.arange(self._power) ^ (1 << turn)]
+            yield Stage(self.size, self._real, dest, self.block_bytes)
+        if self._extra:
+            yield Stage(self.size, even + 1, even, self.block_bytes)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return self.rounds * self._power + 2 * self._extra
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+        """Return what is sent first, and what groups of 1, 2, 4 ... have."""
+        data = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)
+        extra = data[: 2 * self._extra]
+        if len(extra):
+            data = np.concatenate((fold_rows(fold, extra[::2], extra[1::2]), data[len(extra) :]))
+        groups = [data]
         for _ in range(self.rounds):
             groups.append(fold_rows(fold, groups[-1][::2], groups[-1][1::2]))
-        return groups
+        return [extra[::2], *groups]
 
-    def checks(self, memory: Any, turn: int) -> Any:
-        return checks(memory[turn])[self.ranks >> turn]
+    def _sent(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Any]:
+        """Return what there is at a stage, and which of it each message has."""
+        turn += not self._extra
+        if turn > self.rounds:
+            return memory[-1], np.zeros(self._extra, np.int64)
+        return memory[turn], ALL if not turn else np.arange(self._power) >> turn - 1
 
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        data: bytes = memory[turn][rank >> turn].tobytes()
+    def checks(self, memory: list[Bytes], turn: int) -> Any:
+        """Return the check sum of each message."""
+        there, which = self._sent(memory, turn)
+        return checks(there)[which]
+
+    def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        there, which = self._sent(memory, turn)
+        data: bytes = there[which][number].tobytes()
         return data
 
-    def results(self, memory: Any) -> list[Any]:
+    def results(self, memory: list[Bytes]) -> list[Any]:
+        """Return what each rank has at the end."""
         return [memory[-1][0].tobytes()] * self.size
 
 
-class Rabenseifner(Doubling):
+class Rabenseifner(Rounds):
     """A reduction of parts: halves of what is left go to and fro at distances 1, 2, 4 ..., and then the way back.
 
     In round k of the first half a rank has one of 2**k parts of what its group of 2**k ranks has put in: the one that
@@ -265,26 +163,27 @@ class Rabenseifner(Doubling):
         return 2 * (self.size - 1).bit_length()
 
     def _halvings(self, turn: int) -> int:
-        """How often what is sent in a round has been halved."""
+        """Return how often what is sent in a round has been halved."""
         return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
 
     def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
         return self.ranks ^ (1 << self._halvings(turn) - 1)
 
-    source = dest
-
     def size_bytes(self, turn: int) -> int:
+        """Return the size of all messages."""
         return self.block_bytes >> self._halvings(turn)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+        """Return what groups of 1, 2, 4 ... have."""
         groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
         for turn in range(self.rounds // 2):
             parts = (groups[-1][side::2].reshape(-1, self.size_bytes(turn)) for side in (0, 1))
             groups.append(fold_rows(fold, *parts).reshape(-1, self.block_bytes))
         return groups
 
-    def _parts(self, memory: Any, turn: int) -> tuple[Bytes, Numbers]:
-        """The parts that there are in a round, and which of them each rank sends."""
+    def _parts(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Numbers]:
+        """Return the parts that there are in a round, and which of them each rank sends."""
         halvings = self._halvings(turn)
         parts, which = memory[-1], np.zeros_like(self.ranks)
         for bit in range(halvings):
@@ -293,50 +192,91 @@ class Rabenseifner(Doubling):
             parts, which = memory[turn], (self.ranks >> turn << halvings) + (which ^ 1)
         return parts.reshape(-1, self.size_bytes(turn)), which
 
-    def checks(self, memory: Any, turn: int) -> Any:
+    def checks(self, memory: list[Bytes], turn: int) -> Any:
+        """Return the check sum of each message."""
         parts, which = self._parts(memory, turn)
-        if 2 * turn < self.rounds:
-            return checks(parts[which])
-        return checks(parts)[which]
+        return checks(parts[which]) if 2 * turn < self.rounds else checks(parts)[which]
 
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
+    def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
         parts, which = self._parts(memory, turn)
-        data: bytes = parts[which[rank]].tobytes()
+        data: bytes = parts[which[number]].tobytes()
         return data
 
-    def results(self, memory: Any) -> list[Any]:
+    def results(self, memory: list[Bytes]) -> list[Any]:
+        """Return what each rank has at the end."""
         return [memory[-1][0].tobytes()] * self.size
 
 
 class Gather(Rounds):
-    """Something of which everybody has all blocks at the end."""
+    """Something of which everybody has all blocks at the end; by recursive doubling, on a power of two.
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        return b"".join(contributions), []
+    What a message has is a run of blocks, also where it goes from the last to the first. So how long it is follows from
+    how many bytes come before each block, and its check sum from those of what comes before.
 
-    def results(self, memory: Any) -> list[Any]:
-        return [EqualBlocks(memory[0], self.block_bytes, self.size)] * self.size
+    Parameters
+    ----------
+    sizes : sequence of int
+        How many bytes each rank has.
+    """
 
-    def checks(self, memory: Any, turn: int) -> Any:
-        whole, known = memory
-        if not known:
-            known.append(running_checks(whole, self.block_bytes, 2 * self.size))
-        return run_checks(known[0], self._first(turn), self._blocks(turn), self.block_bytes)
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.equal = len(set(sizes)) == 1
+        super().__init__(len(sizes), sizes[0])
 
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        start = int(self._first(turn)[rank]) * self.block_bytes
-        return bytes((memory[0] * 2)[start : start + self.size_bytes(turn)])
+    @cached_property
+    def _before(self) -> Numbers:
+        return np.array([*accumulate([*self.sizes, *self.sizes], initial=0)], np.int64)
 
-    def size_bytes(self, turn: int) -> int:
-        return self._blocks(turn) * self.block_bytes
+    def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
+        return self.ranks ^ (1 << turn)
 
     def _blocks(self, turn: int) -> int:
-        """How many blocks a message has."""
-        return 1
+        """Return how many blocks a message has."""
+        return 1 << turn
 
     def _first(self, turn: int) -> Numbers:
-        """The first block of what each rank sends; the others come after it, and after the last the first."""
-        return self.ranks
+        """Return the first block of what each rank sends; the others come after it, and after the last the first."""
+        return self.ranks & -(1 << turn)
+
+    def size_bytes(self, turn: int) -> Any:
+        """Return the size of each message, or of all."""
+        blocks = self._blocks(turn)
+        if self.equal:
+            return blocks * self.block_bytes
+        first = self._first(turn)
+        return self._before[first + blocks] - self._before[first]
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[tuple[bytes, ...], list[Any]]:
+        """Return what ranks have, and the check sums of the first 0, 1, 2 ... blocks when somebody needs them."""
+        return tuple(contributions), []
+
+    def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
+        """Return the check sum of each message: that of what comes before it and of it, less that of the former.
+
+        However long it is, that takes the same time: the check sum of a whole is that of its beginning, with as many
+        zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
+        """
+        blocks, known = memory
+        if not known:
+            running = accumulate(blocks * 2, lambda check, block: crc32(block, check), initial=0)
+            known.append(np.fromiter(running, np.uint32, 2 * len(blocks) + 1))
+        first = self._first(turn)
+        return known[0][first + self._blocks(turn)] ^ with_zeros(known[0][first], self.size_bytes(turn))
+
+    def payload(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        first = int(self._first(turn)[number])
+        return b"".join((memory[0] * 2)[first : first + self._blocks(turn)])
+
+    def results(self, memory: tuple[tuple[bytes, ...], list[Any]]) -> Sequence[Any]:
+        """Return what each rank has at the end."""
+        whole = b"".join(memory[0])
+        if self.equal:
+            return [EqualBlocks(whole, self.block_bytes, self.size)] * self.size
+        return [VariedBlocks(whole, list(self.sizes))] * self.size
 
 
 class RingGather(Gather):
@@ -346,10 +286,11 @@ class RingGather(Gather):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
         return self._beside(1)
 
-    def source(self, turn: int) -> Numbers:
-        return self._beside(-1)
+    def _blocks(self, turn: int) -> int:
+        return 1
 
     def _first(self, turn: int) -> Numbers:
         return self._beside(-turn)
@@ -359,13 +300,35 @@ class BruckGather(Gather):
     """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
 
     def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
         return self._beside(-(1 << turn))
-
-    def source(self, turn: int) -> Numbers:
-        return self._beside(1 << turn)
 
     def _blocks(self, turn: int) -> int:
         return min(1 << turn, self.size - (1 << turn))
+
+    def _first(self, turn: int) -> Numbers:
+        return self.ranks
+
+
+class NeighborGather(Gather):
+    """Pairs of blocks go to and fro between neighbours, of which there is an even number."""
+
+    def _rounds(self) -> int:
+        return self.size // 2
+
+    def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
+        return (self.ranks + np.where((self.ranks & 1) == turn % 2, 1, -1)) % self.size
+
+    def _blocks(self, turn: int) -> int:
+        return 2 if turn else 1
+
+    def _first(self, turn: int) -> Numbers:
+        if not turn:
+            return self.ranks
+        odd = self.ranks & 1  # the pair that came in the round before; each time it is one further away
+        found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
+        return found
 
 
 class Results(Sequence[Any]):
@@ -392,50 +355,89 @@ class Results(Sequence[Any]):
         return self._make(rank)
 
 
-class DoublingGather(Gather):
-    """A rank has the blocks of its group of 2**k ranks, and exchanges them with the group beside it."""
+class Exchange(Rounds):
+    """A block from everybody for everybody; in each round the blocks go to the ranks that are one further away.
 
-    dest = Doubling.dest
-    source = Doubling.source
+    Parameters
+    ----------
+    blocks : int or (ranks, ranks) array
+        The size of all blocks, or how many bytes each rank sends to each other.
+    """
 
-    def _blocks(self, turn: int) -> int:
-        return 1 << turn
+    one_at_a_time = True
+    """Whether a rank is done with what it sends in a round, and with what it gets, before the next."""
 
-    def _first(self, turn: int) -> Numbers:
-        return self.ranks & -(1 << turn)
-
-
-class Pairwise(Rounds):
-    """In each round the blocks go to the ranks that are one further away."""
+    def __init__(self, size: int, blocks: Any) -> None:
+        self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
+        super().__init__(size, 0 if np.ndim(blocks) else blocks)
 
     def _rounds(self) -> int:
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
         return self._beside(turn + 1)
 
-    def source(self, turn: int) -> Numbers:
-        return self._beside(-turn - 1)
+    def size_bytes(self, turn: int) -> Any:
+        """Return the size of each message, or of all."""
+        return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
 
-    def size_bytes(self, turn: int) -> int:
-        return self.block_bytes
+    @cached_property
+    def _starts(self) -> Numbers:
+        """Where each block begins in what all ranks contribute."""
+        assert self._table is not None
+        sizes = self._table.reshape(-1)
+        return (np.cumsum(sizes) - sizes).reshape(self._table.shape)
 
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        whole = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.size, self.block_bytes)
-        return whole, []
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+        """Return all blocks, and their check sums when somebody needs them.
 
-    def checks(self, memory: Any, turn: int) -> Any:
+        Where blocks differ in size, what ranks contribute begins with what the table has been made of.
+        """
+        if self._table is not None:
+            pairs = zip(contributions, self._table.sum(axis=1).tolist(), strict=True)
+            return b"".join([memoryview(given)[len(given) - total :] for given, total in pairs]), []
+        whole = np.frombuffer(b"".join(contributions), np.uint8)
+        return whole.reshape(self.size, self.size, self.block_bytes), []
+
+    def _checks(self, memory: tuple[Any, list[Any]]) -> NDArray[np.uint32]:
+        """Return the check sum of each block."""
         whole, known = memory
         if not known:
-            known.append(checks(whole.reshape(-1, self.block_bytes)).reshape(self.size, self.size))
-        return known[0][self.ranks, self.dest(turn)]
+            if self._table is None:
+                found = checks(whole.reshape(-1, self.block_bytes))
+            else:
+                found = ragged_checks(np.frombuffer(whole, np.uint8), self._starts.reshape(-1), self._table.reshape(-1))
+            known.append(found.reshape(self.size, self.size))
+        sums: NDArray[np.uint32] = known[0]
+        return sums
 
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        data: bytes = memory[0][rank, self.dest(turn)[rank]].tobytes()
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        """Return the check sum of each message."""
+        return self._checks(memory)[self.ranks, self.dest(turn)]
+
+    def _block(self, memory: tuple[Any, list[Any]], source: int, dest: int) -> bytes:
+        data: bytes
+        if self._table is None:
+            data = memory[0][source, dest].tobytes()
+        else:
+            start = int(self._starts[source, dest])
+            data = memory[0][start : start + int(self._table[source, dest])]
         return data
 
-    def results(self, memory: Any) -> Sequence[Any]:
-        whole, made = memory[0], (-1, memory[0])
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        return self._block(memory, number, int(self.dest(turn)[number]))
+
+    def results(self, memory: tuple[Any, list[Any]]) -> Sequence[Any]:
+        """Return what each rank has at the end."""
+        whole = memory[0]
+        if self._table is not None:
+            table = self._table
+            return Results(
+                self.size, lambda rank: VariedBlocks(b"".join(self.blocks(memory, rank)), table[:, rank].tolist())
+            )
+        made = -1, whole
 
         def make(rank: int) -> EqualBlocks:
             nonlocal made
@@ -446,121 +448,160 @@ class Pairwise(Rounds):
 
         return Results(self.size, make)
 
+    def blocks(self, memory: tuple[Any, list[Any]], rank: int) -> list[bytes]:
+        """Return what a rank gets from each, where blocks differ in size."""
+        assert self._table is not None
+        starts = self._starts[:, rank]
+        pieces = zip(starts.tolist(), (starts + self._table[:, rank]).tolist(), strict=True)
+        whole = memory[0]
+        return [whole[start:end] for start, end in pieces]
 
-class Linear(Pairwise):
-    """Everybody sends to all others, the next one below first, and then waits for everything."""
+
+class LinearExchange(Exchange):
+    """Everybody sends to some others at once, the next one below first, and then waits for what comes from above."""
 
     one_at_a_time = False
-    batch_ranks = 1 << 62
+    together = 1 << 62
+    """To how many at once."""
+
+    def _rounds(self) -> int:
+        return -(-(self.size - 1) // self.together)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return self.size * (self.size - 1)
+
+    def _places(self, turn: int) -> range:
+        """Return how far below the receivers of a stage are."""
+        first = turn * self.together
+        return range(first + 1, min(first + self.together, self.size - 1) + 1)
 
     def dest(self, turn: int) -> Numbers:
-        return self._beside(-turn - 1)
+        """Return whom the messages of a stage go to: the first of each rank, then the second ones."""
+        return np.concatenate([self._beside(-place) for place in self._places(turn)])
 
-    def source(self, turn: int) -> Numbers:
-        return self._beside(turn + 1)
+    def size_bytes(self, turn: int) -> Any:
+        """Return the size of each message, or of all."""
+        if self._table is None:
+            return self.block_bytes
+        return self._table[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
 
-    def go_through(self, costs: Costs, clock: Numbers, nic: Numbers, look: Look) -> Any:
-        overheads: Any = 0
-        for first in range(0, self.rounds, self.batch_ranks):
-            turns = range(first, min(first + self.batch_ranks, self.rounds))
-            posted = clock.copy()
-            arrivals = np.empty((len(turns), self.size), np.int64)
-            for turn, arrival in zip(turns, arrivals, strict=True):
-                send_ps, busy_ps, way_ps, _ = costs.of_round(turn, self.size)
-                clock += send_ps
-                np.maximum(clock, nic, out=nic)
-                np.add(nic, way_ps, out=arrival)
-                nic += busy_ps
-                overheads = overheads + send_ps
-            came = np.empty_like(arrivals)
-            for turn, arrival, there in zip(turns, arrivals, came, strict=True):
-                source = self.source(turn)
-                np.take(arrival, source, out=there)
-                look(turn, source, arrival, there, np.maximum(there, posted))
-            overheads = overheads + self._receive(costs, turns, clock, came)
-        return overheads
+    def stages(self) -> Iterator[Stage]:
+        """Give a stage for each group of others."""
+        for turn in range(self.rounds):
+            places = self._places(turn)
+            count = len(places)
+            sent = np.arange(count * self.size).reshape(count, self.size)
+            taken = np.stack([at * self.size + self._beside(place) for at, place in enumerate(places)])
+            steps = [Step(Kind.POST, ALL, taken), Step(Kind.SEND, ALL, sent), Step(Kind.TAKE, ALL, taken)]
+            order = np.repeat(np.arange(1, count + 1), self.size)
+            source = np.tile(self.ranks, count)
+            yield ListedStage(self.size, source, self.dest(turn), self.size_bytes(turn), steps, order)
 
-    def _receive(self, costs: Costs, turns: range, clock: Numbers, came: Numbers) -> Any:
-        """Wait for messages that came at these times, as `timetable`; the overheads of taking them are returned."""
-        count = len(turns)
-        takes = costs.receive_ps
-        if np.ndim(takes) == 0:
-            if takes:
-                came = np.sort(came, axis=0)
-                came += (np.arange(count, 0, -1) * takes)[:, None]
-            clock += count * takes
-            np.maximum(clock, came.max(axis=0), out=clock)
-            return count * takes
-        each = np.stack([costs.of_round(turn, self.size)[3][self.source(turn)] for turn in turns])
-        order = np.argsort(came, axis=0, kind="stable")
-        from_here = np.cumsum(np.take_along_axis(each, order, 0)[::-1], axis=0)[::-1]
-        came = np.take_along_axis(came, order, 0) + from_here
-        clock += from_here[0]
-        np.maximum(clock, came.max(axis=0), out=clock)
-        return from_here[0]
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        """Return the check sum of each message."""
+        return self._checks(memory)[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
+
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        return self._block(memory, number % self.size, int(self.dest(turn)[number]))
 
 
-class LinearInBatches(Linear):
-    """The same with some ranks at a time."""
+class BatchedExchange(LinearExchange):
+    """The same with a few at a time."""
 
-    batch_ranks = alltoall.BATCH_RANKS
+    together = alltoall.BATCH_RANKS
 
 
-class BruckExchange(Pairwise):
+class BruckExchange(Exchange):
     """Every block travels by the bits of the distance that it has to go: in round k those whose bit k is set."""
 
     _rounds = Rounds._rounds
     dest = Rounds.dest
-    source = Rounds.source
 
     def size_bytes(self, turn: int) -> int:
+        """Return the size of all messages."""
         return len(self._moved(turn)[0]) * self.block_bytes
 
-    def checks(self, memory: Any, turn: int) -> Any:
-        # One rank's blocks after the other's: together they would be hundreds of megabytes.
-        moved = self._moved(turn)
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        """Return the check sum of each message."""
+        moved = self._moved(turn)  # one rank after the other: together their blocks would be hundreds of megabytes
         return np.array([crc32(self._sent(memory, moved, rank)) for rank in range(self.size)], np.uint32)
 
-    def payload(self, memory: Any, turn: int, rank: int) -> bytes:
-        data: bytes = self._sent(memory, self._moved(turn), rank).tobytes()
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        data: bytes = self._sent(memory, self._moved(turn), number).tobytes()
         return data
 
     @cached_property
-    def _starts(self) -> Numbers:
+    def _rows(self) -> Numbers:
         """Where the blocks of each rank begin, twice."""
         return self._twice * self.size
 
     def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
-        """How far back the first senders of the blocks that are sent are, round the ring, and how far they have to go.
+        """Return how far back the first senders of what is sent are, round the ring, and how far it has to go.
 
-        What they have come is what the lower bits of the whole distance say.
+        What it has come is what the lower bits of the whole distance say.
         """
         distance = self.ranks[self.ranks & (1 << turn) > 0]
         come = distance & (1 << turn) - 1
         return -come % self.size, distance - come
 
-    def _sent(self, memory: Any, moved: tuple[Numbers, Numbers], rank: int) -> Any:
-        """The blocks that a rank sends."""
+    def _sent(self, memory: tuple[Any, list[Any]], moved: tuple[Numbers, Numbers], rank: int) -> Any:
+        """Return the blocks that a rank sends."""
         back, left = moved
-        places = self._starts[rank:].take(back) + self._twice[rank:].take(left)
+        places = self._rows[rank:].take(back) + self._twice[rank:].take(left)
         blocks: Bytes = memory[0].reshape(self.size * self.size, self.block_bytes)
         return blocks.take(places, axis=0)
 
 
-_KINDS: dict[Any, Callable[[int, int], Rounds]] = {
-    barrier.bruck: Rounds,
-    barrier.recursive_doubling: Doubling,
-    allreduce.recursive_doubling: DoublingFold,
-    allreduce.rabenseifner: Rabenseifner,
+_GATHERS: dict[Any, type[Gather]] = {
     allgather.ring: RingGather,
     allgather.bruck: BruckGather,
-    allgather.recursive_doubling: DoublingGather,
-    alltoall.pairwise: Pairwise,
-    alltoall.linear: Linear,
-    alltoall.linear_sync: LinearInBatches,
-    alltoall.bruck: BruckExchange,
+    allgather.recursive_doubling: Gather,
+    allgather.neighbor: NeighborGather,
 }
-_DOUBLING = frozenset(
-    (barrier.recursive_doubling, allreduce.recursive_doubling, allreduce.rabenseifner, allgather.recursive_doubling)
-)
-_GATHERS = frozenset((allgather.ring, allgather.bruck, allgather.recursive_doubling))
+_FOLDS = {allreduce.recursive_doubling: DoublingFold, allreduce.rabenseifner: Rabenseifner}
+_BARRIERS = {barrier.bruck: Rounds, barrier.recursive_doubling: Doubling}
+EXCHANGES: dict[Any, type[Exchange]] = {
+    alltoall.pairwise: Exchange,
+    alltoall.linear: LinearExchange,
+    alltoall.linear_sync: BatchedExchange,
+}
+"""The exchanges whose blocks may differ in size."""
+
+
+def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None:
+    """Return the schedule of an algorithm that gathers blocks of these sizes, if it is known."""
+    size = len(sizes)
+    kind = _GATHERS.get(algorithm)
+    if kind is Gather and size & (size - 1):
+        kind = BruckGather
+    if kind is NeighborGather and size & 1:
+        kind = RingGather
+    return None if kind is None or size < 2 else kind(sizes)
+
+
+def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Schedule | None:
+    """Return the schedule of an algorithm, if it is one of those that are known here.
+
+    Parameters
+    ----------
+    shape : object
+        The size of the blocks, or what `forms.Form.key` says.
+    unit_bytes : int
+        The size of the elements of a reduction.
+    """
+    power = not size & (size - 1)
+    if size < 2:
+        return None
+    if algorithm in _GATHERS:
+        return gather(algorithm, shape)
+    if algorithm in _BARRIERS:
+        return _BARRIERS[algorithm](size) if power or algorithm is barrier.bruck else None
+    if algorithm in _FOLDS:
+        whole = algorithm is allreduce.recursive_doubling or (power and shape and not shape % (size * unit_bytes))
+        return _FOLDS[algorithm](size, shape) if whole else None
+    kind = BruckExchange if algorithm is alltoall.bruck else EXCHANGES.get(algorithm)
+    return None if kind is None else kind(size, shape)

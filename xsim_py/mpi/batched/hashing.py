@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "run_checks", "running_checks", "tuple_hashes", "with_zeros"]
+__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "tuple_hashes", "with_zeros"]
 
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
@@ -116,26 +115,6 @@ def ragged_checks(
     return found
 
 
-def running_checks(memory: bytes, block_bytes: int, count: int) -> NDArray[np.uint32]:
-    """`zlib.crc32` of the first 0, 1, 2 ... of `count` blocks, which begin again after the last of the memory."""
-    view = memoryview(memory)
-    blocks = [view[start : start + block_bytes] for start in range(0, len(memory), block_bytes or 1)] or [view]
-    blocks *= -(-count // len(blocks))
-    known = accumulate(blocks[:count], lambda check, block: crc32(block, check), initial=0)
-    return np.fromiter(known, np.uint32, count + 1)
-
-
-def run_checks(
-    running: NDArray[np.uint32], first: NDArray[np.int64], count: int, block_bytes: int
-) -> NDArray[np.uint32]:
-    """`zlib.crc32` of runs of so many blocks, of which one begins at each of the blocks `first`.
-
-    However long they are, it takes the same time: the check sum of a whole is that of its beginning, with as many
-    zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
-    """
-    return running[first + count] ^ _apply(running[first], _zeros(count * block_bytes))
-
-
 def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """What becomes of check sums: the sum of what `tables` make of each of their four bytes."""
     found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
@@ -144,8 +123,10 @@ def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np
     return found
 
 
-def with_zeros(checks: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """What check sums are after so many zeros more each."""
+def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
+    """Return what check sums are after so many zeros more, the same number for all or one for each."""
+    if np.ndim(lengths) == 0:
+        return _apply(checks, _zeros(lengths))
     for place in range(int(lengths.max()).bit_length()):
         checks = np.where(lengths >> place & 1, _apply(checks, _zeros(1 << place)), checks)
     return checks

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.fiber import Fiber
 
-    from .batch import Bound, Pending
+    from .batch import Batch, Pending
     from .shards import Members
     from .timing import Times
 
@@ -64,6 +64,8 @@ class Call:
         What each rank takes with it: as the first three, and how long it has waited.
     latest_ps : int
         When the last of all ranks leaves.
+    events : int
+        How many events of messages happen at ranks of this shard.
     inline : int
         The rank that went on at once, as all that it gets had come; -1: none.
     """
@@ -76,6 +78,7 @@ class Call:
         "clock_ps",
         "comm",
         "computed",
+        "events",
         "exits",
         "fibers",
         "fold",
@@ -100,12 +103,13 @@ class Call:
         "where",
     )
 
-    bound: Bound
+    bound: Batch
     exits: list[Column]
     times: Times
     memory: Any
     results: Sequence[Any]
     latest_ps: int
+    events: int
     fold: Any
 
     def __init__(self, comm: Communicator, where: tuple[int, int], note: Note, members: Members | None) -> None:

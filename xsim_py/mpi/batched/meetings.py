@@ -232,7 +232,7 @@ class Meetings:
         key = ch.cid, signature
         found = self._found.get(key, 0)
         if isinstance(found, int):  # how often it has been done message by message
-            from .batch import bind  # what few runs need is loaded when it is needed
+            from .select import bind  # what few runs need is loaded when it is needed
 
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
@@ -287,7 +287,8 @@ class Meetings:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
         call.given.clear()
-        takes = times.clock_ps, times.nic_free_ps, keys + bound.keys_used, times.waited_ps
+        takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
+        call.events = bound.events(times.keys - keys)
         call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())
         call.inside = call.living()
@@ -345,7 +346,7 @@ class Meetings:
             from .tracing import carried
 
             carried(fabric, call)
-        self.fabric.kernel.events += bound.events - call.living() + (call.inline >= 0)
+        self.fabric.kernel.events += call.events - call.living() + (call.inline >= 0)
 
     # ------------------------------------------------------------------------------------------ the way back
 

@@ -1,234 +1,372 @@
-"""Exchanges of blocks of any sizes (Alltoallv, Alltoallw), whose messages are known when the last rank has come.
+"""Calls whose messages are known only when the last rank has come: blocks of any sizes, pickles, reductions of objects.
 
-Each rank knows its own sizes and no others, so nothing is listed in advance: `Undetermined` stands for such a call
-until then, and gives the exchange that it has turned out to be. It is one in rounds, as for equal blocks, with a table
-of sizes in the place of one size; so it costs a few operations on arrays a round, and nothing is recorded.
-
-What has to be known of a rank before it waits is whether it needs all others: one that waits longer than its messages
-make it would act too late. In a pairwise exchange everybody does. In the linear ones nobody sends an empty block, so a
-rank that has one says at once that the call goes message by message.
+Each rank knows its own sizes and no others, so nothing is listed in advance. What has to be known of a rank before it
+waits is whether it needs all others: one that waits longer than its messages make it would act too late. In a pairwise
+exchange everybody does. In the linear ones nobody sends an empty block, so a rank that has one says at once that the
+call goes message by message. Pickles are preceded by an exchange of their sizes, in which everybody needs all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from xsim_py.mpi.collectives import alltoall
-from xsim_py.mpi.collectives.channel import VariedBlocks
+from xsim_py.mpi.calls import pick
+from xsim_py.mpi.collectives import allgather, alltoall
+from xsim_py.mpi.collectives.channel import SharedBlocks
+from xsim_py.mpi.collectives.instead import final
 
-from .formulas import Linear, LinearInBatches, Pairwise, Results, Rounds
-from .hashing import ragged_checks
-from .timing import Costs, Numbers
+from .batch import Batch
+from .costs import Distances
+from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
+from .schedule import Draft, Listed, Numbers, Schedule, Stage
+from .trees import DOWN, Tree, hand_down
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.calls import CollectiveChannel
 
-    from .batch import Bound
+__all__ = [
+    "MOST_MESSAGES",
+    "ObjectFold",
+    "ObjectReduction",
+    "ObjectScan",
+    "PickleExchange",
+    "PickleGather",
+    "VariedExchange",
+]
 
-__all__ = ["UNEQUAL", "Distances", "Undetermined", "undetermined"]
-
-_WORD = 8
-_MOST_MESSAGES = 1 << 24
-_MOST_CODES = 1 << 22
-
-
-class _Unequal(Pairwise):
-    """What is the same for all of them, whoever sends to whom in which round.
-
-    Parameters
-    ----------
-    sizes : (ranks, ranks) array
-        How many bytes each rank sends to each other.
-    """
-
-    def __init__(self, sizes: Numbers) -> None:
-        super().__init__(len(sizes), 0)
-        self._sizes = sizes
-
-    def size_bytes(self, turn: int) -> Any:
-        return self._sizes[self.ranks, self.dest(turn)]
-
-    def sizes(self, turns: range) -> Numbers:
-        return np.concatenate([self.size_bytes(turn) for turn in turns])
-
-    def memory(self, contributions: Sequence[bytes], fold: Any) -> bytes:
-        totals = self._sizes.sum(axis=1).tolist()
-        pairs = zip(contributions, totals, strict=True)
-        return b"".join([memoryview(given)[len(given) - total :] for given, total in pairs])
-
-    @cached_property
-    def _starts(self) -> Numbers:
-        """Where each block begins in what all ranks contribute."""
-        ends = np.cumsum(self._sizes.reshape(-1))
-        return (ends - self._sizes.reshape(-1)).reshape(self._sizes.shape)
-
-    def checks(self, memory: bytes, turn: int) -> Any:
-        return self._checks(memory)[self.ranks, self.dest(turn)]
-
-    def _checks(self, memory: bytes) -> NDArray[np.uint32]:
-        found: NDArray[np.uint32] | None = vars(self).get("_known")
-        if found is None:
-            found = ragged_checks(np.frombuffer(memory, np.uint8), self._starts.reshape(-1), self._sizes.reshape(-1))
-            found = self._known = found.reshape(self._sizes.shape)
-        return found
-
-    def payload(self, memory: bytes, turn: int, rank: int) -> bytes:
-        dest = int(self.dest(turn)[rank])
-        start = int(self._starts[rank, dest])
-        return memory[start : start + int(self._sizes[rank, dest])]
-
-    def results(self, memory: bytes) -> Sequence[Any]:
-        def make(rank: int) -> VariedBlocks:
-            return VariedBlocks(b"".join(self.blocks(memory, rank)), self._sizes[:, rank].tolist())
-
-        return Results(self.size, make)
-
-    def blocks(self, memory: bytes, rank: int) -> list[bytes]:
-        """What a rank gets from each."""
-        starts = self._starts[:, rank]
-        pieces = zip(starts.tolist(), (starts + self._sizes[:, rank]).tolist(), strict=True)
-        return [memory[start:end] for start, end in pieces]
+MOST_MESSAGES = 1 << 24
+_HEAD_BYTES = 8
 
 
-class UnequalPairwise(_Unequal):
-    """In each round the blocks go to the ranks that are one further away, also those that are empty."""
-
-
-class _UnequalLinear(_Unequal, Linear):
-    """Everything at once."""
-
-
-class _UnequalInBatches(_Unequal, LinearInBatches):
-    """Some at a time."""
-
-
-UNEQUAL: dict[Any, type[_Unequal]] = {
-    alltoall.pairwise: UnequalPairwise,
-    alltoall.linear: _UnequalLinear,
-    alltoall.linear_sync: _UnequalInBatches,
-}
-"""What becomes of an algorithm when the sizes are known."""
-
-
-class Distances:
-    """What messages of any sizes cost between some ranks, which are always as far apart.
+class _Pending:
+    """What all of these have; see `batch.Pending`.
 
     Parameters
     ----------
-    ranks : sequence of int
-        By their numbers in the whole run.
+    local : array of bool or None
+        Which of the ranks live in this shard; None: all.
     """
 
-    def __init__(self, fabric: Fabric, ranks: Any) -> None:
-        self._fabric = fabric
-        self._ranks = ranks
-        self._links: dict[Any, tuple[list[Any], Any]] = {}
-        self._answers: dict[Any, Any] = {}
-        self._eager_bytes = 0
-
-    def eager(self, size_bytes: int, me: int) -> bool:
-        """Whether a message of that size to the rank before this one goes eagerly."""
-        if size_bytes > self._eager_bytes:
-            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
-                return False
-            self._eager_bytes = size_bytes
-        return True
-
-    def costs_of(self, rounds: Rounds) -> Costs | None:
-        """What the messages of an exchange cost."""
-
-        def pairs() -> Iterable[tuple[int, int]]:
-            for turn in range(rounds.rounds):
-                yield from enumerate(rounds.dest(turn).tolist())
-
-        return self.costs(rounds.sizes(range(rounds.rounds)), type(rounds), pairs, rounds.one_at_a_time)
-
-    def costs(
-        self, sizes: Numbers, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]], may_ask: bool
-    ) -> Costs | None:
-        """What each message costs: looked up once for each distance and size that there is.
-
-        `pairs` gives who sends them to whom, which is the same in every call of this `kind`. None where one does not go
-        eagerly, unless it `may_ask`.
-        """
-        from .batch import answers, table
-
-        links, which = self._links.get(kind) or self._between(kind, pairs)
-        width = int(sizes.max()) + 1
-        codes = sizes if len(links) == 1 else which * width + sizes
-        if len(links) * width <= _MOST_CODES:
-            there = np.flatnonzero(np.bincount(codes))
-            places = np.zeros(int(there[-1]) + 1, np.int64)
-            places[there] = np.arange(len(there))
-            kinds = places[codes]
-        else:
-            there, kinds = np.unique(codes, return_inverse=True)
-
-        def answer_ps() -> Any:
-            if kind not in self._answers:
-                alone = self._fabric.equally_far
-                self._answers[kind] = links[0].latency_ps if alone else answers(self._fabric, self._ranks, pairs())
-            return self._answers[kind]
-
-        costs = [links[code // width].cost(code % width) for code in there.tolist()]
-        return table(costs, kinds, answer_ps if may_ask else None)
-
-    def _between(self, kind: Any, pairs: Callable[[], Iterable[tuple[int, int]]]) -> tuple[list[Any], Any]:
-        """How far the messages go, one of a few links each."""
-        link, ranks = self._fabric.link, self._ranks
-        found: dict[Any, int] = {}
-        if self._fabric.equally_far:
-            links: tuple[list[Any], Any] = [link(ranks[0], ranks[1])], None
-        else:
-            which = [found.setdefault(link(ranks[source], ranks[dest]), len(found)) for source, dest in pairs()]
-            links = list(found), np.array(which)
-        self._links[kind] = links
-        return links
-
-
-class Undetermined:
-    """A call whose messages are not known before all ranks have come; see `binding.Pending`.
-
-    Parameters
-    ----------
-    bound : callable
-        Makes a `Bound` of an exchange in rounds and its costs.
-    """
-
-    def __init__(self, fabric: Fabric, algorithm: Callable[..., Any], ranks: Any, bound: Callable[..., Bound]) -> None:
-        self._size = len(ranks)
-        self._distances = Distances(fabric, ranks)
-        self._kind = UNEQUAL[algorithm]
-        self._skips = algorithm is not alltoall.pairwise
-        self._bound = bound
+    def __init__(self, ch: CollectiveChannel, local: Any) -> None:
+        self._comm = ch.comm
+        self._size = ch.size
+        self._check = ch.check
+        self._local = local
+        self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Whether a rank that has given this needs all others, and what it sends and gets goes eagerly if it has to."""
-        size = self._size
-        sizes = np.frombuffer(given, np.int64, 2 * size).reshape(2, size).copy()
-        sizes[:, me] = 1
-        if self._skips and not sizes.all():
-            return False
-        return self._kind.one_at_a_time or self._distances.eager(int(sizes.max()), me)
+        """Return whether what this rank puts in can be computed."""
+        return True
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Bound | None:
-        """The call, of what all ranks have given; None where they expect other than they get, or it is not eager."""
+    def _fits(self, kind: type[Exchange], most_bytes: int, me: int) -> bool:
+        """Return whether blocks of that size go eagerly if they have to."""
+        return kind.one_at_a_time or self._distances.eager(most_bytes, me)
+
+    def _batch(self, schedule: Schedule) -> Batch | None:
+        costs = self._distances.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
+        return None if costs is None else Batch(schedule, costs, self._comm.ranks, self._check, self._local, once=True)
+
+
+class VariedExchange(_Pending):
+    """An Alltoallv or Alltoallw."""
+
+    def __init__(self, ch: CollectiveChannel, local: Any, algorithm: Callable[..., Any]) -> None:
+        super().__init__(ch, local)
+        self._kind = EXCHANGES[algorithm]
+        self._skips = algorithm is not alltoall.pairwise
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether a rank that has given this needs all others, and its blocks go eagerly if they must."""
+        sizes = np.frombuffer(given, np.int64, 2 * self._size).reshape(2, self._size).copy()
+        sizes[:, me] = 1
+        return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where ranks expect other than they get, or it is not eager."""
         size = self._size
-        headers = b"".join([memoryview(given)[: 2 * _WORD * size] for given in contributions])
+        headers = b"".join([memoryview(given)[: 2 * _HEAD_BYTES * size] for given in contributions])
         table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
         sizes = np.ascontiguousarray(table[:, 0])
-        if (sizes != table[:, 1].T).any():
+        return None if (sizes != table[:, 1].T).any() else self._batch(self._kind(size, sizes))
+
+
+class _InTurn(Schedule):
+    """An exchange of sizes, and then one of what has these sizes.
+
+    Parameters
+    ----------
+    heads : sequence of bytes
+        What each rank contributes to the first.
+    taken : callable
+        ``taken(memory)`` gives what each rank gets, of what the second is of.
+    """
+
+    def __init__(
+        self, first: Schedule, second: Schedule, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+    ) -> None:
+        self.size = first.size
+        self._first = first
+        self._second = second
+        self._heads = heads
+        self.results = taken  # type: ignore[method-assign, assignment]
+        self._turns = sum(1 for _ in first.stages())
+
+    def stages(self) -> Iterator[Stage]:
+        """Give the stages of both."""
+        yield from self._first.stages()
+        yield from self._second.stages()
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        """Return what the second is of."""
+        return self._second.memory(contributions, fold)
+
+    @cached_property
+    def _sizes(self) -> Any:
+        return self._first.memory(self._heads, None)
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        """Return the check sums of the messages of a stage."""
+        later = turn - self._turns
+        return self._first.checks(self._sizes, turn) if later < 0 else self._second.checks(memory, later)
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        later = turn - self._turns
+        if later < 0:
+            return self._first.payload(self._sizes, turn, number)
+        return self._second.payload(memory, later, number)
+
+
+class _Pickles(_Pending):
+    """Objects that are exchanged after their sizes.
+
+    Parameters
+    ----------
+    first : Batch
+        The exchange of the sizes.
+    """
+
+    def __init__(self, ch: CollectiveChannel, local: Any, first: Batch) -> None:
+        super().__init__(ch, local)
+        self._first = first
+
+    def _both(
+        self, second: Schedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+    ) -> Batch | None:
+        costs = self._distances.costs(second) if second.messages <= MOST_MESSAGES else None
+        if costs is None:
             return None
-        rounds = self._kind(sizes)
-        costs = self._distances.costs_of(rounds)
-        return None if costs is None else self._bound(rounds, costs)
+        first = self._first
+        both, ranks = _InTurn(first.schedule, second, heads, taken), self._comm.ranks
+        costs = [*first.costs, *costs]
+        return Batch(both, costs, ranks, self._check, self._local, once=True, algorithm=algorithm)
 
 
-def undetermined(algorithm: Callable[..., Any], size: int) -> bool:
-    """Whether a call with blocks of any sizes can be computed when all have come."""
-    return algorithm in UNEQUAL and size > 1 and size * size <= _MOST_MESSAGES
+class PickleGather(_Pickles):
+    """An allgather of objects."""
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where it is not known how to compute it."""
+        size, sizes = self._size, list(map(len, contributions))
+        algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
+        second: Schedule | None = gather(algorithm, sizes)
+        if second is None and getattr(algorithm, "func", None) is allgather.linear:
+            broadcast = algorithm.keywords["bcast"]
+            known = _gather_and_broadcast(size, broadcast)
+            second = None if known is None else known.of(_Gathered([*sizes, sum(sizes)]), ("gather", broadcast))
+        if second is None:
+            return None
+        heads = [count.to_bytes(_HEAD_BYTES, "little") for count in sizes]
+        shared = SharedBlocks(contributions)
+        return self._both(second, final(algorithm, size), heads, lambda _: [shared] * size)
+
+
+class PickleExchange(_Pickles):
+    """An alltoall of objects."""
+
+    def _kind(self) -> type[Exchange] | None:
+        return EXCHANGES.get(pick(self._comm, "alltoallv"))
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank sends goes eagerly if it has to."""
+        kind = self._kind()
+        return kind is not None and self._fits(kind, int(np.frombuffer(given, np.int64, self._size).max()), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where it is not eager."""
+        kind, size = self._kind(), self._size
+        heads = [given[: _HEAD_BYTES * size] for given in contributions]
+        assert kind is not None
+        second = kind(size, np.frombuffer(b"".join(heads), np.int64).reshape(size, size))
+        return self._both(
+            second, pick(self._comm, "alltoallv"), heads, lambda memory: Results(size, partial(second.blocks, memory))
+        )
+
+
+class _Gathered:
+    """The pickle of each rank, and all of them; see `schedule.Content`."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths = np.array(lengths, np.int64)
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
+        """Return the pickles."""
+        return contributions
+
+    def payload(self, memory: Sequence[bytes], number: int) -> bytes:
+        """Return what a message contains."""
+        return memory[number] if number < len(memory) else b"".join(memory)
+
+
+@lru_cache(maxsize=8)
+def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | None:
+    """Return the schedule in which rank 0 takes one block after the other, and hands all of them down a tree."""
+    if broadcast not in DOWN:
+        return None
+    draft = Draft(size)
+    others, one = np.arange(1, size), np.ones(size - 1, np.int64)
+    sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
+    for number in sent.tolist():
+        draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
+    hand_down(draft, Tree(DOWN[broadcast], size), size)
+    return draft.listed(_Gathered([0] * (size + 1)))
+
+
+class ObjectFold(Protocol):
+    """An operation on objects, for some kinds of which nobody runs code of the program or gets an error.
+
+    What is combined is made when the last rank has come, in the order in which the ranks would have done it, and with
+    all the pickling in between, for how large the messages are depends on it. A rank would do its part of it at its own
+    time, which may have been before the last one came. So it must not matter when it is done, nor by whom.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    def kind(self, obj: Any, ranks: int) -> Any:
+        """Return what has to be the same at all of so many ranks; None where it goes message by message."""
+
+    def packed(self, obj: Any) -> bytes:
+        """Return the pickle of an object."""
+
+    def up(self, pickles: Sequence[bytes]) -> list[bytes]:
+        """Return what each rank sends up the tree, and rank 0 down, of what they have to combine."""
+
+    def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
+        """Return what ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
+
+
+class ObjectReduction(_Pending):
+    """An allreduce of objects: up a tree to rank 0, and then two broadcasts, of a size and of a pickle."""
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank gives goes eagerly."""
+        return self._distances.eager(len(given), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+        """Return the call; None where it has to go message by message."""
+        pickles = fold.up(contributions)
+        broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[0])))
+        known = _up_and_down(self._size, broadcasts)
+        return None if known is None else self._batch(known.of(_Announced(pickles), broadcasts))
+
+
+class _Announced:
+    """Pickles, and before them how long each one is; see `schedule.Content`."""
+
+    def __init__(self, pickles: list[bytes]) -> None:
+        self._pickles = pickles
+        self.lengths = np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles)), np.int64)
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
+        """Return what each rank sends up, and rank 0 down."""
+        return self._pickles
+
+    def taken(self, memory: list[bytes]) -> list[Any]:
+        """Return the last for each rank."""
+        return [SharedBlocks(memory[:1])] * len(memory)
+
+    def payload(self, memory: list[bytes], number: int) -> bytes:
+        """Return what a message contains."""
+        if number < len(memory):
+            return len(memory[number]).to_bytes(_HEAD_BYTES, "little")
+        return memory[number - len(memory)]
+
+
+@lru_cache(maxsize=8)
+def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Listed | None:
+    """Return the schedule of an allreduce of objects.
+
+    What rank i > 0 sends up is number i of what is announced, and what rank 0 sends down is number 0.
+    """
+    if any(broadcast not in DOWN for broadcast in broadcasts):
+        return None
+    draft = Draft(size)
+    mask = 1
+    while mask < size:
+        ranks = np.arange(mask, size, 2 * mask)
+        one = np.ones(len(ranks), np.int64)
+        payloads = np.stack((ranks, size + ranks), axis=1).reshape(-1)
+        sent = draft.send(ranks, 2 * one, np.repeat(ranks - mask, 2), payloads)
+        draft.receive(ranks - mask, one, sent[::2])
+        draft.receive(ranks - mask, one, sent[1::2])
+        mask <<= 1
+    for broadcast, payload in zip(broadcasts, (0, size), strict=True):
+        hand_down(draft, Tree(DOWN[broadcast], size), payload)
+    return draft.listed(_Announced([b""] * size))
+
+
+class ObjectScan(_Pending):
+    """A scan of objects, on a power of two ranks: else not all ranks need all others."""
+
+    def __init__(self, ch: CollectiveChannel, local: Any, exclusive: bool) -> None:
+        super().__init__(ch, local)
+        self._exclusive = exclusive
+
+    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+        """Return the call."""
+        return self._batch(_Swaps(*fold.across(contributions, self._exclusive)))
+
+
+class _Swaps(Doubling):
+    """Pairs of ranks exchange the sizes of what they have, and then that.
+
+    Parameters
+    ----------
+    levels : list of list of bytes
+        What is exchanged in each pair of rounds: 2**k ranks have the same.
+    taken : list of bytes
+        What each rank gets.
+    """
+
+    def __init__(self, levels: list[list[bytes]], taken: list[bytes]) -> None:
+        super().__init__(len(taken))
+        self._levels = levels
+        self._taken = taken
+
+    def _rounds(self) -> int:
+        return 2 * super()._rounds()
+
+    def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
+        return super().dest(turn // 2)
+
+    def size_bytes(self, turn: int) -> Any:
+        """Return the size of each message, or of all."""
+        level, announced = divmod(turn, 2)
+        return np.array(list(map(len, self._levels[level])))[self.ranks >> level] if announced else _HEAD_BYTES
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        level, announced = divmod(turn, 2)
+        data = self._levels[level][number >> level]
+        return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
+
+    def results(self, memory: Any) -> list[Any]:
+        """Return what each rank has at the end."""
+        return [SharedBlocks((data,)) for data in self._taken]

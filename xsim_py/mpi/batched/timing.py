@@ -1,365 +1,305 @@
-"""When: the sends and receives of all ranks of a call as arrays, and the times that follow from when ranks enter.
+"""When: the times of all ranks and messages of a call, which follow from when the ranks enter.
 
-A rank's part in a collective is a list of steps. A step is a burst of sends, or a wait for some messages. Steps of
-different ranks that do not depend on each other are one `Step`: two index arrays, and a few operations of numpy for all
-of them. The rules for one rank are those of `mpi.p2p` and of `calls.wait_all`, to the picosecond:
+The rules for one rank are those of `mpi.p2p` and of `calls.wait_all`, to the picosecond:
 
 * a send takes the processor its overhead o, and leaves when the interface is free, which is then taken for B;
 * it arrives W + L after it has left;
 * messages that are waited for together are taken in the order of their arrival, each at the cost of its overhead.
 
+A message above the eager threshold is three, and the interfaces send them by themselves:
+
+* the request leaves when the sender's interface is free, without taking it, and needs L;
+* the answer leaves when the receiver has come to its receive and the request is there, and needs L;
+* the data leave when the answer is there, and take the interface for B; the send is complete after W.
+
 Nothing in them depends on the order in which the simulator comes to run the ranks; so all times can be computed as
-soon as the last rank has entered. What the interface of a receiver does is not affected by what arrives.
+soon as the last rank has entered. What the interface of a receiver does is not affected by what arrives. With a
+message above the threshold a rank has no other one under way that it sends, and none that it takes.
+
+Events of equal time are ordered by keys, of which each rank counts its own. It posts the arrival of what it sends
+first. Of a message above the threshold it then posts that of its answer to another's request, and those of its own data
+and of their having left, in the order in which it hears of the two: of the request that it answers, and of the answer
+that it has waited for. Where they come at the same time their own keys decide, which begin with the rank that they come
+from; of one rank the request is first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from .exchanges import Exchanges
+from .schedule import Kind, Numbers, Schedule, Stage
 
-__all__ = ["NONE_ASKS", "Asked", "Asking", "Costs", "Step", "Times", "Timetable"]
+__all__ = ["Asked", "Costs", "Moments", "Times"]
 
-Numbers = NDArray[np.int64]
-_BATCH = 1 << 12
+_MOST_KEPT = 1 << 20  # messages
+_NEVER = -(1 << 62)
 
 
-class Step:
-    """What some ranks do at the same place of the order: they all send, or they all wait.
-
-    Parameters
-    ----------
-    sends : bool
-        Whether they send; else they wait.
-    ranks : (n,) array
-        Who, each once.
-    widths : (n,) array
-        How many messages each of them sends one after the other, or waits for together; at least 1.
-    messages : (sum of widths,) array
-        Those of the first rank, of the second, and so on.
-
-    Attributes
-    ----------
-    owner, turn : array
-        For each message which of `ranks` has it, and which of that rank's it is, from 0.
-    ends, starts : (n,) array
-        Where a rank's messages end and start.
-    """
-
-    def __init__(self, sends: bool, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
-        self.sends = sends
-        self.ranks = ranks
-        self.widths = widths
-        self.messages = messages
-        self.single = len(messages) == len(ranks)
-        self.ends = np.cumsum(widths)
-        self.starts = self.ends - widths
-        self.owner = np.repeat(np.arange(len(ranks)), widths)
-        self.turn = np.arange(len(messages)) - np.repeat(self.starts, widths)
-
-    def groups(self) -> Iterator[tuple[Numbers, Numbers]]:
-        """The ranks of equal width, and their messages as a matrix."""
-        for width in np.unique(self.widths).tolist():
-            which = np.flatnonzero(self.widths == width)
-            yield self.ranks[which], self.messages[self.starts[which, None] + np.arange(width)]
-
-
-class Asking(NamedTuple):
-    """Which messages ask before they send their data, and what that takes; each for all, or an array of the messages.
+class Costs(NamedTuple):
+    """What the messages of a stage cost, in picoseconds: one number for all, or an array. See `network.link`.
 
     Attributes
     ----------
     asks : bool or array
         Whether the message is above the eager threshold.
     latency_ps, answer_ps : int or array
-        How long the request is on its way, and its answer.
+        How long its request is on its way, and the answer.
     """
-
-    asks: Any
-    latency_ps: Any
-    answer_ps: Any
-
-    def of_rounds(self, turns: range, size: int) -> tuple[Any, Any, Any]:
-        """Those of some rounds of an exchange in which each of `size` ranks sends a message a round."""
-        asks, latency_ps, answer_ps = (
-            cost if np.ndim(cost) == 0 else cost[turns.start * size : turns.stop * size] for cost in self
-        )
-        return asks, latency_ps, answer_ps
-
-
-NONE_ASKS = Asking(asks=False, latency_ps=0, answer_ps=0)
-"""Of messages none of which asks."""
-
-
-class Costs(NamedTuple):
-    """What each message costs: one number for all, or an array of the messages. In picoseconds; see `network.link`."""
 
     send_ps: Any
     busy_ps: Any
     way_ps: Any
     receive_ps: Any
-    asking: Asking | None = None
-
-    def of_round(self, turn: int, size: int) -> tuple[Any, Any, Any, Any]:
-        """Those of round `turn` of an exchange in which each of `size` ranks sends a message a round."""
-        start = turn * size
-        send_ps, busy_ps, way_ps, receive_ps = (
-            cost if np.ndim(cost) == 0 else cost[start : start + size] for cost in self[:4]
-        )
-        return send_ps, busy_ps, way_ps, receive_ps
+    asks: Any = False
+    latency_ps: Any = 0
+    answer_ps: Any = 0
 
 
 class Asked(NamedTuple):
-    """What has become of the messages that ask first; of each message of a call, those that do not included.
+    """What else there is to know of messages that are above the eager threshold.
 
     Attributes
     ----------
-    asks : array of bool
-        Whether it does.
-    request_ps : array
-        When its request arrives.
     answer_ps, answer_key : array
         When the answer is back, and the key of that event.
     data_key : array
-        The key of the arrival of its data.
+        The key of the arrival of the data.
     """
 
-    asks: NDArray[np.bool_]
-    request_ps: Numbers
     answer_ps: Numbers
     answer_key: Numbers
     data_key: Numbers
 
 
-Detail = tuple[Numbers, Numbers, Numbers]
+class Moments(NamedTuple):
+    """What becomes of the messages of a stage.
+
+    Attributes
+    ----------
+    first_ps, key : array
+        When each arrives, or its request, and the key of that event.
+    arrival_ps : array
+        When all of it is there.
+    taken_ps : array
+        When a receive has met it.
+    asked : Asked or None
+        None: all are eager.
+    """
+
+    first_ps: Numbers
+    key: Numbers
+    arrival_ps: Numbers
+    taken_ps: Numbers
+    asked: Asked | None
+
+
+class _Ranks:
+    """All ranks on their way through a call."""
+
+    def __init__(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> None:
+        self.clock, self.nic, self.key = (np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys))
+        self.last, self.last_key = np.full((2, len(self.clock)), -1)
+        self.overhead = np.zeros(len(self.clock), np.int64)
+
+    def go_through(self, stage: Stage, costs: Costs) -> Moments:
+        """Let them do what a stage says."""
+        slots = len(stage) + stage.padded
+        asking = bool(np.any(costs.asks))
+        first, posted = np.empty((2, slots), np.int64)
+        arrival = np.empty(slots, np.int64) if asking else first
+        for kind, ranks, messages, real in stage.steps():
+            if kind is Kind.POST:
+                posted[messages] = self.clock[ranks]
+            elif type(messages) is not slice and messages.ndim > 1:
+                (_send_many if kind is Kind.SEND else _take_many)(self, costs, ranks, messages, real, first)
+            elif kind is Kind.SEND:
+                self._send(costs, ranks, messages, first, asking)
+            elif kind is Kind.TAKE:
+                if asking:
+                    arrival[messages] = _answered(costs, messages, first, posted)
+                self._take(costs, ranks, messages, arrival)
+            elif asking:
+                self._leave(costs, ranks, messages, first, posted)
+        if stage.padded:
+            first, posted, arrival = first[:-1], posted[:-1], arrival[:-1]
+        self._count_overheads(stage, costs)
+        taken = np.maximum(posted, first)
+        if asking:
+            key, asked = self._asking_keys(stage, costs, first, taken)
+            arrival_key = np.where(costs.asks, asked.data_key, key)
+            asks = np.broadcast_to(costs.asks, len(stage))
+            left = arrival - costs.latency_ps
+            self._happens(stage.source[asks], left[asks], asked.data_key[asks] + 1)
+            self._happens(stage.dest, arrival, arrival_key)
+            return Moments(first, key, arrival, taken, asked)
+        key = self.key[stage.source] + stage.order
+        np.maximum.at(self.key, stage.source, key)
+        self._happens(stage.dest, arrival, key)
+        return Moments(first, key, arrival, taken, None)
+
+    def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, asking: bool) -> None:
+        """Send one message each."""
+        nic = self.nic
+        self.clock[ranks] += _of(costs.send_ps, messages)
+        start = np.maximum(self.clock[ranks], nic[ranks])
+        if not asking:
+            first[messages] = start + _of(costs.way_ps, messages)
+            nic[ranks] = start + _of(costs.busy_ps, messages)
+            return
+        asks = _of(costs.asks, messages)
+        first[messages] = start + np.where(asks, _of(costs.latency_ps, messages), _of(costs.way_ps, messages))
+        nic[ranks] = np.where(asks, nic[ranks], start + _of(costs.busy_ps, messages))
+
+    def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
+        """Wait for one message each."""
+        self.clock[ranks] = np.maximum(self.clock[ranks], arrival[messages]) + _of(costs.receive_ps, messages)
+
+    def _leave(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, posted: Numbers) -> None:
+        """Wait until one message each has left, if it is above the threshold."""
+        asks = _of(costs.asks, messages)
+        answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
+        left = answer + _of(costs.way_ps, messages) - _of(costs.latency_ps, messages)
+        self.nic[ranks] = np.where(asks, answer + _of(costs.busy_ps, messages), self.nic[ranks])
+        self.clock[ranks] = np.where(asks, np.maximum(self.clock[ranks], left), self.clock[ranks])
+
+    def _count_overheads(self, stage: Stage, costs: Costs) -> None:
+        """Add up what the processors do."""
+        for ranks, cost in ((stage.source, costs.send_ps), (stage.dest, costs.receive_ps)):
+            if np.any(cost):
+                np.add.at(self.overhead, ranks, cost)
+
+    def _asking_keys(self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers) -> tuple[Numbers, Asked]:
+        """Return the key of each message, and what has become of those above the threshold."""
+        x = stage.exchanges()
+        asks, answer = np.broadcast_to(costs.asks, len(stage)), taken + costs.answer_ps
+        asking, answering = asks[x.sent] & x.sends, asks[x.received] & x.takes
+        used = x.sends + 2 * asking + answering
+        so_far = np.cumsum(used) - used
+        begins = np.flatnonzero(np.diff(x.rank, prepend=-1))
+        so_far -= np.repeat(so_far[begins], np.diff(np.append(begins, len(used))))
+        key = self.key[x.rank] + so_far + x.sends  # of each exchange, when it has begun
+        np.add.at(self.key, x.rank, used)
+        own: Numbers = key[x.sent_in]
+        request, answered = first[x.received], answer[x.sent]
+        earlier = own[x.received] <= key[x.taken_in[x.sent]]
+        hears_first = (request < answered) | ((request == answered) & earlier)
+        data_key = key + 1 + (answering & hears_first)
+        answer_key = key + 1 + 2 * (asking & ~hears_first)
+        return own, Asked(answer, answer_key[x.taken_in], data_key[x.sent_in])
+
+    def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
+        """Something comes to these ranks, or has left: keep the time and the key of each one's last event."""
+        latest = self.last.copy()
+        np.maximum.at(latest, ranks, when)
+        self.last_key[latest > self.last] = -1
+        which = when == latest[ranks]
+        np.maximum.at(self.last_key, ranks[which], key[which])
+        self.last = latest
+
+
+def _answered(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
+    """Return when all of some messages is there."""
+    there = first[messages]
+    answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
+    found: Numbers = np.where(_of(costs.asks, messages), answer + _of(costs.way_ps, messages), there)
+    return found
+
+
+def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+    """Send several messages each: start j = max over i <= j of (when i is ready + what the interface does from i)."""
+    ready = r.clock[ranks] + np.cumsum(_matrix(costs.send_ps, messages, real), axis=0)
+    busy = _matrix(costs.busy_ps, messages, real)
+    r.clock[ranks] = ready[-1]
+    before = np.cumsum(busy, axis=0) - busy
+    ready[0] = np.maximum(ready[0], r.nic[ranks])
+    start = np.maximum.accumulate(ready - before, axis=0) + before
+    r.nic[ranks] = start[-1] + busy[-1]
+    first[messages] = start + _matrix(costs.way_ps, messages, real)
+
+
+def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+    """Wait for several messages each; those that come together are taken in the order in which they are named."""
+    came = first[messages]
+    if real is not None:
+        came = np.where(real, came, _NEVER)
+    if np.ndim(costs.receive_ps) == 0:  # hot path: to sort numbers is far faster than to find their order
+        came.sort(axis=0)
+        after = costs.receive_ps * np.arange(len(came), 0, -1)[:, None]
+        total = costs.receive_ps * (len(came) if real is None else real.sum(axis=0))
+    else:
+        order = np.argsort(came, axis=0, kind="stable")
+        each = np.take_along_axis(_matrix(costs.receive_ps, messages, real), order, 0)
+        came = np.take_along_axis(came, order, 0)
+        after = np.cumsum(each[::-1], axis=0)[::-1]
+        total = after[0]
+    r.clock[ranks] = np.maximum(r.clock[ranks] + total, (came + after).max(axis=0))
+
+
+def _of(cost: Any, messages: Any) -> Any:
+    """Return the cost of some messages."""
+    return cost if np.ndim(cost) == 0 else cost[messages]
+
+
+def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
+    """Return the cost of each of a matrix of messages, 0 where there is none."""
+    if np.ndim(cost) == 0:
+        return np.full(messages.shape, cost) if real is None else real * cost
+    found = cost.take(messages, mode="clip")
+    return found if real is None else real * found
 
 
 class Times:
-    """What comes of it, for each rank.
+    """What comes of a call.
+
+    The moments of single messages are kept where these are few. Else they are computed again for those who ask: twenty
+    million of them need more memory, and so more time, than everything else.
 
     Parameters
     ----------
-    clock_ps, nic_free_ps : array
-        When the rank is done, and when its interface is.
+    schedule : Schedule
+        Who sends to whom.
+    costs : sequence of Costs
+        Of each stage.
+    clock_ps, nic_free_ps, keys : sequence of int
+        Of each rank when it enters: its clock, when its interface is free, and its last event key.
+
+    Attributes
+    ----------
+    clock_ps, nic_free_ps, keys : array
+        The same when the rank is done.
     last_ps, last_key : array
-        The latest of its messages to arrive: its time and key.
+        The time and the key of the rank's last event: something comes, or has left.
     waited_ps : array
         How long it has waited.
-    detail, asked : optional
-        See the properties; None in a class that has its own.
     """
 
     def __init__(
         self,
-        clock_ps: Numbers,
-        nic_free_ps: Numbers,
-        last_ps: Numbers,
-        last_key: Numbers,
-        waited_ps: Numbers,
-        detail: Detail | None = None,
-        asked: Asked | None = None,
+        schedule: Schedule,
+        costs: Sequence[Costs],
+        clock_ps: Sequence[int],
+        nic_free_ps: Sequence[int],
+        keys: Sequence[int],
     ) -> None:
-        self.clock_ps = clock_ps
-        self.nic_free_ps = nic_free_ps
-        self.last_ps = last_ps
-        self.last_key = last_key
-        self.waited_ps = waited_ps
-        self._detail = detail
-        self._asked = asked
+        self._schedule = schedule
+        self._costs = costs
+        self._entered = clock_ps, nic_free_ps, keys
+        ranks = _Ranks(*self._entered)
+        self._kept: list[Moments] | None = [] if schedule.messages <= _MOST_KEPT else None
+        for moments in self._go_through(ranks):
+            if self._kept is not None:
+                self._kept.append(moments)
+        self.clock_ps, self.nic_free_ps, self.keys = ranks.clock, ranks.nic, ranks.key
+        self.last_ps, self.last_key = ranks.last, ranks.last_key
+        self.waited_ps = ranks.clock - np.asarray(clock_ps) - ranks.overhead
 
-    @property
-    def asked(self) -> Asked | None:
-        """What there is to know of messages that ask first; None: all are eager."""
-        return self._asked
+    def _go_through(self, ranks: _Ranks) -> Iterator[Moments]:
+        for stage, costs in zip(self._schedule.stages(), self._costs, strict=True):
+            yield ranks.go_through(stage, costs)
 
-    def none_asked(self) -> Asked:
-        """The same of messages none of which asks."""
-        none = np.zeros(len(self.keys), np.int64)
-        return Asked(none > 0, none, none, none, none)
-
-    @property
-    def detail(self) -> Detail:
-        """For each message its arrival, its key (that of its request, if it asks), and when a receive has met it."""
-        assert self._detail is not None
-        return self._detail
-
-    @property
-    def arrival_ps(self) -> Numbers:
-        """See `detail`."""
-        return self.detail[0]
-
-    @property
-    def keys(self) -> Numbers:
-        """See `detail`."""
-        return self.detail[1]
-
-    @property
-    def taken_ps(self) -> Numbers:
-        """See `detail`."""
-        return self.detail[2]
-
-
-class Timetable:
-    """The messages of a call and the order of its steps.
-
-    Parameters
-    ----------
-    size : int
-        The number of ranks; every one of them receives something.
-    source, dest, size_bytes : sequence of int
-        Of each message.
-    steps : list of Step
-        In an order in which what a step depends on comes before it.
-
-    Attributes
-    ----------
-    order : array
-        Which of its source's sends a message is, from 1.
-    sent : array
-        How many messages each rank sends.
-    """
-
-    early = False
-    """Whether there are receives that are posted some steps before they are waited for."""
-    exchanges: Exchanges | None = None
-    """The same steps where no rank has several messages under way, as it takes them if some ask first."""
-
-    def __init__(
-        self, size: int, source: Numbers, dest: Numbers, size_bytes: Numbers, steps: list[Step], order: Numbers
-    ) -> None:
-        self.size = size
-        self.source = source
-        self.dest = dest
-        self.size_bytes = size_bytes
-        self.steps = steps
-        self.order = order
-        self.sent: Numbers = np.bincount(source, minlength=size).astype(np.int64)
-        self.received: Numbers = np.bincount(dest, minlength=size).astype(np.int64)
-        self.by_dest = np.argsort(dest, kind="stable")
-        self.starts = np.concatenate(([0], np.cumsum(self.received)[:-1]))
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def run(self, costs: Costs, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
-        """The times of all ranks.
-
-        Parameters
-        ----------
-        costs : Costs
-            Of the messages.
-        clock_ps, nic_free_ps, keys : sequence of int
-            Of each rank when it enters: its clock, when its interface is free, and its last event key.
-        """
-        clock, nic = np.array(clock_ps, np.int64), np.array(nic_free_ps, np.int64)
-        entered = clock.copy()
-        arrival, taken = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
-        uniform = all(np.ndim(cost) == 0 for cost in costs[:4])
-        for step in self.steps:
-            if not step.sends:
-                taken[step.messages] = np.maximum(arrival[step.messages], clock[step.ranks][step.owner])
-            if uniform:
-                (_send if step.sends else _receive)(step, costs, clock, nic, arrival)
-                continue
-            for ranks, messages in step.groups():
-                (_send_each if step.sends else _receive_each)(ranks, messages, costs, clock, nic, arrival)
-        first_keys = np.array(keys, np.int64)
-        sent_keys = first_keys[self.source] + self.order
-        mine, theirs = arrival[self.by_dest], sent_keys[self.by_dest]
-        last = np.maximum.reduceat(mine, self.starts)
-        last_key = np.maximum.reduceat(np.where(mine == np.repeat(last, self.received), theirs, -1), self.starts)
-        waited = clock - entered - self.overheads(costs)
-        return Times(clock, nic, last, last_key, waited, (arrival, sent_keys, taken))
-
-    def all_need_all(self) -> bool:
-        """Whether each rank has heard of all others, by its messages and those before them, when its last one has come.
-
-        Only then nobody leaves before the last rank has entered.
-        """
-        return all(
-            self._all_need(range(start, min(start + _BATCH, self.size))) for start in range(0, self.size, _BATCH)
-        )
-
-    def _all_need(self, some: range) -> bool:
-        """Whether each has heard of some of the others."""
-        heard = np.zeros((self.size, (len(some) + 7) // 8), np.uint8)  # of each rank a bit for each of them
-        heard[some.start : some.stop] = np.packbits(np.eye(len(some), dtype=bool), axis=1)
-        carried = np.empty((len(self), heard.shape[1]), np.uint8)
-        for step in self.steps:
-            if step.sends:
-                carried[step.messages] = heard[step.ranks][step.owner]
-            else:
-                heard[step.ranks] |= np.bitwise_or.reduceat(carried[step.messages], step.starts, axis=0)
-        return bool(np.unpackbits(heard, axis=1, count=len(some)).all())
-
-    def overheads(self, costs: Costs) -> Numbers:
-        """What each rank's processor does in the call."""
-        if np.ndim(costs.send_ps) == 0 and np.ndim(costs.receive_ps) == 0:
-            return np.asarray(self.sent * costs.send_ps + self.received * costs.receive_ps)
-        total = np.zeros(self.size, np.int64)
-        np.add.at(total, self.source, costs.send_ps)
-        np.add.at(total, self.dest, costs.receive_ps)
-        return total
-
-
-def _send(step: Step, costs: Costs, clock: Numbers, nic: Numbers, arrival: Numbers) -> None:
-    """Sends that all cost the same.
-
-    The first leaves at s = max(clock + o, free), and the one after j others at max(clock + (j + 1) o, s + j B).
-    """
-    ranks, send_ps, busy_ps = step.ranks, costs.send_ps, costs.busy_ps
-    now = clock[ranks] + send_ps
-    start = np.maximum(now, nic[ranks])
-    if step.single:
-        clock[ranks] = now
-        nic[ranks] = start + busy_ps
-    else:
-        clock[ranks] = now + (step.widths - 1) * send_ps
-        start = np.maximum(now[step.owner] + step.turn * send_ps, start[step.owner] + step.turn * busy_ps)
-        nic[ranks] = start[step.ends - 1] + busy_ps
-    arrival[step.messages] = start + costs.way_ps
-
-
-def _receive(step: Step, costs: Costs, clock: Numbers, nic: Numbers, arrival: Numbers) -> None:
-    """Waits for messages that all cost the same: the end is the latest of (arrival + the overheads from it on)."""
-    ranks, receive_ps = step.ranks, costs.receive_ps
-    came = arrival[step.messages]
-    if step.single:
-        clock[ranks] = np.maximum(clock[ranks], came) + receive_ps
-        return
-    came = came[np.lexsort((came, step.owner))] + (step.widths[step.owner] - step.turn) * receive_ps
-    clock[ranks] = np.maximum(clock[ranks] + step.widths * receive_ps, np.maximum.reduceat(came, step.starts))
-
-
-def _send_each(ranks: Numbers, messages: Numbers, costs: Costs, clock: Numbers, nic: Numbers, arrival: Numbers) -> None:
-    """Sends of any costs: start j = max over i <= j of (when i is ready + what the interface does from i to j-1)."""
-    ones = np.ones(messages.shape, np.int64)
-    ready = clock[ranks, None] + np.cumsum(_at(costs.send_ps, messages) * ones, axis=1)
-    clock[ranks] = ready[:, -1]
-    busy = _at(costs.busy_ps, messages) * ones
-    before = np.cumsum(busy, axis=1) - busy
-    ready[:, 0] = np.maximum(ready[:, 0], nic[ranks])
-    start = np.maximum.accumulate(ready - before, axis=1) + before
-    nic[ranks] = start[:, -1] + busy[:, -1]
-    arrival[messages] = start + _at(costs.way_ps, messages)
-
-
-def _receive_each(
-    ranks: Numbers, messages: Numbers, costs: Costs, clock: Numbers, nic: Numbers, arrival: Numbers
-) -> None:
-    """Waits for messages of any costs; those that arrive together are taken in the order in which they are named."""
-    came = arrival[messages]
-    overheads = _at(costs.receive_ps, messages) * np.ones(messages.shape, np.int64)
-    order = np.argsort(came, axis=1, kind="stable")
-    came, overheads = np.take_along_axis(came, order, 1), np.take_along_axis(overheads, order, 1)
-    from_here = np.cumsum(overheads[:, ::-1], axis=1)[:, ::-1]
-    clock[ranks] = np.maximum(clock[ranks] + from_here[:, 0], (came + from_here).max(axis=1))
-
-
-def _at(cost: Any, messages: Numbers) -> Any:
-    return cost if np.ndim(cost) == 0 else cost[messages]
+    def moments(self) -> Iterator[Moments]:
+        """Give what has become of the messages of each stage."""
+        return iter(self._kept) if self._kept is not None else self._go_through(_Ranks(*self._entered))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
 
     from .meeting import Call
-    from .timing import Asked
 
 __all__ = ["Sender", "answered", "forget_what_they_had", "take_back"]
 
@@ -39,52 +38,46 @@ class Sender:
     """Sends the messages of ranks that have left, and answers those that have asked them."""
 
     def __init__(self, fabric: Fabric, call: Call) -> None:
-        bound = call.bound
         self._fabric = fabric
         self._call = call
-        self._asked = asked = call.times.asked
-        first_ps = call.times.arrival_ps
-        if asked is not None:
-            first_ps = np.where(asked.asks, asked.request_ps, first_ps)
-        self._columns = bound.origin, bound.dest, first_ps, call.times.keys
-        self._source, self._target, self._size_bytes = bound.source, bound.target, bound.size_bytes
-        self._overhead_ps = np.broadcast_to(bound.costs.receive_ps, len(bound))
-        self._sent = _Sorted(self._source, len(call.fibers))
-        self._received = None if asked is None else _Sorted(self._target, len(call.fibers))
+        self._all = listing = call.bound.listing(call.times)
+        self._asking = bool(listing.asks.any())
+        self._sent = _Sorted(listing.source, len(call.fibers))
+        self._received = _Sorted(listing.target, len(call.fibers))
 
     def send_again(self, place: int) -> None:
         """Send what a rank has sent; an event handler, at the time at which it entered, and no event of the run."""
-        fabric, call, asked = self._fabric, self._call, self._asked
+        fabric, call, all_ = self._fabric, self._call, self._all
         fabric.kernel.events -= 1
         numbers = self._sent.of(place)
-        origin, dest = self._columns[:2]
         for number in numbers:
-            fabric.tally.log += (int(origin[number]), int(dest[number]), int(self._size_bytes[number]))
-        if asked is None and fabric.trace is None:
+            fabric.tally.log += (int(all_.origin[number]), int(all_.dest[number]), int(all_.size_bytes[number]))
+        if not self._asking and fabric.trace is None:
             numbers = self._send_in_turn(numbers)
         for number in numbers:
-            message = self._message(number)
-            if asked is not None and asked.asks[number]:
-                message.kind, message.ticket = RENDEZVOUS, -int(self._columns[3][number])  # as no other
+            message, key, asks = self._message(number), int(all_.key[number]), bool(all_.asks[number])
+            if asks:
+                message.kind, message.ticket = RENDEZVOUS, -key  # as no other
                 self._send_data(number, message.ticket, message.data)
                 message.data = b""
-            to, arrival_ps, key = message.to, message.arrival_ps, int(self._columns[3][number])
+            to, arrival_ps = message.to, message.arrival_ps
             if fabric.trace is None:
                 fabric.shard.post_to(to, arrival_ps, key, "again", message)
             else:
-                departs(fabric, call, number, message)
+                left_ps = int(all_.sent_ps[number])
+                departs(fabric, call, key, message.origin, to, message.size_bytes, left_ps, asks)
                 fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
-        if asked is not None:
-            self._answer(place, asked)
+        if self._asking:
+            self._answer(place)
 
     def _message(self, number: int) -> Message:
-        """One of them."""
-        call, bound = self._call, self._call.bound
+        """Return one of them."""
+        call, all_ = self._call, self._all
         cid, tag = call.where
-        origin, to, arrival_ps, _ = (int(column[number]) for column in self._columns)
-        data = bound.payload(call.memory, number)
-        check = crc32(data) if bound.check else 0
-        source, overhead_ps = int(self._source[number]), int(self._overhead_ps[number])
+        columns = all_.origin, all_.dest, all_.first_ps, all_.source, all_.receive_ps
+        origin, to, arrival_ps, source, overhead_ps = (int(column[number]) for column in columns)
+        data = call.bound.payload(call.memory, number)
+        check = crc32(data) if call.bound.check else 0
         return Message(
             arrival_ps, cid, source, tag, data, len(data), EAGER, overhead_ps, to, origin, 0, check, call.note
         )
@@ -95,7 +88,7 @@ class Sender:
         Of a million ranks there would be twenty million messages under way at once.
         """
         shard = self._fabric.shard
-        _, dest, arrival_ps, keys = self._columns
+        dest, arrival_ps, keys = self._all.dest, self._all.first_ps, self._all.key
         here = [number for number in numbers if shard.local(int(dest[number]))]
         here.sort(key=lambda number: (arrival_ps[number], keys[number]), reverse=True)
         if here:
@@ -103,7 +96,7 @@ class Sender:
         return [number for number in numbers if not shard.local(int(dest[number]))]
 
     def _post_last(self, numbers: list[int]) -> None:
-        _, _, arrival_ps, keys = self._columns
+        arrival_ps, keys = self._all.first_ps, self._all.key
         self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
 
     def _comes(self, numbers: list[int]) -> None:
@@ -112,28 +105,27 @@ class Sender:
         if numbers:
             self._post_last(numbers)
         m = self._message(number)
-        if self._call.fibers[int(self._target[number])] is None:
+        if self._call.fibers[int(self._all.target[number])] is None:
             self._fabric.digest += hash((m.arrival_ps, m.to, m.source, m.tag, m.size_bytes, m.check))
         else:
             self._fabric.deliver(m)
 
     def _send_data(self, number: int, ticket: int, data: bytes) -> None:
         """Let the data of a message follow its request; that they have left is an event that nobody waits for."""
-        fabric, asked, times = self._fabric, self._asked, self._call.times
-        assert asked is not None
-        origin, to = (int(column[number]) for column in self._columns[:2])
-        arrival_ps, key = int(times.arrival_ps[number]), int(asked.data_key[number])
+        fabric, all_ = self._fabric, self._all
+        columns = all_.origin, all_.dest, all_.arrival_ps, all_.data_key
+        origin, to, arrival_ps, key = (int(column[number]) for column in columns)
         message = Message(arrival_ps, 0, 0, 0, data, len(data), RENDEZVOUS, 0, to, origin, ticket, 0, None)
         fabric.shard.post_to(to, arrival_ps, key, "again", message)
         fabric.kernel.events += 1
 
-    def _answer(self, place: int, asked: Asked) -> None:
+    def _answer(self, place: int) -> None:
         """Let those who have asked this rank hear what it has answered."""
-        assert self._received is not None
+        all_ = self._all
         for number in self._received.of(place):
-            if asked.asks[number]:
-                origin, to = (int(column[number]) for column in self._columns[:2])
-                when_ps, key = int(asked.answer_ps[number]), int(asked.answer_key[number])
+            if all_.asks[number]:
+                columns = all_.origin, all_.dest, all_.answer_ps, all_.answer_key
+                origin, to, when_ps, key = (int(column[number]) for column in columns)
                 self._fabric.shard.post_to(origin, when_ps, key, "answered", (origin, to, self._call.where))
 
 
