@@ -215,7 +215,7 @@ class _Gathered:
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
         """Return the pickles."""
-        return contributions
+        return tuple(contributions)  # the list is emptied when the call has been computed
 
     def payload(self, memory: Sequence[bytes], number: int) -> bytes:
         """Return what a message contains."""
