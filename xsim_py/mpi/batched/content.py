@@ -1,4 +1,4 @@
-"""Which bytes each message, fold and result of a call is made of, as a program over one long array of bytes.
+"""A recipe: which bytes each message, fold and result is made of, as a program over one long array of bytes.
 
 All bytes of a call lie in a row: first what the ranks contribute, one after the other, and then what is made of that:
 folds, and messages that are joined from pieces. Things of equal length that depend on nothing of each other are made
@@ -41,7 +41,7 @@ class Combine(NamedTuple):
 
 
 class Recipe:
-    """How to make all bytes of a call.
+    """A program that makes all bytes of a call.
 
     Parameters
     ----------

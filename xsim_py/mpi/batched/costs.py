@@ -1,4 +1,4 @@
-"""What the messages of a schedule cost on this network, between these ranks."""
+"""The costs of the messages of a schedule on this network, between these ranks."""
 
 from __future__ import annotations
 

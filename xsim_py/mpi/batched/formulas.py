@@ -22,7 +22,7 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import checks, ragged_checks, with_zeros
 from .schedule import ALL, Kind, ListedStage, Numbers, Schedule, Stage, Step
 
-__all__ = ["EXCHANGES", "Doubling", "Exchange", "Gather", "Results", "formula", "gather"]
+__all__ = ["EXCHANGES", "formula", "gather"]
 
 Bytes = NDArray[np.uint8]
 _TOGETHER = 16
@@ -82,7 +82,6 @@ class Doubling(Rounds):
     """Recursive doubling on a power of two: in round k with rank xor 2**k. Without content."""
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self.ranks ^ (1 << turn)
 
 
@@ -103,7 +102,6 @@ class DoublingFold(Rounds):
         return self._power.bit_length() - 1
 
     def stages(self) -> Iterator[Stage]:
-        """Give the rounds, and one before and one after them."""
         even = 2 * np.arange(self._extra)
         if self._extra:
             yield Stage(self.size, even, even + 1, self.block_bytes)
@@ -115,11 +113,9 @@ class DoublingFold(Rounds):
 
     @property
     def messages(self) -> int:
-        """The number of messages."""
         return self.rounds * self._power + 2 * self._extra
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
-        """Return what is sent first, and what groups of 1, 2, 4 ... have."""
         data = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)
         extra = data[: 2 * self._extra]
         if len(extra):
@@ -137,18 +133,15 @@ class DoublingFold(Rounds):
         return memory[turn], ALL if not turn else np.arange(self._power) >> turn - 1
 
     def checks(self, memory: list[Bytes], turn: int) -> Any:
-        """Return the check sum of each message."""
         there, which = self._sent(memory, turn)
         return checks(there)[which]
 
     def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         there, which = self._sent(memory, turn)
         data: bytes = there[which][number].tobytes()
         return data
 
     def results(self, memory: list[Bytes]) -> list[Any]:
-        """Return what each rank has at the end."""
         return [memory[-1][0].tobytes()] * self.size
 
 
@@ -167,15 +160,12 @@ class Rabenseifner(Rounds):
         return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self.ranks ^ (1 << self._halvings(turn) - 1)
 
     def size_bytes(self, turn: int) -> int:
-        """Return the size of all messages."""
         return self.block_bytes >> self._halvings(turn)
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
-        """Return what groups of 1, 2, 4 ... have."""
         groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
         for turn in range(self.rounds // 2):
             parts = (groups[-1][side::2].reshape(-1, self.size_bytes(turn)) for side in (0, 1))
@@ -193,23 +183,20 @@ class Rabenseifner(Rounds):
         return parts.reshape(-1, self.size_bytes(turn)), which
 
     def checks(self, memory: list[Bytes], turn: int) -> Any:
-        """Return the check sum of each message."""
         parts, which = self._parts(memory, turn)
         return checks(parts[which]) if 2 * turn < self.rounds else checks(parts)[which]
 
     def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         parts, which = self._parts(memory, turn)
         data: bytes = parts[which[number]].tobytes()
         return data
 
     def results(self, memory: list[Bytes]) -> list[Any]:
-        """Return what each rank has at the end."""
         return [memory[-1][0].tobytes()] * self.size
 
 
 class Gather(Rounds):
-    """Something of which everybody has all blocks at the end; by recursive doubling, on a power of two.
+    """A gather whose blocks everybody has at the end; by recursive doubling, on a power of two.
 
     What a message has is a run of blocks, also where it goes from the last to the first. So how long it is follows from
     how many bytes come before each block, and its check sum from those of what comes before.
@@ -230,7 +217,6 @@ class Gather(Rounds):
         return np.array([*accumulate([*self.sizes, *self.sizes], initial=0)], np.int64)
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self.ranks ^ (1 << turn)
 
     def _blocks(self, turn: int) -> int:
@@ -242,7 +228,6 @@ class Gather(Rounds):
         return self.ranks & -(1 << turn)
 
     def size_bytes(self, turn: int) -> Any:
-        """Return the size of each message, or of all."""
         blocks = self._blocks(turn)
         if self.equal:
             return blocks * self.block_bytes
@@ -250,7 +235,6 @@ class Gather(Rounds):
         return self._before[first + blocks] - self._before[first]
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[tuple[bytes, ...], list[Any]]:
-        """Return what ranks have, and the check sums of the first 0, 1, 2 ... blocks when somebody needs them."""
         return tuple(contributions), []
 
     def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
@@ -267,12 +251,10 @@ class Gather(Rounds):
         return known[0][first + self._blocks(turn)] ^ with_zeros(known[0][first], self.size_bytes(turn))
 
     def payload(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         first = int(self._first(turn)[number])
         return b"".join((memory[0] * 2)[first : first + self._blocks(turn)])
 
     def results(self, memory: tuple[tuple[bytes, ...], list[Any]]) -> Sequence[Any]:
-        """Return what each rank has at the end."""
         whole = b"".join(memory[0])
         if self.equal:
             return [EqualBlocks(whole, self.block_bytes, self.size)] * self.size
@@ -286,7 +268,6 @@ class RingGather(Gather):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self._beside(1)
 
     def _blocks(self, turn: int) -> int:
@@ -300,7 +281,6 @@ class BruckGather(Gather):
     """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self._beside(-(1 << turn))
 
     def _blocks(self, turn: int) -> int:
@@ -317,7 +297,6 @@ class NeighborGather(Gather):
         return self.size // 2
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return (self.ranks + np.where((self.ranks & 1) == turn % 2, 1, -1)) % self.size
 
     def _blocks(self, turn: int) -> int:
@@ -332,7 +311,7 @@ class NeighborGather(Gather):
 
 
 class Results(Sequence[Any]):
-    """What each rank has at the end, made for each when it asks: all together it is as much again as they contribute.
+    """The results of all ranks, made for each when it asks: all together they are as much again as ranks contribute.
 
     Parameters
     ----------
@@ -365,7 +344,7 @@ class Exchange(Rounds):
     """
 
     one_at_a_time = True
-    """Whether a rank is done with what it sends in a round, and with what it gets, before the next."""
+    """True if a rank is done with what it sends in a round, and with what it gets, before the next."""
 
     def __init__(self, size: int, blocks: Any) -> None:
         self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
@@ -375,16 +354,14 @@ class Exchange(Rounds):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return self._beside(turn + 1)
 
     def size_bytes(self, turn: int) -> Any:
-        """Return the size of each message, or of all."""
         return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
 
     @cached_property
     def _starts(self) -> Numbers:
-        """Where each block begins in what all ranks contribute."""
+        """The place of each block in what all ranks contribute."""
         assert self._table is not None
         sizes = self._table.reshape(-1)
         return (np.cumsum(sizes) - sizes).reshape(self._table.shape)
@@ -413,7 +390,6 @@ class Exchange(Rounds):
         return sums
 
     def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
-        """Return the check sum of each message."""
         return self._checks(memory)[self.ranks, self.dest(turn)]
 
     def _block(self, memory: tuple[Any, list[Any]], source: int, dest: int) -> bytes:
@@ -426,11 +402,9 @@ class Exchange(Rounds):
         return data
 
     def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         return self._block(memory, number, int(self.dest(turn)[number]))
 
     def results(self, memory: tuple[Any, list[Any]]) -> Sequence[Any]:
-        """Return what each rank has at the end."""
         whole = memory[0]
         if self._table is not None:
             table = self._table
@@ -469,7 +443,6 @@ class LinearExchange(Exchange):
 
     @property
     def messages(self) -> int:
-        """The number of messages."""
         return self.size * (self.size - 1)
 
     def _places(self, turn: int) -> range:
@@ -478,17 +451,14 @@ class LinearExchange(Exchange):
         return range(first + 1, min(first + self.together, self.size - 1) + 1)
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom the messages of a stage go to: the first of each rank, then the second ones."""
         return np.concatenate([self._beside(-place) for place in self._places(turn)])
 
     def size_bytes(self, turn: int) -> Any:
-        """Return the size of each message, or of all."""
         if self._table is None:
             return self.block_bytes
         return self._table[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
 
     def stages(self) -> Iterator[Stage]:
-        """Give a stage for each group of others."""
         for turn in range(self.rounds):
             places = self._places(turn)
             count = len(places)
@@ -500,16 +470,14 @@ class LinearExchange(Exchange):
             yield ListedStage(self.size, source, self.dest(turn), self.size_bytes(turn), steps, order)
 
     def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
-        """Return the check sum of each message."""
         return self._checks(memory)[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
 
     def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         return self._block(memory, number % self.size, int(self.dest(turn)[number]))
 
 
 class BatchedExchange(LinearExchange):
-    """The same with a few at a time."""
+    """A linear exchange with a few others at a time."""
 
     together = alltoall.BATCH_RANKS
 
@@ -521,22 +489,19 @@ class BruckExchange(Exchange):
     dest = Rounds.dest
 
     def size_bytes(self, turn: int) -> int:
-        """Return the size of all messages."""
         return len(self._moved(turn)[0]) * self.block_bytes
 
     def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
-        """Return the check sum of each message."""
         moved = self._moved(turn)  # one rank after the other: together their blocks would be hundreds of megabytes
         return np.array([crc32(self._sent(memory, moved, rank)) for rank in range(self.size)], np.uint32)
 
     def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         data: bytes = self._sent(memory, self._moved(turn), number).tobytes()
         return data
 
     @cached_property
     def _rows(self) -> Numbers:
-        """Where the blocks of each rank begin, twice."""
+        """The places of the blocks of each rank, twice."""
         return self._twice * self.size
 
     def _moved(self, turn: int) -> tuple[Numbers, Numbers]:

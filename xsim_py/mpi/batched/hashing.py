@@ -49,7 +49,7 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
 
 
 def hash_sum(columns: list[Any], count: int) -> int:
-    """The sum of these hashes, modulo 2**64."""
+    """Return the sum of these hashes, modulo 2**64."""
     total = 0
     for start in range(0, count, _HASHED):
         part = slice(start, min(start + _HASHED, count))
@@ -60,7 +60,7 @@ def hash_sum(columns: list[Any], count: int) -> int:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """What one byte does to the register, what two of them do, and what these do when two more have come."""
+    """Return what one byte does to the register, what two of them do, and what these do when two more have come."""
     one = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         one = np.where(one & 1, one >> np.uint32(1) ^ np.uint32(0xEDB88320), one >> np.uint32(1))
@@ -82,7 +82,7 @@ def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The same, four bytes of all rows at a time: a quarter of the time of a call for each row, if rows are short."""
+    """Return the check sums of rows, four bytes of all at a time: a quarter of the time that a call for each takes."""
     one, two, four = _tables()
     register = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     even = rows.shape[1] & -4
@@ -96,7 +96,7 @@ def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def rows(memory: NDArray[np.uint8], places: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """The bytes at some places, a row for each."""
+    """Return the bytes at some places, a row for each."""
     windows = as_strided(memory, (max(len(memory) - length + 1, 0), length), (1, 1), writeable=False)
     return windows[places]
 
@@ -116,7 +116,7 @@ def ragged_checks(
 
 
 def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """What becomes of check sums: the sum of what `tables` make of each of their four bytes."""
+    """Return what becomes of check sums: the sum of what `tables` make of each of their four bytes."""
     found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
     for place in range(1, 4):
         found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
@@ -134,7 +134,7 @@ def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=64)
 def _zeros(length: int) -> NDArray[np.uint32]:
-    """What so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
+    """Return what so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
     tables = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     if length > 1:
         half = _zeros(length // 2)

@@ -1,4 +1,4 @@
-"""What is known of a collective that is under way among ranks that meet; see `meeting`."""
+"""A collective that is under way among ranks that meet; see `meetings`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Call:
         self.parts = []
 
     def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
-        """Clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
+        """Return clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
         columns = [np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys)]
         contributions = self.given
         for places, part, data in self.parts:
@@ -158,14 +158,14 @@ class Call:
         return *columns, contributions  # type: ignore[return-value]
 
     def living(self) -> int:
-        """How many of its ranks are in this shard."""
+        """Return how many of its ranks are in this shard."""
         return len(self.fibers) if self.members is None else len(self.members.here)
 
     def gone(self) -> list[int]:
-        """The ranks of this shard that have left a call that is computed."""
+        """Return the ranks of this shard that have left a call that is computed."""
         places = range(len(self.fibers)) if self.members is None else self.members.here.tolist()
         return [place for place in places if self.fibers[place] is None]
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the roll-call."""
         return f"{self.note} on {self.comm.label()}"

@@ -1,4 +1,4 @@
-"""Where the ranks of a collective meet, so that it can be computed for all of them at once.
+"""The meetings of ranks in collectives, which are computed for all of them at once.
 
 A rank that enters leaves its clock, its interface's state and its contribution, and waits. The last one to come
 computes values and times of all, and each rank goes on at the very event at which the last of its messages would have
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
-"""How collectives are computed; `AUTO` takes arrays where they pay."""
+"""The ways to do collectives; `AUTO` takes arrays where they pay."""
 
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
@@ -196,7 +196,7 @@ class Meetings:
         self.waiting[call.where] = call
 
     def _may_wait(self, comm: Communicator, fiber: Fiber) -> bool:
-        """Whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
+        """Return whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
         box = comm.box
         return (
             not box.sends
@@ -212,7 +212,7 @@ class Meetings:
         )
 
     def _is_sound(self, comm: Communicator) -> bool:
-        """Whether no member is dead; whoever knows that it is revoked does not come here."""
+        """Return whether no member is dead; whoever knows that it is revoked does not come here."""
         dead = self.fabric.part(Deaths).dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
@@ -228,7 +228,7 @@ class Meetings:
     def _find(
         self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
     ) -> Pending | None:
-        """How to compute a call on arrays; None where it is to go message by message."""
+        """Return how to compute a call on arrays; None where it is to go message by message."""
         key = ch.cid, signature
         found = self._found.get(key, 0)
         if isinstance(found, int):  # how often it has been done message by message
@@ -331,7 +331,7 @@ class Meetings:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Nothing can undo the calls that all ranks have left, in all shards."""
+        """Let go of the calls that all ranks have left in all shards: nothing can undo them any more."""
         over_ps = self.fabric.shard.horizon_ps
         for call in [call for call in self.left if call.latest_ps < over_ps]:
             del self.left[call]
@@ -351,7 +351,7 @@ class Meetings:
     # ------------------------------------------------------------------------------------------ the way back
 
     def settle(self) -> None:
-        """Nothing is left to happen in any shard: undo all calls that ranks wait in, and count those that are over."""
+        """Undo all calls that ranks wait in, and count those that are over: nothing is left to happen in any shard."""
         for call in self.left:
             self._finish(call)
         self.left.clear()
@@ -379,12 +379,12 @@ class Meetings:
         return True
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """The same for something that the library does on one rank, which must not wait in a call then."""
+        """Undo all calls for something that the library does on one rank, if that waits in one."""
         call = rank.fiber.waiting
         return type(call) is Call and not call.undone and self.put_off_for_all(handler, argument)
 
     def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
-        """What was put off happens, and nobody here waits in a call."""
+        """Do what was put off, now that nobody here waits in a call."""
         handler, argument = what
         self._forget()
         handler(argument)
@@ -428,7 +428,7 @@ class Meetings:
         self._again(fiber)
 
     def _leave_window(self) -> None:
-        """What is to come before the event that is being run was posted."""
+        """Leave the window, if what is to come before the event that is being run was posted."""
         if self.fabric.kernel.key >= 0:  # else no event has happened yet
             self.fabric.kernel.halt()
 
@@ -482,7 +482,7 @@ class Meetings:
         answered(self.fabric, answer)
 
     def _forget(self) -> None:
-        """What has come again to ranks that had left is not what is left over at the end."""
+        """Forget what has come again to ranks that had left: it is not what is left over at the end."""
         for call in self._undone:
             from .undo import forget_what_they_had
 

@@ -28,22 +28,14 @@ from .trees import DOWN, Tree, hand_down
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
 
-__all__ = [
-    "MOST_MESSAGES",
-    "ObjectFold",
-    "ObjectReduction",
-    "ObjectScan",
-    "PickleExchange",
-    "PickleGather",
-    "VariedExchange",
-]
+__all__ = ["MOST_MESSAGES", "ObjectFold"]
 
 MOST_MESSAGES = 1 << 24
 _HEAD_BYTES = 8
 
 
 class _Pending:
-    """What all of these have; see `batch.Pending`.
+    """A call that is not settled yet; see `batch.Pending`.
 
     Parameters
     ----------
@@ -116,12 +108,10 @@ class _InTurn(Schedule):
         self._turns = sum(1 for _ in first.stages())
 
     def stages(self) -> Iterator[Stage]:
-        """Give the stages of both."""
         yield from self._first.stages()
         yield from self._second.stages()
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return what the second is of."""
         return self._second.memory(contributions, fold)
 
     @cached_property
@@ -129,12 +119,10 @@ class _InTurn(Schedule):
         return self._first.memory(self._heads, None)
 
     def checks(self, memory: Any, turn: int) -> Any:
-        """Return the check sums of the messages of a stage."""
         later = turn - self._turns
         return self._first.checks(self._sizes, turn) if later < 0 else self._second.checks(memory, later)
 
     def payload(self, memory: Any, turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         later = turn - self._turns
         if later < 0:
             return self._first.payload(self._sizes, turn, number)
@@ -214,11 +202,9 @@ class _Gathered:
         self.lengths = np.array(lengths, np.int64)
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
-        """Return the pickles."""
         return tuple(contributions)  # the list is emptied when the call has been computed
 
     def payload(self, memory: Sequence[bytes], number: int) -> bytes:
-        """Return what a message contains."""
         return memory[number] if number < len(memory) else b"".join(memory)
 
 
@@ -246,7 +232,7 @@ class ObjectFold(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the operation."""
 
     def kind(self, obj: Any, ranks: int) -> Any:
         """Return what has to be the same at all of so many ranks; None where it goes message by message."""
@@ -284,15 +270,12 @@ class _Announced:
         self.lengths = np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles)), np.int64)
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
-        """Return what each rank sends up, and rank 0 down."""
         return self._pickles
 
     def taken(self, memory: list[bytes]) -> list[Any]:
-        """Return the last for each rank."""
         return [SharedBlocks(memory[:1])] * len(memory)
 
     def payload(self, memory: list[bytes], number: int) -> bytes:
-        """Return what a message contains."""
         if number < len(memory):
             return len(memory[number]).to_bytes(_HEAD_BYTES, "little")
         return memory[number - len(memory)]
@@ -353,20 +336,16 @@ class _Swaps(Doubling):
         return 2 * super()._rounds()
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
         return super().dest(turn // 2)
 
     def size_bytes(self, turn: int) -> Any:
-        """Return the size of each message, or of all."""
         level, announced = divmod(turn, 2)
         return np.array(list(map(len, self._levels[level])))[self.ranks >> level] if announced else _HEAD_BYTES
 
     def payload(self, memory: Any, turn: int, number: int) -> bytes:
-        """Return what a message contains."""
         level, announced = divmod(turn, 2)
         data = self._levels[level][number >> level]
         return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
 
     def results(self, memory: Any) -> list[Any]:
-        """Return what each rank has at the end."""
         return [SharedBlocks((data,)) for data in self._taken]

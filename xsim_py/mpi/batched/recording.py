@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 __all__ = ["Fold", "Incoming", "Item", "Node", "Recording", "Rope", "Symbol", "record"]
 
 Piece: TypeAlias = "tuple[Node, int, int]"
-"""What it is from, the first byte and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
+"""A node, the first byte of it and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
 
 _MOST_MESSAGES = 1 << 17
 Rope: TypeAlias = "tuple[Piece, ...]"
@@ -50,7 +50,7 @@ class Node:
 
 
 class Incoming(Node):
-    """What a message contains, for its receiver; `payload` is None until it was sent."""
+    """The content of a message, for its receiver; `payload` is None until it was sent."""
 
     __slots__ = ("dest", "number", "payload")
 
@@ -76,7 +76,7 @@ class Symbol:
         self.rope = rope
 
     def known(self) -> Symbol:
-        """The same without messages as a whole; raises `NotYetError`."""
+        """Replace messages as a whole by what they contain, or raise `NotYetError`; return the symbol."""
         while any(stop < 0 for _, _, stop in self.rope):
             opened: list[Piece] = []
             for piece in self.rope:
@@ -112,7 +112,7 @@ class Symbol:
 
     @staticmethod
     def join(parts: Iterable[Symbol | bytes]) -> Symbol:
-        """What ``b"".join`` does with bytes."""
+        """Join parts, as ``b"".join`` does with bytes."""
         pieces: list[Piece] = []
         for part in parts:
             if isinstance(part, Symbol):
@@ -123,7 +123,7 @@ class Symbol:
 
 
 def _joined(pieces: list[Piece]) -> Rope:
-    """Adjacent pieces of one node as one piece."""
+    """Make one piece of adjacent pieces of one node."""
     rope: list[Piece] = []
     for piece in pieces:
         if rope and rope[-1][0] is piece[0] and rope[-1][2] == piece[1] > 0:
@@ -134,7 +134,7 @@ def _joined(pieces: list[Piece]) -> Rope:
 
 
 class Item(NamedTuple):
-    """What a rank does before it waits, and what for: messages that it sends, and messages that it takes together."""
+    """Messages that a rank sends before it waits, and messages that it waits for together."""
 
     sends: list[Incoming]
     takes: list[Incoming]
@@ -221,7 +221,7 @@ class _Channel:
 
 
 class Recording:
-    """What all ranks of a call do.
+    """The doings of all ranks of a call.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ _MOST_PADDING = 4
 
 
 class Kind(Enum):
-    """What ranks do in a step."""
+    """The kinds of step."""
 
     SEND = auto()
     """Send messages, one after the other."""
@@ -53,7 +53,7 @@ class Kind(Enum):
 
 
 class Step(NamedTuple):
-    """What some ranks do at the same place of the order.
+    """Something that some ranks do at the same place of the order.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 
 class Exchanges:
-    """What the ranks of a stage do where none has more than one message under way that it sends, or that it takes.
+    """The doings of ranks of which none has more than one message under way that it sends, or that it takes.
 
     In each exchange a rank sends a message, takes one, or both at once, and waits until that is over. Those of one rank
     stand together, in order.
@@ -250,7 +250,7 @@ def _steps(kind: Kind, ranks: Numbers, widths: Numbers, messages: Numbers, none:
 
 
 class Content(Protocol):
-    """What is in the messages of a schedule, and what ranks get."""
+    """The content of the messages of a schedule, and what ranks get."""
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> Any:
         """Return all bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
@@ -319,7 +319,7 @@ class Listed(Schedule):
     """
 
     early = False
-    """Whether there are receives that are posted some steps before they are waited for."""
+    """True if there are receives that are posted some steps before they are waited for."""
     shape: Any = None
 
     def __init__(self, stage: ListedStage, content: Any, payloads: Numbers, depth: int) -> None:

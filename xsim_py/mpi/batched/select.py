@@ -1,4 +1,4 @@
-"""Which calls can be computed for all their ranks at once, and by which schedule."""
+"""The choice of calls that can be computed for all their ranks at once, and of their schedules."""
 
 from __future__ import annotations
 

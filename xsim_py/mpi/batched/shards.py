@@ -1,4 +1,4 @@
-"""What the shards tell each other of the collectives that their ranks meet in.
+"""The shards tell each other of the collectives that their ranks meet in.
 
 A shard says three things to the others that have members of a communicator, always with the exchange at the end of a
 window: that the first of its ranks has begun a call, with what, and whether it waits to be computed; that a call goes
@@ -36,7 +36,7 @@ _MOST_MEMBERS = 64
 
 
 class Members:
-    """Where the ranks of a communicator live, of which not all are in this shard.
+    """The homes of the ranks of a communicator, of which not all are in this shard.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Members:
 
 
 class Elsewhere:
-    """What this shard knows of calls in others, and what it tells them.
+    """The side of this shard: what it knows of calls in others, and what it tells them.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class Elsewhere:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is known of calls that only others have begun."""
+        """True if nothing is known of calls that only others have begun."""
         return not self._heard
 
     def members(self, comm: Communicator) -> Members | None:
-        """Where the ranks of a communicator live; None: all here."""
+        """Return where the ranks of a communicator live; None: all here."""
         if comm.cid not in self._members:
             if len(self._members) >= _MOST_MEMBERS:
                 self._members.clear()
@@ -110,11 +110,11 @@ class Elsewhere:
             self._tell(call, "meets", call.said)
 
     def fits(self, call: Call) -> bool:
-        """Whether all others that are known to have begun a call do the same."""
+        """Return whether all others that are known to have begun a call do the same."""
         return all(note == call.note for note, _ in call.heard)
 
     def opens(self, call: Call, signature: Any) -> bool:
-        """Whether that rank can wait: others know of it, and none of them is known to do something else."""
+        """Return whether that rank can wait: others know of it, and none of them is known to do something else."""
         token = _token(signature)
         if call.said is None or any(other != token for _, other in call.heard):
             return False
@@ -195,7 +195,7 @@ class Elsewhere:
 
 @lru_cache(maxsize=256)
 def _token(signature: tuple[Any, ...]) -> bytes:
-    """The same for the same algorithm on the same amounts of the same kind of data, in all processes."""
+    """Return equal bytes for the same algorithm on the same amounts of the same kind of data, in all processes."""
     algorithm, key, check = signature
     fold = key[1] if isinstance(key, tuple) and len(key) == 2 and hasattr(key[1], "ufunc") else None
     shape = key if fold is None else (key[0], _operation(fold.ufunc), fold.dtype.descr)

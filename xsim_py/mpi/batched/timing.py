@@ -1,4 +1,4 @@
-"""When: the times of all ranks and messages of a call, which follow from when the ranks enter.
+"""The times of all ranks and messages of a call, which follow from when the ranks enter.
 
 The rules for one rank are those of `mpi.p2p` and of `calls.wait_all`, to the picosecond:
 
@@ -39,7 +39,7 @@ _NEVER = -(1 << 62)
 
 
 class Costs(NamedTuple):
-    """What the messages of a stage cost, in picoseconds: one number for all, or an array. See `network.link`.
+    """The costs of the messages of a stage, in picoseconds: one number for all, or an array.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Costs(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What else there is to know of messages that are above the eager threshold.
+    """The further moments of messages that are above the eager threshold.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What becomes of the messages of a stage.
+    """The moments of the messages of a stage.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class _Ranks:
         return own, Asked(answer, answer_key[x.taken_in], data_key[x.sent_in])
 
     def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
-        """Something comes to these ranks, or has left: keep the time and the key of each one's last event."""
+        """Keep the time and the key of each one's last event: something comes, or has left."""
         latest = self.last.copy()
         np.maximum.at(latest, ranks, when)
         self.last_key[latest > self.last] = -1
@@ -252,7 +252,7 @@ def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
 
 
 class Times:
-    """What comes of a call.
+    """The times of all ranks in a call.
 
     The moments of single messages are kept where these are few. Else they are computed again for those who ask: twenty
     million of them need more memory, and so more time, than everything else.

@@ -46,7 +46,7 @@ def tree(algorithm: Callable[..., Any], size: int, key: Any) -> Listed | None:
 
 
 def _bits(numbers: Numbers) -> Numbers:
-    """How many bits each number has: the exponent of a float, exactly up to 2**53."""
+    """Return how many bits each number has: the exponent of a float, exactly up to 2**53."""
     found: Numbers = np.frexp(numbers.astype(float))[1].astype(np.int64)
     return found
 
@@ -112,14 +112,14 @@ class Tree:
             np.maximum.at(self.height, self.parent[ranks], self.height[ranks] + 1)
 
     def below(self, ranks: Numbers) -> Numbers:
-        """The children of some ranks, of one after the other."""
+        """Return the children of some ranks, of one after the other."""
         widths = self.widths[ranks]
         turn = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
         found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turn]
         return found
 
     def reversed(self) -> Tree:
-        """With the children of each rank in the opposite order."""
+        """Return the tree with the children of each rank in the opposite order."""
         other = copy(self)
         turn = np.arange(len(self.children)) - np.repeat(self.starts, self.widths)
         other.children = self.children[np.repeat(self.starts + self.widths - 1, self.widths) - turn]

@@ -1,4 +1,4 @@
-"""What is left to do for a call that is undone after it was computed and some ranks have left it.
+"""The way back of a call that is undone, also after it was computed and some ranks have left it.
 
 Those ranks are not called back: all that they got has come to them before. But their messages have to reach the others,
 who do the call again message by message, and the messages of the others to them have to vanish when they come.
