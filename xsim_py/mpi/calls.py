@@ -109,7 +109,7 @@ class CollectiveChannel:
 
     Attributes
     ----------
-    meeting : batched.meeting.Call or None
+    meeting : batched.meeting.Meeting or None
         Where its ranks meet, if they do; see `batched.meetings`.
     algorithm : callable, str or None
         What runs it, for the table of collectives; see `collectives.choose.title`.

@@ -545,9 +545,9 @@ def test_any_program_that_goes_on_without_those_who_fail(
 @pytest.mark.parametrize("shards", [1, 2])
 def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     computed = []
-    finish = Meetings._finish
+    finish = Meetings.finish
     monkeypatch.setattr(
-        Meetings, "_finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
+        Meetings, "finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
     )
     steps = [Step("barrier"), Step("barrier"), Step("agree", 1), *[Step("allreduce", 3)] * 3]
     check(

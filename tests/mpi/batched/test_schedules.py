@@ -13,7 +13,7 @@ from xsim_py.mpi.batched import forms
 from xsim_py.mpi.batched.batch import Batch
 from xsim_py.mpi.batched.compiling import compiled
 from xsim_py.mpi.batched.formulas import formula
-from xsim_py.mpi.batched.meeting import Call
+from xsim_py.mpi.batched.meeting import Meeting
 from xsim_py.mpi.batched.recording import Fold, record
 from xsim_py.mpi.batched.schedule import all_need_all
 from xsim_py.mpi.batched.timing import Costs, Times
@@ -189,7 +189,7 @@ def test_a_call_that_is_over_leaves_nothing_for_the_collector(shards: int):
             comm.Alltoall(np.zeros(comm.size), np.zeros(comm.size))
             comm.Allreduce(np.zeros(3), np.zeros(3))
         comm.Barrier()
-        kinds = (Batch, Times, Call)
+        kinds = (Batch, Times, Meeting)
         return Counter(kind.__name__ for kind in kinds for thing in gc.get_objects() if isinstance(thing, kind))
 
     gc.collect()
@@ -201,4 +201,4 @@ def test_a_call_that_is_over_leaves_nothing_for_the_collector(shards: int):
     for found in result.values:
         assert found["Batch"] <= 3 * shards  # those of the calls that come again
         assert found["Times"] <= 2 * shards  # the last two, of 19
-        assert found["Call"] <= 2 * shards
+        assert found["Meeting"] <= 2 * shards

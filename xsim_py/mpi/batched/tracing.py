@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
 
-    from .meeting import Call
+    from .meeting import Meeting
 
 __all__ = ["carried", "departs", "taken_by"]
 
 
-def carried(fabric: Fabric, call: Call) -> None:
+def carried(fabric: Fabric, call: Meeting) -> None:
     """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""
     listing = call.bound.listing(call.times)
     local = np.ones(len(call.bound.numbers), bool) if call.members is None else call.members.local
@@ -36,7 +36,7 @@ def carried(fabric: Fabric, call: Call) -> None:
 
 
 def departs(
-    fabric: Fabric, call: Call, key: int, source: int, dest: int, size_bytes: int, left_ps: int, asks: bool
+    fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, asks: bool
 ) -> None:
     """Write down that one message leaves."""
     assert fabric.trace is not None
@@ -55,7 +55,7 @@ def departs(
     )
 
 
-def taken_by(call: Call) -> Callable[[Message], int]:
+def taken_by(call: Meeting) -> Callable[[Message], int]:
     """Says, of a message that has come again to a rank that has left, when that rank had taken it."""
     listing = call.bound.listing(call.times)
     taken: dict[tuple[int, int], deque[int]] = {}

@@ -1,7 +1,10 @@
-"""The way back of a call that is undone, also after it was computed and some ranks have left it.
+"""The way back: calls that are undone, also after they were computed and some ranks have left them.
 
-Those ranks are not called back: all that they got has come to them before. But their messages have to reach the others,
-who do the call again message by message, and the messages of the others to them have to vanish when they come.
+The ranks that wait go back to where they entered, and do the call message by message. That is in the past: what has
+found the trouble is put off, the window is left (`Kernel.halt`), and the next windows begin there.
+
+Ranks that have left are not called back: all that they got has come to them before. But their messages have to reach
+the others, who do the call again message by message, and the messages of those to them have to vanish when they come.
 """
 
 from __future__ import annotations
@@ -13,18 +16,199 @@ import numpy as np
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
+from xsim_py.process import current
+from xsim_py.process.fiber import Fiber
 
+from .meeting import Meeting
 from .tracing import departs, taken_by
 
 if TYPE_CHECKING:
+    from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.process.rank import Rank
 
-    from .meeting import Call
+    from .shards import OtherShards
 
-__all__ = ["Sender", "answered", "forget_what_they_had", "take_back"]
+__all__ = ["Sender", "WayBack", "wake"]
 
 
-def take_back(fabric: Any, call: Call, wake: Callable[[Any], object]) -> None:
+wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
+
+
+class WayBack:
+    """The meetings of a fabric as far as they can be undone; see `meetings.Meetings`, of which this is a part.
+
+    Attributes
+    ----------
+    waiting : dict
+        By their context and number, the calls that are not computed.
+    leaving, left : dict
+        Those that are; ranks of this shard are still in them, or maybe ranks of others.
+    resting : bool
+        Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.calls: dict[tuple[int, int], Meeting] = {}
+        self.waiting: dict[tuple[int, int], Meeting] = {}
+        self.leaving: dict[Meeting, None] = {}
+        self.left: dict[Meeting, None] = {}
+        self.resting = False
+        self.elsewhere: OtherShards | None = None
+        self._undone: list[Meeting] = []  # after they were computed
+        shard = fabric.shard
+        shard.handlers["again"] = fabric.deliver
+        shard.handlers["answered"] = self._answered
+        shard.put_off_for_all = self.put_off_for_all
+        shard.before_end = self.settle
+
+    def finish(self, call: Meeting) -> None:
+        """Count a call: it has happened for good."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """Let go of the calls that all ranks have left in all shards: nothing can undo them any more."""
+        over_ps = self.fabric.shard.horizon_ps
+        for call in [call for call in self.left if call.latest_ps < over_ps]:
+            del self.left[call]
+            self.finish(call)
+
+    def settle(self) -> None:
+        """Undo all calls that ranks wait in, and count those that are over: nothing is left to happen in any shard."""
+        for call in self.left:
+            self.finish(call)
+        self.left.clear()
+        self.undo([*self.waiting.values(), *self.leaving])
+        self._forget()
+
+    def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Undo all calls, so that nobody waits in one; for an event handler.
+
+        True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
+        point again. Until then all calls that come here go message by message.
+        """
+        if self.resting:
+            return False
+        if self.elsewhere is not None:
+            self.elsewhere.retires()
+        quiet = self.elsewhere is None or (self.elsewhere.quiet and not self.calls)
+        calls = self._retire()
+        if not calls and quiet:
+            return False
+        self.resting = True
+        self.undo(calls)
+        self._put_back(self._go_on, (handler, argument))
+        self.fabric.kernel.events -= 1
+        return True
+
+    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Undo all calls for something that the library does on one rank, if that waits in one."""
+        call = rank.fiber.waiting
+        return type(call) is Meeting and not call.undone and self.put_off_for_all(handler, argument)
+
+    def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
+        """Do what was put off, now that nobody here waits in a call."""
+        handler, argument = what
+        self._forget()
+        handler(argument)
+        self.resting = False
+
+    def retire_between_windows(self) -> None:
+        """Undo all calls, as another shard has done it."""
+        self.undo(self._retire())
+
+    def _retire(self) -> list[Meeting]:
+        self.let_go()
+        calls = [*self.waiting.values(), *self.leaving, *self.left]
+        if self.elsewhere is not None:
+            for call in calls:
+                self.elsewhere.undone(call)
+        return calls
+
+    def undo_here(self, call: Meeting) -> None:
+        """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
+        if call.undone:
+            return
+        call.undone = True
+        if self.elsewhere is not None:
+            self.elsewhere.undone(call)
+        if call.pending is None and not call.heard:
+            return
+        fiber = current.running()
+        # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
+        posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
+        later = posted[:]
+        posted.clear()
+        if call.pending is not None:
+            self.undo([call])
+        self._put_back(self._resume, (fiber, later))
+        fiber.park(call)
+
+    def _resume(self, what: tuple[Fiber, list[Entry]]) -> None:
+        fiber, later = what
+        for entry in later:
+            self.fabric.kernel.post(self.fabric.kernel.now_ps, *entry)
+        self._again(fiber)
+
+    def leave_window(self) -> None:
+        """Leave the window, if what is to come before the event that is being run was posted."""
+        if self.fabric.kernel.key >= 0:  # else no event has happened yet
+            self.fabric.kernel.halt()
+
+    def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
+        """Leave the window, and let this event go on when everybody has come to this point again."""
+        kernel = self.fabric.kernel
+        kernel.post(kernel.now_ps, kernel.key, handler, argument)
+        self.leave_window()
+
+    def undo(self, calls: list[Meeting]) -> None:
+        """Let the ranks that wait in these calls do them message by message, from where they entered.
+
+        The next window begins there; an event handler that calls this leaves the one that it is in.
+        """
+        if not calls:
+            return
+        kernel = self.fabric.kernel
+        kernel.post(kernel.now_ps, kernel.key, self._back, None)
+        for call in calls:
+            call.undone = True
+            self.waiting.pop(call.where, None)
+            if call.computed:
+                self.leaving.pop(call, None)
+                self.left.pop(call, None)
+                take_back(self.fabric, call, wake)
+                self._undone.append(call)
+                sender = Sender(self.fabric, call)
+                for place in call.gone():
+                    kernel.post(call.came_ps[place], call.came_key[place], sender.send_again, place)
+            for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
+                if fiber is not None:
+                    kernel.post(time_ps, key, self._again, fiber)
+            if not call.computed:
+                call.close()
+
+    def _again(self, fiber: Fiber) -> None:
+        """A rank is back where it entered; an event handler, which is no event of the run."""
+        self.fabric.kernel.events -= 1
+        fiber.resume()
+
+    def _back(self, _: object) -> None:
+        """The clock is where it was before a call was undone."""
+        self.fabric.kernel.events -= 1
+
+    def _answered(self, answer: Any) -> None:
+        """A rank that does a call again is answered by one that has left."""
+        answered(self.fabric, answer)
+
+    def _forget(self) -> None:
+        """Forget what has come again to ranks that had left: it is not what is left over at the end."""
+        for call in self._undone:
+            forget_what_they_had(self.fabric, call)
+        self._undone.clear()
+
+
+def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None:
     """Let nobody go on any more as it was computed. Events at which ranks did so are none of the run."""
     fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
     gone = call.gone()
@@ -37,7 +221,7 @@ def take_back(fabric: Any, call: Call, wake: Callable[[Any], object]) -> None:
 class Sender:
     """Sends the messages of ranks that have left, and answers those that have asked them."""
 
-    def __init__(self, fabric: Fabric, call: Call) -> None:
+    def __init__(self, fabric: Fabric, call: Meeting) -> None:
         self._fabric = fabric
         self._call = call
         self._all = listing = call.bound.listing(call.times)
@@ -155,7 +339,7 @@ def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
             return
 
 
-def forget_what_they_had(fabric: Fabric, call: Call) -> None:
+def forget_what_they_had(fabric: Fabric, call: Meeting) -> None:
     """Take what has come again to ranks that have left out of their mailboxes."""
     for place in call.gone():
         box = fabric.shard.rank(call.comm.ranks[place]).mpi
