@@ -26,7 +26,7 @@ from xsim_py.mpi4py.datatype import TYPE_DICT
 SUM = make_fold(PREDEFINED["SUM"], TYPE_DICT["d"]._impl)
 SYMBOL = Fold(8, True)
 FORMS = {"barrier": forms.BARRIER, "allreduce": forms.VECTOR, "allgather": forms.BLOCKS, "alltoall": forms.PARTS}
-IN_ROUNDS = [
+FORMULAS = [
     ("barrier", "bruck"),
     ("barrier", "recursive_doubling"),
     ("allreduce", "recursive_doubling"),
@@ -34,6 +34,7 @@ IN_ROUNDS = [
     ("allgather", "ring"),
     ("allgather", "bruck"),
     ("allgather", "recursive_doubling"),
+    ("allgather", "neighbor"),
     ("alltoall", "pairwise"),
     ("alltoall", "linear"),
     ("alltoall", "linear_sync"),
@@ -79,13 +80,14 @@ def recorded(algorithm, size, form, shape, fold):
 
 def payloads(form, size, block_bytes, seed):
     each = {forms.BARRIER: 0, forms.PARTS: size * block_bytes}.get(form, block_bytes)
-    return [np.random.default_rng((seed, rank)).random(each // 8 + 1).tobytes()[:each] for rank in range(size)]
+    sizes = [each] * size if isinstance(each, int) else each
+    return [np.random.default_rng((seed, rank)).random(n // 8 + 1).tobytes()[:n] for rank, n in enumerate(sizes)]
 
 
-@pytest.mark.parametrize(("operation", "name"), IN_ROUNDS)
+@pytest.mark.parametrize(("operation", "name"), FORMULAS)
 @settings(max_examples=20)
 @given(st.integers(2, 40), st.sampled_from([0, 1, 8, 30]), st.sampled_from([0, 300]), st.integers(0, 99))
-def test_exchanges_in_rounds(operation, name, size, block_bytes, send_ps, seed):
+def test_formula_is_its_algorithm(operation, name, size, block_bytes, send_ps, seed):
     algorithm, form = REGISTRY[operation][name], FORMS[operation]
     fold = None
     if operation == "allreduce":
@@ -93,7 +95,9 @@ def test_exchanges_in_rounds(operation, name, size, block_bytes, send_ps, seed):
         if name == "rabenseifner":
             size = 1 << size % 6
             block_bytes *= size
-    shape = {"barrier": (), "allgather": (block_bytes,) * size}.get(operation, block_bytes)
+    if operation == "allgather":
+        block_bytes = tuple(block_bytes + seed % 3 * (rank % 4) for rank in range(size))  # all the same, or not
+    shape = () if operation == "barrier" else block_bytes
     schedule = formula(algorithm, size, shape)
     if schedule is None:
         assert (operation, name) == ("barrier", "recursive_doubling") or name == "rabenseifner"
@@ -113,7 +117,7 @@ def test_exchanges_in_rounds(operation, name, size, block_bytes, send_ps, seed):
 @pytest.mark.parametrize("algorithm", [*TREES, REGISTRY["barrier"]["tree"]])
 @settings(max_examples=15)
 @given(st.integers(2, 70), st.sampled_from([8, 24]), st.sampled_from([0, 300]), st.integers(0, 99))
-def test_what_is_listed_in_advance(algorithm, size, size_bytes, send_ps, seed):
+def test_tree_is_its_algorithm(algorithm, size, size_bytes, send_ps, seed):
     barrier = algorithm is REGISTRY["barrier"]["tree"]
     form = forms.BARRIER if barrier else forms.VECTOR
     costs = Costs(send_ps, 400, 2_000, 700)

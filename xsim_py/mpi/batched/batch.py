@@ -152,7 +152,7 @@ class Batch:
         dest = self.numbers[target]
         which = None if self.local is None else self.local[target]
         total = _hash_of([first, dest, source, tag, sizes, checks], len(source), which)
-        if np.any(asks):
+        if asks is not False and np.any(asks):
             which = np.broadcast_to(asks, len(source)) if which is None else which & asks
             total += _hash_of([arrival, dest, 0, 0, sizes, 0], len(source), which)
         return total

@@ -107,7 +107,7 @@ class _Ranks:
     def go_through(self, stage: Stage, costs: Costs) -> Moments:
         """Let them do what a stage says."""
         slots = len(stage) + stage.padded
-        asking = bool(np.any(costs.asks))
+        asking = costs.asks is not False and bool(np.any(costs.asks))
         first, posted = np.empty((2, slots), np.int64)
         arrival = np.empty(slots, np.int64) if asking else first
         for kind, ranks, messages, real in stage.steps():
@@ -136,7 +136,10 @@ class _Ranks:
             self._happens(stage.dest, arrival, arrival_key)
             return Moments(first, key, arrival, taken, asked)
         key = self.key[stage.source] + stage.order
-        np.maximum.at(self.key, stage.source, key)
+        if type(stage.order) is int:
+            self.key[stage.source] = key
+        else:
+            np.maximum.at(self.key, stage.source, key)
         self._happens(stage.dest, arrival, key)
         return Moments(first, key, arrival, taken, None)
 
