@@ -11,7 +11,7 @@ import numpy as np
 from xsim_py.mpi.transport.tally import summed
 
 from .hashing import hash_sum
-from .schedule import Numbers, Schedule
+from .schedule import CollectiveSchedule, Numbers
 from .timing import Asked, Costs, Times
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Batch:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: CollectiveSchedule,
         costs: Sequence[Costs],
         ranks: Any,
         check: bool,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .content import Combine, Join, Recipe
 from .recording import Item, Node, Recording, Rope, Symbol
-from .schedule import Draft, Exchanges, Kind, Listed
+from .schedule import Draft, Exchanges, Listed, StepKind
 
 __all__ = ["compiled"]
 
@@ -40,12 +40,12 @@ def compiled(recording: Recording) -> Listed | None:
         if level % 2:
             if senders:
                 _send(draft, places, senders)
-            _add(draft, (Kind.POST,), takers)
+            _add(draft, (StepKind.POST,), takers)
         else:
-            _add(draft, (Kind.TAKE,), takers)
+            _add(draft, (StepKind.TAKE,), takers)
             draft.depth += bool(takers)
             if may_ask and senders:
-                _add(draft, (Kind.LEAVE,), [(r, Item([], item.sends)) for r, item in senders])
+                _add(draft, (StepKind.LEAVE,), [(r, Item([], item.sends)) for r, item in senders])
     schedule = draft.listed(places.recipe([places.result(result) for result in recording.results]))
     schedule.early = recording.early
     if may_ask:
@@ -63,7 +63,7 @@ def _send(draft: Draft, places: _Places, group: list[tuple[int, Item]]) -> None:
     draft.send(ranks, widths, np.array([message.dest for message in messages]), np.array(payloads))
 
 
-def _add(draft: Draft, kinds: Iterable[Kind], group: list[tuple[int, Item]]) -> None:
+def _add(draft: Draft, kinds: Iterable[StepKind], group: list[tuple[int, Item]]) -> None:
     if group:
         numbers = np.array([message.number for _, item in group for message in item.takes])
         ranks, widths = np.array([rank for rank, _ in group]), np.array([len(item.takes) for _, item in group])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .schedule import Schedule, Stage
+from .schedule import CollectiveSchedule, Stage
 from .timing import Costs
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Distances:
             self._eager_bytes = size_bytes
         return True
 
-    def costs(self, schedule: Schedule) -> list[Costs] | None:
+    def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
         """Return what the messages of each stage cost, looked up once for each distance and size that there is.
 
         None where a message takes no time, or is above the eager threshold though it may not, or where all of them, one

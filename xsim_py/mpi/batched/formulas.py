@@ -20,7 +20,7 @@ from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks, floor_pow
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import checks, ragged_checks, with_zeros
-from .schedule import ALL, Kind, ListedStage, Numbers, Schedule, Stage, Step
+from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step, StepKind
 
 __all__ = ["EXCHANGES", "formula", "gather"]
 
@@ -28,7 +28,7 @@ Bytes = NDArray[np.uint8]
 _TOGETHER = 16
 
 
-class Rounds(Schedule):
+class Rounds(CollectiveSchedule):
     """An exchange in rounds, each of them a stage: here one without content, by dissemination, to rank + 2**k.
 
     Parameters
@@ -464,7 +464,7 @@ class LinearExchange(Exchange):
             count = len(places)
             sent = np.arange(count * self.size).reshape(count, self.size)
             taken = np.stack([at * self.size + self._beside(place) for at, place in enumerate(places)])
-            steps = [Step(Kind.POST, ALL, taken), Step(Kind.SEND, ALL, sent), Step(Kind.TAKE, ALL, taken)]
+            steps = [Step(StepKind.POST, ALL, taken), Step(StepKind.SEND, ALL, sent), Step(StepKind.TAKE, ALL, taken)]
             order = np.repeat(np.arange(1, count + 1), self.size)
             source = np.tile(self.ranks, count)
             yield ListedStage(self.size, source, self.dest(turn), self.size_bytes(turn), steps, order)
@@ -548,7 +548,7 @@ def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None
     return None if kind is None or size < 2 else kind(sizes)
 
 
-def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> Schedule | None:
+def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> CollectiveSchedule | None:
     """Return the schedule of an algorithm, if it is one of those that are known here.
 
     Parameters

@@ -22,7 +22,7 @@ from xsim_py.mpi.collectives.instead import final
 from .batch import Batch
 from .costs import Distances
 from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
-from .schedule import Draft, Listed, Numbers, Schedule, Stage
+from .schedule import CollectiveSchedule, Draft, Listed, Numbers, Stage
 from .trees import DOWN, Tree, hand_down
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Pending:
         """Return whether blocks of that size go eagerly if they have to."""
         return kind.one_at_a_time or self._distances.eager(most_bytes, me)
 
-    def _batch(self, schedule: Schedule) -> Batch | None:
+    def _batch(self, schedule: CollectiveSchedule) -> Batch | None:
         costs = self._distances.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
         return None if costs is None else Batch(schedule, costs, self._comm.ranks, self._check, self._local, once=True)
 
@@ -86,7 +86,7 @@ class VariedExchange(_Pending):
         return None if (sizes != table[:, 1].T).any() else self._batch(self._kind(size, sizes))
 
 
-class _InTurn(Schedule):
+class _InTurn(CollectiveSchedule):
     """An exchange of sizes, and then one of what has these sizes.
 
     Parameters
@@ -98,7 +98,11 @@ class _InTurn(Schedule):
     """
 
     def __init__(
-        self, first: Schedule, second: Schedule, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+        self,
+        first: CollectiveSchedule,
+        second: CollectiveSchedule,
+        heads: Sequence[bytes],
+        taken: Callable[[Any], Sequence[Any]],
     ) -> None:
         self.size = first.size
         self._first = first
@@ -143,7 +147,7 @@ class _Pickles(_Pending):
         self._first = first
 
     def _both(
-        self, second: Schedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+        self, second: CollectiveSchedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
     ) -> Batch | None:
         costs = self._distances.costs(second) if second.messages <= MOST_MESSAGES else None
         if costs is None:
@@ -161,7 +165,7 @@ class PickleGather(_Pickles):
         """Return the call; None where it is not known how to compute it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
-        second: Schedule | None = gather(algorithm, sizes)
+        second: CollectiveSchedule | None = gather(algorithm, sizes)
         if second is None and getattr(algorithm, "func", None) is allgather.linear:
             broadcast = algorithm.keywords["bcast"]
             known = _gather_and_broadcast(size, broadcast)

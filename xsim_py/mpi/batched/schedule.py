@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 __all__ = [
     "ALL",
+    "CollectiveSchedule",
     "Content",
     "Draft",
     "Exchanges",
-    "Kind",
     "Listed",
     "Numbers",
-    "Schedule",
     "Stage",
     "Step",
+    "StepKind",
     "all_need_all",
 ]
 
@@ -39,7 +39,7 @@ _BATCH = 1 << 12
 _MOST_PADDING = 4
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """The kinds of step."""
 
     SEND = auto()
@@ -65,7 +65,7 @@ class Step(NamedTuple):
         Where there are messages, if the ranks have different numbers of them.
     """
 
-    kind: Kind
+    kind: StepKind
     ranks: Any
     messages: Any
     real: Any = None
@@ -138,10 +138,10 @@ class Stage:
         """Return the steps, in order."""
         senders = ALL if len(self.source) == self.size else self.source  # a view, where all ranks send in their order
         return (
-            Step(Kind.SEND, senders, ALL),
-            Step(Kind.POST, self.dest, ALL),
-            Step(Kind.TAKE, self.dest, ALL),
-            Step(Kind.LEAVE, senders, ALL),
+            Step(StepKind.SEND, senders, ALL),
+            Step(StepKind.POST, self.dest, ALL),
+            Step(StepKind.TAKE, self.dest, ALL),
+            Step(StepKind.LEAVE, senders, ALL),
         )
 
     def exchanges(self) -> Exchanges:
@@ -186,7 +186,7 @@ class Draft:
     def __init__(self, size: int) -> None:
         self.size = size
         self.depth = 0
-        self._steps: list[tuple[Kind, Numbers, Numbers, Numbers]] = []
+        self._steps: list[tuple[StepKind, Numbers, Numbers, Numbers]] = []
         self._source: list[Numbers] = []
         self._dest: list[Numbers] = []
         self._payload: list[Numbers] = []
@@ -204,17 +204,17 @@ class Draft:
         self._payload.append(payloads)
         self._order.append(self._sent[source] + 1 + _turns(widths))
         self._sent[ranks] += widths
-        self.add(Kind.SEND, ranks, widths, numbers)
+        self.add(StepKind.SEND, ranks, widths, numbers)
         self.depth += 1
         return numbers
 
     def receive(self, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
         """Let ranks wait for so many messages each."""
-        self.add(Kind.POST, ranks, widths, messages)
-        self.add(Kind.TAKE, ranks, widths, messages)
+        self.add(StepKind.POST, ranks, widths, messages)
+        self.add(StepKind.TAKE, ranks, widths, messages)
         self.depth += 1
 
-    def add(self, kind: Kind, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
+    def add(self, kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
         """Add a step."""
         self._steps.append((kind, ranks, widths, messages))
 
@@ -233,7 +233,7 @@ def _turns(widths: Numbers) -> Numbers:
     return turns
 
 
-def _steps(kind: Kind, ranks: Numbers, widths: Numbers, messages: Numbers, none: int) -> Iterator[Step]:
+def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, none: int) -> Iterator[Step]:
     """Give the steps of ranks with so many messages each, as matrices that are not much larger than that."""
     width, starts = int(widths.max()), np.cumsum(widths) - widths
     if width == 1:
@@ -265,7 +265,7 @@ class Content(Protocol):
         """Return one payload."""
 
 
-class Schedule:
+class CollectiveSchedule:
     """A call on so many ranks, whichever they are; here one without content.
 
     Attributes
@@ -307,7 +307,7 @@ class Schedule:
         return type(self), self.size
 
 
-class Listed(Schedule):
+class Listed(CollectiveSchedule):
     """A schedule of one stage, in which things are sent that are numbered.
 
     Parameters
@@ -375,10 +375,10 @@ def _all_need(stage: Stage, some: range) -> bool:
     heard[some.start : some.stop] = np.packbits(np.eye(len(some), dtype=bool), axis=1)
     carried = np.zeros((len(stage) + 1, heard.shape[1]), np.uint8)
     for step in stage.steps():
-        if step.kind is Kind.SEND:
+        if step.kind is StepKind.SEND:
             carried[step.messages] = heard[step.ranks]
             carried[-1] = 0
-        elif step.kind is Kind.TAKE:
+        elif step.kind is StepKind.TAKE:
             there = carried[step.messages]
             heard[step.ranks] |= np.bitwise_or.reduce(there, axis=0) if there.ndim == 3 else there
     return bool(np.unpackbits(heard, axis=1, count=len(some)).all())

@@ -19,7 +19,7 @@ from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS
 from .formulas import EXCHANGES, Gather, formula
 from .pending import MOST_MESSAGES, ObjectReduction, ObjectScan, PickleExchange, PickleGather, VariedExchange
 from .recording import Fold, record
-from .schedule import Listed, Schedule, all_need_all
+from .schedule import CollectiveSchedule, Listed, all_need_all
 from .trees import tree
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def bind(
     return _batch(ch, listed, local) if always or listed.messages >= 8 * listed.depth else None
 
 
-def _batch(ch: CollectiveChannel, schedule: Schedule, local: Any) -> Batch | None:
+def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: Any) -> Batch | None:
     ranks = ch.comm.ranks
     costs = Distances(ch.comm.fabric, ranks).costs(schedule)
     return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .schedule import Kind, Numbers, Schedule, Stage
+from .schedule import CollectiveSchedule, Numbers, Stage, StepKind
 
 __all__ = ["Asked", "Costs", "Moments", "Times"]
 
@@ -111,13 +111,13 @@ class _Ranks:
         first, posted = np.empty((2, slots), np.int64)
         arrival = np.empty(slots, np.int64) if asking else first
         for kind, ranks, messages, real in stage.steps():
-            if kind is Kind.POST:
+            if kind is StepKind.POST:
                 posted[messages] = self.clock[ranks]
             elif type(messages) is not slice and messages.ndim > 1:
-                (_send_many if kind is Kind.SEND else _take_many)(self, costs, ranks, messages, real, first)
-            elif kind is Kind.SEND:
+                (_send_many if kind is StepKind.SEND else _take_many)(self, costs, ranks, messages, real, first)
+            elif kind is StepKind.SEND:
                 self._send(costs, ranks, messages, first, asking)
-            elif kind is Kind.TAKE:
+            elif kind is StepKind.TAKE:
                 if asking:
                     arrival[messages] = _answered(costs, messages, first, posted)
                 self._take(costs, ranks, messages, arrival)
@@ -262,7 +262,7 @@ class Times:
 
     Parameters
     ----------
-    schedule : Schedule
+    schedule : CollectiveSchedule
         Who sends to whom.
     costs : sequence of Costs
         Of each stage.
@@ -281,7 +281,7 @@ class Times:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: CollectiveSchedule,
         costs: Sequence[Costs],
         clock_ps: Sequence[int],
         nic_free_ps: Sequence[int],
