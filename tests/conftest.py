@@ -79,7 +79,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # A function that is simulated has its module executed anew in each rank. To make the strategies and properties of a
-# test file again takes 5 ms a rank (11 tests of mpi/arrays/test_same_as_messages.py: 36 s of CPU instead of 5 s), which
+# test file again takes 5 ms a rank (11 tests of batched/test_same_as_messages.py: 36 s of CPU instead of 5 s), which
 # is longer than most runs here, so tests share their modules unless they are about that.
 _of_program = PrivateModules.is_private
 _shares_tests = True

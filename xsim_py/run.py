@@ -32,8 +32,8 @@ from xsim_py.engine import (
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
-from xsim_py.mpi.arrays.meeting import MESSAGES
 from xsim_py.mpi.assembly import make_library
+from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import doom
@@ -560,7 +560,7 @@ class _Run:
         return shard
 
     def _meet_in_arrays(self) -> bool:
-        """Whether collectives may be computed for all their ranks at once; see `mpi.arrays.meeting`.
+        """Whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """

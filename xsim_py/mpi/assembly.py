@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .arrays.meeting import ARRAYS, Meetings
+from .batched.meetings import ARRAYS, Meetings
 from .calls import SurvivingAlgorithms
 from .dynamic.launcher import Launcher, Startup
 from .dynamic.ports import Switchboard

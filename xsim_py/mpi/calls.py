@@ -27,7 +27,7 @@ from .transport.p2p import STANDARD_MODE, raise_error, receive, start_receive, s
 if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
-    from .arrays.forms import Form
+    from .batched.forms import Form
     from .comm import Communicator
 
 __all__ = [
@@ -109,8 +109,8 @@ class CollectiveChannel:
 
     Attributes
     ----------
-    meeting : arrays.call.Call or None
-        Where its ranks meet, if they do; see `arrays.meeting`.
+    meeting : batched.meeting.Meeting or None
+        Where its ranks meet, if they do; see `batched.meetings`.
     algorithm : callable, str or None
         What runs it, for the table of collectives; see `collectives.choose.title`.
     """
@@ -306,7 +306,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
 
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
-    """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `arrays.meeting`."""
+    """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `batched.meetings`."""
     meetings, call = ch.comm.fabric.meetings, ch.meeting
     if meetings is not None and call is not None and not call.undone:
         done = meetings.perform(ch, form, algorithm, args)

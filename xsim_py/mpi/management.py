@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import constants as c
-from .arrays.forms import BLOCKS, VECTOR
+from .batched.forms import BLOCKS, VECTOR
 from .calls import CollectiveChannel, Note, channel, note, perform, pick, survives
 from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context

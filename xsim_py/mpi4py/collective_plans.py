@@ -21,7 +21,7 @@ import numpy as np
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.arrays import forms
+from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import (
     CollectiveChannel,
     channel,

@@ -63,7 +63,7 @@ def pickles_as_usual() -> bool:
 
 
 class PredefinedFold:
-    """A predefined operation; see `mpi.arrays.objects`."""
+    """A predefined operation; see `mpi.batched.pending`."""
 
     __slots__ = ("_function", "name")
 
@@ -105,7 +105,7 @@ class PredefinedFold:
     packed = staticmethod(dump)
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """Reduce to rank 0 (`mpi.arrays.objects`); the twin of `object_plans._reduce_to`, for all ranks at once."""
+        """Reduce to rank 0; the twin of `object_plans._reduce_to`, for all ranks at once."""
         function = self._function
         size = len(pickles)
         objects = [loads(data) for data in pickles]
@@ -120,7 +120,7 @@ class PredefinedFold:
         return sent
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """Scan (`mpi.arrays.objects`); the twin of `object_plans._scan`, with one pickle for all that have the same."""
+        """Scan; the twin of `object_plans._scan`, with one pickle for all that have the same."""
         function = self._function
         totals = [loads(data) for data in pickles]
         taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xsim_py.mpi.arrays import forms
+from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, served
 from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
 from xsim_py.mpi.comm import Communicator

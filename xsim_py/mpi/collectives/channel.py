@@ -196,7 +196,7 @@ def join(parts: Sequence[bytes]) -> bytes:
     """All `parts` as one."""
     try:
         return b"".join(parts)
-    except TypeError:  # symbols that stand for bytes, see `mpi.arrays.symbols`
+    except TypeError:  # symbols that stand for bytes, see `mpi.batched.recording`
         symbol = next(part for part in parts if not isinstance(part, bytes))
         joined: bytes = symbol.join(parts)
         return joined

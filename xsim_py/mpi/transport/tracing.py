@@ -76,7 +76,7 @@ class TracingFabric(Fabric):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # when; see `arrays.undoing`
+        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # when; see `batched.undo`
         self.trace = Recorder()
         self.inline_end = -1
         self.shortcuts = False

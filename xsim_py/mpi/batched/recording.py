@@ -12,13 +12,13 @@ and result which bytes it is made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Exchange", "Fold", "Incoming", "Receives", "Recording", "Sends", "Symbol", "record"]
+__all__ = ["Fold", "Incoming", "Item", "Node", "Recording", "Rope", "Symbol", "record"]
 
 Piece: TypeAlias = "tuple[Node, int, int]"
-"""What it is from, the first byte and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
+"""A node, the first byte of it and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
 
 _MOST_MESSAGES = 1 << 17
 Rope: TypeAlias = "tuple[Piece, ...]"
@@ -50,14 +50,14 @@ class Node:
 
 
 class Incoming(Node):
-    """What a message contains, for its receiver; `payload` is None until it was sent."""
+    """The content of a message, for its receiver; `payload` is None until it was sent."""
 
-    __slots__ = ("level", "number", "payload")
+    __slots__ = ("dest", "number", "payload")
 
-    def __init__(self) -> None:
+    def __init__(self, dest: int) -> None:
         super().__init__(-1, -1)
+        self.dest = dest
         self.payload: Symbol | None = None
-        self.level = 0  # after how many steps it is sent; 0: not known yet
         self.number = -1  # among all messages
 
 
@@ -76,7 +76,7 @@ class Symbol:
         self.rope = rope
 
     def known(self) -> Symbol:
-        """The same without messages as a whole; raises `NotYetError`."""
+        """Replace messages as a whole by what they contain, or raise `NotYetError`; return the symbol."""
         while any(stop < 0 for _, _, stop in self.rope):
             opened: list[Piece] = []
             for piece in self.rope:
@@ -112,7 +112,7 @@ class Symbol:
 
     @staticmethod
     def join(parts: Iterable[Symbol | bytes]) -> Symbol:
-        """What ``b"".join`` does with bytes."""
+        """Join parts, as ``b"".join`` does with bytes."""
         pieces: list[Piece] = []
         for part in parts:
             if isinstance(part, Symbol):
@@ -123,7 +123,7 @@ class Symbol:
 
 
 def _joined(pieces: list[Piece]) -> Rope:
-    """Adjacent pieces of one node as one piece."""
+    """Make one piece of adjacent pieces of one node."""
     rope: list[Piece] = []
     for piece in pieces:
         if rope and rope[-1][0] is piece[0] and rope[-1][2] == piece[1] > 0:
@@ -133,30 +133,11 @@ def _joined(pieces: list[Piece]) -> Rope:
     return tuple(rope)
 
 
-class Sends:
-    """Messages that a rank sends one after the other: to whom, and what."""
+class Item(NamedTuple):
+    """Messages that a rank sends before it waits, and messages that it waits for together."""
 
-    __slots__ = ("dests", "messages")
-
-    def __init__(self) -> None:
-        self.dests: list[int] = []
-        self.messages: list[Incoming] = []
-
-
-class Exchange(NamedTuple):
-    """A message that a rank sends, one that it receives, or both at once; and it waits until this is over."""
-
-    sent: Incoming | None
-    received: Incoming | None
-
-
-class Receives:
-    """Messages that a rank waits for together."""
-
-    __slots__ = ("messages",)
-
-    def __init__(self, messages: list[Incoming]) -> None:
-        self.messages = messages
+    sends: list[Incoming]
+    takes: list[Incoming]
 
 
 class Fold:
@@ -186,85 +167,68 @@ class _Channel:
     def __init__(self, recording: Recording, rank: int) -> None:
         self.rank = rank
         self.size = recording.size
-        self.steps: list[Sends | Receives] = []
-        self.exchanges: list[Exchange] = []
-        self._messages = recording.messages
+        self.items: list[Item] = []
         self._recording = recording
         self._sent: dict[int, int] = {}
         self._received: dict[int, int] = {}
-        self._posted: dict[Incoming, tuple[int, int]] = {}
+        self._done = 0  # messages that have been sent or waited for
+        self._posted: dict[Incoming, int] = {}
 
     def isend(self, dest: int, data: Symbol | bytes) -> None:
         self._recording.one_at_a_time = False
-        self._send(dest, data)
+        self.items.append(Item([self._send(dest, data)], []))
 
     def send(self, dest: int, data: Symbol | bytes) -> None:
-        self.exchanges.append(Exchange(self._send(dest, data), None))
+        self.items.append(Item([self._send(dest, data)], []))
 
     def _send(self, dest: int, data: Symbol | bytes) -> Incoming:
+        self._done += 1
         nth = self._sent[dest] = self._sent.get(dest, -1) + 1
-        message = self._message(self.rank, dest, nth)
+        message = self._recording.message(self.rank, dest, nth)
         message.payload = data if isinstance(data, Symbol) else Symbol.join((data,))
-        if not self.steps or isinstance(self.steps[-1], Receives):
-            self.steps.append(Sends())
-        self.steps[-1].dests.append(dest)  # type: ignore[union-attr]
-        self.steps[-1].messages.append(message)
         return message
 
     def irecv(self, source: int) -> Incoming:
         self._recording.one_at_a_time = False
         message = self._expected(source)
-        self._posted[message] = self._progress()
+        self._posted[message] = self._done
         return message
 
     def _expected(self, source: int) -> Incoming:
         nth = self._received[source] = self._received.get(source, -1) + 1
-        return self._message(source, self.rank, nth)
-
-    def _progress(self) -> tuple[int, int]:
-        """How much the rank has done so far."""
-        last = self.steps[-1] if self.steps else None
-        return len(self.steps), len(last.messages) if last is not None else 0
+        return self._recording.message(source, self.rank, nth)
 
     def recv(self, source: int) -> Symbol:
-        return self._receive(source, None)
+        return self._take([], source)
 
     def sendrecv(self, dest: int, data: Symbol | bytes, source: int) -> Symbol:
-        return self._receive(source, self._send(dest, data))
+        return self._take([self._send(dest, data)], source)
 
-    def _receive(self, source: int, sent: Incoming | None) -> Symbol:
+    def _take(self, sends: list[Incoming], source: int) -> Symbol:
         message = self._expected(source)
-        self.steps.append(Receives([message]))
-        self.exchanges.append(Exchange(sent, message))
+        self.items.append(Item(sends, [message]))
+        self._done += 1
         return Symbol(((message, 0, -1),))
 
     def wait(self, handles: Sequence[Incoming | None]) -> list[Symbol | None]:
         messages = [handle for handle in handles if handle is not None]
         if messages:
-            if any(self._posted[message] != self._progress() for message in messages):
+            if any(self._posted[message] != self._done for message in messages):
                 self._recording.early = True
-            self.steps.append(Receives(messages))
+            self.items.append(Item([], messages))
+            self._done += len(messages)
         return [None if handle is None else Symbol(((handle, 0, -1),)) for handle in handles]
-
-    def _message(self, source: int, dest: int, nth: int) -> Incoming:
-        key = source, dest, nth
-        message = self._messages.get(key)
-        if message is None:
-            if len(self._messages) >= _MOST_MESSAGES:
-                raise TooManyError
-            message = self._messages[key] = Incoming()
-        return message
 
 
 class Recording:
-    """What all ranks of a call do.
+    """The doings of all ranks of a call.
 
     Attributes
     ----------
     inputs : list of Node
         The contribution of each rank.
-    steps : list of list
-        For each rank its `Sends` and `Receives`, in order.
+    items : list of list of Item
+        For each rank what it does, in order.
     results : list
         For each rank what the algorithm returns: a symbol, a list of them, or None.
     messages : dict
@@ -273,34 +237,36 @@ class Recording:
         Whether a rank does something between posting a receive and waiting for it.
     one_at_a_time : bool
         Whether no rank ever has more than one message under way that it sends, and one that it receives.
-    exchanges : list of list
-        For each rank what it does then.
     """
 
     def __init__(self, size: int, sizes: Sequence[int]) -> None:
         self.size = size
         self.inputs = [Node(rank, sizes[rank]) for rank in range(size)]
-        self.steps: list[list[Sends | Receives]] = [[] for _ in range(size)]
+        self.items: list[list[Item]] = [[] for _ in range(size)]
         self.results: list[Any] = [None] * size
         self.messages: dict[tuple[int, int, int], Incoming] = {}
         self.early = False
         self.one_at_a_time = True
-        self.exchanges: list[list[Exchange]] = [[] for _ in range(size)]
+
+    def message(self, source: int, dest: int, nth: int) -> Incoming:
+        """Return the message of that number between two ranks."""
+        key = source, dest, nth
+        message = self.messages.get(key)
+        if message is None:
+            if len(self.messages) >= _MOST_MESSAGES:
+                raise TooManyError
+            message = self.messages[key] = Incoming(dest)
+        return message
 
     def contribution(self, rank: int) -> Symbol:
-        """What a rank puts in."""
+        """Return what a rank puts in."""
         node = self.inputs[rank]
         return Symbol(((node, 0, node.size_bytes),) if node.size_bytes else ())
 
     def blocks(self, rank: int, sizes: Iterable[int]) -> list[Symbol]:
-        """The same, cut into consecutive blocks."""
-        node = self.inputs[rank]
-        found = []
-        start = 0
-        for end in accumulate(sizes):
-            found.append(Symbol(((node, start, end),) if start < end else ()))
-            start = end
-        return found
+        """Return what a rank puts in, cut into consecutive blocks."""
+        whole, ends = self.contribution(rank), [0, *accumulate(sizes)]
+        return [whole[start:end] for start, end in pairwise(ends)]
 
 
 def record(
@@ -331,8 +297,7 @@ def record(
             channel = _Channel(recording, rank)
             try:
                 recording.results[rank] = body(channel, recording)
-                recording.steps[rank] = channel.steps
-                recording.exchanges[rank] = channel.exchanges
+                recording.items[rank] = channel.items
             except NotYetError:
                 again.append(rank)
             except TooManyError:

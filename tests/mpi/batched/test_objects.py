@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xsim_py import simulate
-from xsim_py.mpi.arrays.meeting import Meetings
+from xsim_py.mpi.batched.meetings import Meetings
 
 
 class Witness:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "run_checks", "running_checks", "tuple_hashes", "with_zeros"]
+__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "tuple_hashes", "with_zeros"]
 
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
@@ -50,7 +49,7 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
 
 
 def hash_sum(columns: list[Any], count: int) -> int:
-    """The sum of these hashes, modulo 2**64."""
+    """Return the sum of these hashes, modulo 2**64."""
     total = 0
     for start in range(0, count, _HASHED):
         part = slice(start, min(start + _HASHED, count))
@@ -61,7 +60,7 @@ def hash_sum(columns: list[Any], count: int) -> int:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """What one byte does to the register, what two of them do, and what these do when two more have come."""
+    """Return what one byte does to the register, what two of them do, and what these do when two more have come."""
     one = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         one = np.where(one & 1, one >> np.uint32(1) ^ np.uint32(0xEDB88320), one >> np.uint32(1))
@@ -83,7 +82,7 @@ def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The same, four bytes of all rows at a time: a quarter of the time of a call for each row, if rows are short."""
+    """Return the check sums of rows, four bytes of all at a time: a quarter of the time that a call for each takes."""
     one, two, four = _tables()
     register = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     even = rows.shape[1] & -4
@@ -97,7 +96,7 @@ def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def rows(memory: NDArray[np.uint8], places: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """The bytes at some places, a row for each."""
+    """Return the bytes at some places, a row for each."""
     windows = as_strided(memory, (max(len(memory) - length + 1, 0), length), (1, 1), writeable=False)
     return windows[places]
 
@@ -116,36 +115,18 @@ def ragged_checks(
     return found
 
 
-def running_checks(memory: bytes, block_bytes: int, count: int) -> NDArray[np.uint32]:
-    """`zlib.crc32` of the first 0, 1, 2 ... of `count` blocks, which begin again after the last of the memory."""
-    view = memoryview(memory)
-    blocks = [view[start : start + block_bytes] for start in range(0, len(memory), block_bytes or 1)] or [view]
-    blocks *= -(-count // len(blocks))
-    known = accumulate(blocks[:count], lambda check, block: crc32(block, check), initial=0)
-    return np.fromiter(known, np.uint32, count + 1)
-
-
-def run_checks(
-    running: NDArray[np.uint32], first: NDArray[np.int64], count: int, block_bytes: int
-) -> NDArray[np.uint32]:
-    """`zlib.crc32` of runs of so many blocks, of which one begins at each of the blocks `first`.
-
-    However long they are, it takes the same time: the check sum of a whole is that of its beginning, with as many
-    zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
-    """
-    return running[first + count] ^ _apply(running[first], _zeros(count * block_bytes))
-
-
 def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """What becomes of check sums: the sum of what `tables` make of each of their four bytes."""
+    """Return what becomes of check sums: the sum of what `tables` make of each of their four bytes."""
     found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
     for place in range(1, 4):
         found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
     return found
 
 
-def with_zeros(checks: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """What check sums are after so many zeros more each."""
+def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
+    """Return what check sums are after so many zeros more, the same number for all or one for each."""
+    if np.ndim(lengths) == 0:
+        return _apply(checks, _zeros(lengths))
     for place in range(int(lengths.max()).bit_length()):
         checks = np.where(lengths >> place & 1, _apply(checks, _zeros(1 << place)), checks)
     return checks
@@ -153,7 +134,7 @@ def with_zeros(checks: NDArray[np.uint32], lengths: NDArray[np.int64]) -> NDArra
 
 @lru_cache(maxsize=64)
 def _zeros(length: int) -> NDArray[np.uint32]:
-    """What so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
+    """Return what so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
     tables = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     if length > 1:
         half = _zeros(length // 2)

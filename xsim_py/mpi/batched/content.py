@@ -1,4 +1,4 @@
-"""What: which bytes each message, fold and result of a call is made of, as a program over one long array of bytes.
+"""A recipe: which bytes each message, fold and result is made of, as a program over one long array of bytes.
 
 All bytes of a call lie in a row: first what the ranks contribute, one after the other, and then what is made of that:
 folds, and messages that are joined from pieces. Things of equal length that depend on nothing of each other are made
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from xsim_py.mpi.op import fold_rows
 
 from .hashing import ragged_checks, rows
+from .schedule import Numbers
 
 __all__ = ["Combine", "Join", "Recipe"]
-
-Numbers = NDArray[np.int64]
 
 
 class Join(NamedTuple):
@@ -42,14 +41,12 @@ class Combine(NamedTuple):
 
 
 class Recipe:
-    """How to make all bytes of a call.
+    """A program that makes all bytes of a call.
 
     Parameters
     ----------
-    inputs_bytes : int
-        What all ranks contribute together.
     total_bytes : int
-        With all that is made.
+        What all ranks contribute together, and all that is made.
     steps : list of Join or Combine
         In order.
     places, lengths : (payloads,) array
@@ -73,7 +70,7 @@ class Recipe:
         self.results = results
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
-        """All bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
+        """Return all bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
         memory = np.empty(self.total_bytes, np.uint8)
         given = b"".join(contributions)
         memory[: len(given)] = np.frombuffer(given, np.uint8)
@@ -92,11 +89,11 @@ class Recipe:
         return memory
 
     def checks(self, memory: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """The check sum of each payload."""
+        """Return the check sum of each payload."""
         return ragged_checks(memory, self.places, self.lengths)
 
     def taken(self, memory: NDArray[np.uint8]) -> list[Any]:
-        """What each rank has at the end; equal results are one object."""
+        """Return what each rank has at the end; equal results are one object."""
         view = memoryview(memory)  # type: ignore[arg-type]
         made: dict[Any, Any] = {}
         for result in self.results:
@@ -105,7 +102,7 @@ class Recipe:
         return [made[result] for result in self.results]
 
     def payload(self, memory: NDArray[np.uint8], number: int) -> bytes:
-        """The bytes of one payload."""
+        """Return the bytes of one payload."""
         start = int(self.places[number])
         return memory[start : start + int(self.lengths[number])].tobytes()
 

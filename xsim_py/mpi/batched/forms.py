@@ -1,4 +1,4 @@
-"""What the arguments of algorithms are: what of them a rank contributes, and what all ranks must agree on."""
+"""The forms of algorithms' arguments: what of them a rank contributes, and what all ranks must agree on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Form:
-    """Of an algorithm that is called with a channel only: a barrier.
+    """The form of an algorithm that is called with a channel only: a barrier.
 
     Attributes
     ----------
@@ -41,31 +41,31 @@ class Form:
     varies = False
 
     def key(self, args: Any) -> Any:
-        """What has to be the same at all ranks."""
+        """Return what has to be the same at all ranks."""
         return ()
 
     def contribution(self, args: Any) -> bytes:
-        """The bytes that a rank puts in."""
+        """Return the bytes that a rank puts in."""
         return b""
 
     def given(self, args: Any) -> tuple[Any, bytes]:
-        """Both."""
+        """Return key and contribution."""
         return self.key(args), self.contribution(args)
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments for an algorithm that works on bytes."""
+        """Return the arguments for an algorithm that works on bytes."""
         return args
 
     def fold(self, args: Any) -> Any:
-        """The reduction operation, if there is one."""
+        """Return the reduction operation, if there is one."""
         return None
 
     def sizes(self, key: Any, ranks: int) -> list[int]:
-        """How many bytes each rank puts in."""
+        """Return how many bytes each rank puts in."""
         return [0] * ranks
 
     def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        """The arguments with symbols in the place of bytes."""
+        """Return the arguments with symbols in the place of bytes."""
         return ()
 
 
@@ -217,7 +217,7 @@ class _Objects(Form):
     varies = True
 
     def key(self, args: Any) -> Any:
-        """The operation and the kind of object; None where it can not be computed."""
+        """Return the operation and the kind of object; None where it can not be computed."""
         obj, _, fold, ranks = args
         kind = None if fold is None else fold.kind(obj, ranks)
         return None if kind is None else (fold.name, kind)

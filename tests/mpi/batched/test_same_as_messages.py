@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
-from xsim_py.mpi.arrays.asking import AskingTimes
-from xsim_py.mpi.arrays.exchanges import Exchanges
-from xsim_py.mpi.arrays.meeting import Meetings
-from xsim_py.mpi.arrays.undoing import Sender
+from xsim_py.mpi.batched.meetings import Meetings
+from xsim_py.mpi.batched.timing import _Ranks
+from xsim_py.mpi.batched.undo import Sender
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -420,14 +419,13 @@ def test_messages_above_the_threshold_are_computed(
     operation: str, algorithm: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    for kind, name in ((AskingTimes, "__init__"), (Exchanges, "run")):
-        made_by = getattr(kind, name)
-        monkeypatch.setattr(kind, name, lambda it, *args, made_by=made_by: made.append(it) or made_by(it, *args))
-    monkeypatch.setattr("xsim_py.mpi.arrays.rounds._MOST_KEPT", 100)  # some are kept, others found out again
+    asking = _Ranks._asking_keys
+    monkeypatch.setattr(_Ranks, "_asking_keys", lambda it, stage, *args: made.append(it) or asking(it, stage, *args))
+    monkeypatch.setattr("xsim_py.mpi.batched.timing._MOST_KEPT", 100)  # some are kept, others found out again
     machine = {**MACHINES["overheads"], "mpi": {"collectives": {operation: algorithm}}}
     step = Step(operation, count)
     check([Step("sleep", 9, rank=3), step, Step("leave", rank=3), step], machine, 8, shards=3, trace=True)
-    assert len(made) == 3
+    assert len({id(ranks) for ranks in made}) >= 3
 
 
 def test_who_has_left_before_another_dies_has_answered_and_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,9 +545,9 @@ def test_any_program_that_goes_on_without_those_who_fail(
 @pytest.mark.parametrize("shards", [1, 2])
 def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     computed = []
-    finish = Meetings._finish
+    finish = Meetings.finish
     monkeypatch.setattr(
-        Meetings, "_finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
+        Meetings, "finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
     )
     steps = [Step("barrier"), Step("barrier"), Step("agree", 1), *[Step("allreduce", 3)] * 3]
     check(

@@ -1,19 +1,27 @@
 """What the messages of a call cost, in numbers of 64 bits, and where these do not do."""
 
+from typing import Any
+
 import numpy as np
 
 from xsim_py import simulate
-from xsim_py.mpi.arrays.binding import table
+from xsim_py.mpi.batched.costs import table
+from xsim_py.network import Cost
 
 
 def test_costs_are_those_of_each_kind_unless_all_of_them_could_overflow():
     kinds = [(1, 20, 20, 300, 5, True), (1, 40, 40, 300, 5, True)]
-    costs = table(kinds, np.array([0, 1, 0]), None)
+    costs = made(kinds, [0, 1, 0])
     assert costs is not None
-    assert costs[1].tolist() == [20, 40, 20]
-    assert table([(0, 0, 0, 2**60, 0, True)], np.zeros(1, int), None) is not None
-    assert table([(0, 0, 0, 2**60, 0, True)], np.zeros(2, int), None) is None
-    assert table([(0, 2**70, 2**70, 1, 0, True)], np.zeros(1, int), None) is None
+    assert costs[0].way_ps.tolist() == [320, 340, 320]
+    assert costs[0].busy_ps.tolist() == [20, 40, 20]
+    assert made([(0, 0, 0, 2**60, 0, True)], [0]) is not None
+    assert made([(0, 0, 0, 2**60, 0, True)], [0, 0]) is None
+    assert made([(0, 2**70, 2**70, 1, 0, True)], [0]) is None
+
+
+def made(kinds: Any, rows: list[int]) -> Any:
+    return table([Cost(*kind) for kind in kinds], [np.array(rows)], [True], list, len(rows))
 
 
 def test_costs_that_64_bits_cannot_add_up_are_those_of_messages():

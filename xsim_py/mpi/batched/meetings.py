@@ -1,4 +1,4 @@
-"""Where the ranks of a collective meet, so that it can be computed for all of them at once.
+"""The meetings of ranks in collectives, which are computed for all of them at once.
 
 A rank that enters leaves its clock, its interface's state and its contribution, and waits. The last one to come
 computes values and times of all, and each rank goes on at the very event at which the last of its messages would have
@@ -29,33 +29,30 @@ from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.process import current
 from xsim_py.process.fiber import Fiber
 
-from .call import Call
+from .meeting import Meeting
+from .undo import WayBack, wake
 
 if TYPE_CHECKING:
-    from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.calls import CollectiveChannel, Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.rank import Rank
 
-    from .binding import Pending
-    from .elsewhere import Elsewhere
+    from .batch import Pending
     from .forms import Form
 
 __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
-"""How collectives are computed; `AUTO` takes arrays where they pay."""
+"""The ways to do collectives; `AUTO` takes arrays where they pay."""
 
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
 _MOST_KEPT = 256
 _MOST_MISSED = 3
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
-_wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
 
 
-class Meetings:
+class Meetings(WayBack):
     """The collectives that are under way among the ranks of a fabric.
 
     Parameters
@@ -82,32 +79,21 @@ class Meetings:
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
-        self.fabric = fabric
+        super().__init__(fabric)
         self.least_ranks = 2 if always else _LEAST_RANKS
         self.always = always
-        self.calls: dict[tuple[int, int], Call] = {}
-        self.waiting: dict[tuple[int, int], Call] = {}
-        self.leaving: dict[Call, None] = {}
-        self.left: dict[Call, None] = {}
-        self.resting = False
         self.deaths: dict[int, int] = {}
         self.counted: set[Communicator] = set()
         self._found: dict[Any, Pending | int | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
-        self._undone: list[Call] = []  # after they were computed
         self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
-        self.elsewhere: Elsewhere | None = None
         shard = fabric.shard
         if not shard.alone:
-            from .elsewhere import Elsewhere
+            from .shards import OtherShards
 
-            self.elsewhere = Elsewhere(self, shard)
-        shard.handlers["again"] = fabric.deliver
-        shard.handlers["answered"] = self._answered
-        shard.put_off_for_all = self.put_off_for_all
-        shard.before_end = self.settle
+            self.elsewhere = OtherShards(self, shard)
 
-    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call | None:
+    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
         """A rank begins a collective of any kind; ranks that do not fit the first one find that out by messages."""
         if self.counted and comm in self.counted:
             return None
@@ -120,25 +106,25 @@ class Meetings:
             if call.members is not None:
                 self.elsewhere.all_begun(call)  # type: ignore[union-attr]
         if call.note is not note and call.note != note:
-            self._undo_here(call)
+            self.undo_here(call)
         return call
 
-    def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Call:
+    def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting:
         """The first rank of this shard begins a call."""
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
-        call = self.calls[where] = Call(comm, where, note, members)
+        call = self.calls[where] = Meeting(comm, where, note, members)
         if elsewhere is not None and members is not None:
             elsewhere.begins(call)
             if not call.undone and not elsewhere.fits(call):
-                self._undo_here(call)
+                self.undo_here(call)
         if self.resting:
-            self._undo_here(call)
+            self.undo_here(call)
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Do a blocking call that is not undone, as ``algorithm(ch, *form.plain(args))`` does, or find it undone."""
-        call: Call = ch.meeting
+        call: Meeting = ch.meeting
         fiber: Any = current.fiber
         rank = fiber.rank
         key, given = form.given(args)
@@ -151,7 +137,7 @@ class Meetings:
             or not self._may_wait(ch.comm, fiber)
             or (form.varies and not call.pending.fits(given, me))  # type: ignore[union-attr]
         ):
-            self._undo_here(call)
+            self.undo_here(call)
             return None
         kernel: Any = self.fabric.kernel
         call.clock_ps[me] = fiber.clock_ps
@@ -179,7 +165,7 @@ class Meetings:
         return call.results[me]
 
     def _open(
-        self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
+        self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
     ) -> None:
         """The first rank comes to wait, if the call can be computed on arrays."""
         pending = self._find(call, ch, form, signature, args)
@@ -196,7 +182,7 @@ class Meetings:
         self.waiting[call.where] = call
 
     def _may_wait(self, comm: Communicator, fiber: Fiber) -> bool:
-        """Whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
+        """Return whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
         box = comm.box
         return (
             not box.sends
@@ -212,7 +198,7 @@ class Meetings:
         )
 
     def _is_sound(self, comm: Communicator) -> bool:
-        """Whether no member is dead; whoever knows that it is revoked does not come here."""
+        """Return whether no member is dead; whoever knows that it is revoked does not come here."""
         dead = self.fabric.part(Deaths).dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
@@ -226,13 +212,13 @@ class Meetings:
         return seen >= 0
 
     def _find(
-        self, call: Call, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
+        self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
     ) -> Pending | None:
-        """How to compute a call on arrays; None where it is to go message by message."""
+        """Return how to compute a call on arrays; None where it is to go message by message."""
         key = ch.cid, signature
         found = self._found.get(key, 0)
         if isinstance(found, int):  # how often it has been done message by message
-            from .binding import bind  # what few runs need is loaded when it is needed
+            from .select import bind  # what few runs need is loaded when it is needed
 
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
@@ -244,7 +230,7 @@ class Meetings:
             found = self._found[key] = found + 1 if pending is None and not often else pending
         return None if isinstance(found, int) else found
 
-    def _complete(self, call: Call, me: int) -> bool:
+    def _complete(self, call: Meeting, me: int) -> bool:
         """All ranks of this shard have come, `me` as the last one; True where it has to wait, too."""
         if call.members is not None:
             self.elsewhere.entered(call)  # type: ignore[union-attr]
@@ -253,14 +239,14 @@ class Meetings:
         kernel = self.fabric.kernel
         if not self._compute(call):
             self.undo([call])
-            self._leave_window()
+            self.leave_window()
             return True
         if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
         self._post_exits(call)
         return call.inline < 0
 
-    def compute_if_all_are_there(self, call: Call) -> None:
+    def compute_if_all_are_there(self, call: Meeting) -> None:
         """The ranks of another shard have all come; between two windows."""
         if not call.absent and not call.inside:
             if self._compute(call):
@@ -268,7 +254,7 @@ class Meetings:
             else:
                 self.undo([call])
 
-    def _compute(self, call: Call) -> bool:
+    def _compute(self, call: Meeting) -> bool:
         """Values and times for all; False where one of them dies before it leaves, or is not sent what it expects."""
         assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
@@ -287,7 +273,8 @@ class Meetings:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
         call.given.clear()
-        takes = times.clock_ps, times.nic_free_ps, keys + bound.keys_used, times.waited_ps
+        takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
+        call.events = bound.events(times.keys - keys)
         call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())
         call.inside = call.living()
@@ -296,7 +283,7 @@ class Meetings:
         self.leaving[call] = None
         return True
 
-    def _post_exits(self, call: Call) -> None:
+    def _post_exits(self, call: Meeting) -> None:
         """Let each rank go on when the last of its messages comes."""
         times, kernel = call.times, self.fabric.kernel
         fibers: list[Fiber | None] = call.fibers
@@ -307,7 +294,7 @@ class Meetings:
         first_ps = int(last_ps[0])
         everyone = call.inline < 0 and call.members is None
         if everyone and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: so it is most often
-            entries = zip(last_key, repeat(_wake), fibers)
+            entries = zip(last_key, repeat(wake), fibers)
             post(first_ps, *next(entries))
             due[first_ps] += entries
             return
@@ -316,27 +303,20 @@ class Meetings:
             if fiber is None:
                 continue
             if there is None:
-                post(time_ps, key, _wake, fiber)
+                post(time_ps, key, wake, fiber)
             else:
-                there.append((key, _wake, fiber))
+                there.append((key, wake, fiber))
 
-    def _all_left(self, call: Call) -> None:
+    def _all_left(self, call: Meeting) -> None:
         """All ranks of this shard have left. It has happened for good when those of the others have, too."""
         del self.leaving[call]
         if call.members is None:
-            self._finish(call)
+            self.finish(call)
             return
         self.left[call] = None
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self) -> None:
-        """Nothing can undo the calls that all ranks have left, in all shards."""
-        over_ps = self.fabric.shard.horizon_ps
-        for call in [call for call in self.left if call.latest_ps < over_ps]:
-            del self.left[call]
-            self._finish(call)
-
-    def _finish(self, call: Call) -> None:
+    def finish(self, call: Meeting) -> None:
         """Now it has happened."""
         bound, fabric = call.bound, self.fabric
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
@@ -345,145 +325,4 @@ class Meetings:
             from .tracing import carried
 
             carried(fabric, call)
-        self.fabric.kernel.events += bound.events - call.living() + (call.inline >= 0)
-
-    # ------------------------------------------------------------------------------------------ the way back
-
-    def settle(self) -> None:
-        """Nothing is left to happen in any shard: undo all calls that ranks wait in, and count those that are over."""
-        for call in self.left:
-            self._finish(call)
-        self.left.clear()
-        self.undo([*self.waiting.values(), *self.leaving])
-        self._forget()
-
-    def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Undo all calls, so that nobody waits in one; for an event handler.
-
-        True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
-        point again. Until then all calls that come here go message by message.
-        """
-        if self.resting:
-            return False
-        if self.elsewhere is not None:
-            self.elsewhere.retires()
-        quiet = self.elsewhere is None or (self.elsewhere.quiet and not self.calls)
-        calls = self._retire()
-        if not calls and quiet:
-            return False
-        self.resting = True
-        self.undo(calls)
-        self._put_back(self._go_on, (handler, argument))
-        self.fabric.kernel.events -= 1
-        return True
-
-    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """The same for something that the library does on one rank, which must not wait in a call then."""
-        call = rank.fiber.waiting
-        return type(call) is Call and not call.undone and self.put_off_for_all(handler, argument)
-
-    def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
-        """What was put off happens, and nobody here waits in a call."""
-        handler, argument = what
-        self._forget()
-        handler(argument)
-        self.resting = False
-
-    def retire_between_windows(self) -> None:
-        """Undo all calls, as another shard has done it."""
-        self.undo(self._retire())
-
-    def _retire(self) -> list[Call]:
-        self._let_go()
-        calls = [*self.waiting.values(), *self.leaving, *self.left]
-        if self.elsewhere is not None:
-            for call in calls:
-                self.elsewhere.undone(call)
-        return calls
-
-    def _undo_here(self, call: Call) -> None:
-        """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
-        if call.undone:
-            return
-        call.undone = True
-        if self.elsewhere is not None:
-            self.elsewhere.undone(call)
-        if call.pending is None and not call.heard:
-            return
-        fiber = current.running()
-        # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
-        posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
-        later = posted[:]
-        posted.clear()
-        if call.pending is not None:
-            self.undo([call])
-        self._put_back(self._resume, (fiber, later))
-        fiber.park(call)
-
-    def _resume(self, what: tuple[Fiber, list[Entry]]) -> None:
-        fiber, later = what
-        for entry in later:
-            self.fabric.kernel.post(self.fabric.kernel.now_ps, *entry)
-        self._again(fiber)
-
-    def _leave_window(self) -> None:
-        """What is to come before the event that is being run was posted."""
-        if self.fabric.kernel.key >= 0:  # else no event has happened yet
-            self.fabric.kernel.halt()
-
-    def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
-        """Leave the window, and let this event go on when everybody has come to this point again."""
-        kernel = self.fabric.kernel
-        kernel.post(kernel.now_ps, kernel.key, handler, argument)
-        self._leave_window()
-
-    def undo(self, calls: list[Call]) -> None:
-        """Let the ranks that wait in these calls do them message by message, from where they entered.
-
-        The next window begins there; an event handler that calls this leaves the one that it is in.
-        """
-        if not calls:
-            return
-        kernel = self.fabric.kernel
-        kernel.post(kernel.now_ps, kernel.key, self._back, None)
-        for call in calls:
-            call.undone = True
-            self.waiting.pop(call.where, None)
-            if call.computed:
-                from .undoing import Sender, take_back
-
-                self.leaving.pop(call, None)
-                self.left.pop(call, None)
-                take_back(self.fabric, call, _wake)
-                self._undone.append(call)
-                sender = Sender(self.fabric, call)
-                for place in call.gone():
-                    kernel.post(call.came_ps[place], call.came_key[place], sender.send_again, place)
-            for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
-                if fiber is not None:
-                    kernel.post(time_ps, key, self._again, fiber)
-            if not call.computed:
-                call.close()
-
-    def _again(self, fiber: Fiber) -> None:
-        """A rank is back where it entered; an event handler, which is no event of the run."""
-        self.fabric.kernel.events -= 1
-        fiber.resume()
-
-    def _back(self, _: object) -> None:
-        """The clock is where it was before a call was undone."""
-        self.fabric.kernel.events -= 1
-
-    def _answered(self, answer: Any) -> None:
-        """A rank that does a call again is answered by one that has left."""
-        from .undoing import answered
-
-        answered(self.fabric, answer)
-
-    def _forget(self) -> None:
-        """What has come again to ranks that had left is not what is left over at the end."""
-        for call in self._undone:
-            from .undoing import forget_what_they_had
-
-            forget_what_they_had(self.fabric, call)
-        self._undone.clear()
+        self.fabric.kernel.events += call.events - call.living() + (call.inline >= 0)

@@ -1,9 +1,10 @@
-"""What is known of a collective that is under way among ranks that meet; see `meeting`."""
+"""A collective that is under way among ranks that meet; see `meetings`."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,18 +14,19 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.fiber import Fiber
 
-    from .binding import Bound, Pending
-    from .elsewhere import Members
-    from .timetable import Times
+    from .batch import Batch, Pending
+    from .shards import Members
+    from .timing import Times
 
-__all__ = ["Call"]
+__all__ = ["Meeting"]
 
 
 Column: TypeAlias = "array[int]"
 """Half as long to read from as an array of numpy, and a quarter of the memory of a list."""
 
 
-class Call:
+@dataclass(slots=True, eq=False)  # hot path: without a dictionary each
+class Meeting:
     """A collective that some of its ranks have begun.
 
     Attributes
@@ -64,64 +66,47 @@ class Call:
         What each rank takes with it: as the first three, and how long it has waited.
     latest_ps : int
         When the last of all ranks leaves.
+    events : int
+        How many events of messages happen at ranks of this shard.
     inline : int
         The rank that went on at once, as all that it gets had come; -1: none.
     """
 
-    __slots__ = (
-        "absent",
-        "bound",
-        "came_key",
-        "came_ps",
-        "clock_ps",
-        "comm",
-        "computed",
-        "exits",
-        "fibers",
-        "fold",
-        "given",
-        "heard",
-        "inline",
-        "inside",
-        "keys",
-        "latest_ps",
-        "members",
-        "memory",
-        "missing",
-        "nic_free_ps",
-        "note",
-        "parts",
-        "pending",
-        "results",
-        "said",
-        "signature",
-        "times",
-        "undone",
-        "where",
-    )
+    comm: Communicator
+    where: tuple[int, int]
+    note: Note
+    members: Members | None
+    missing: int = field(init=False)
+    inside: int = field(init=False)
+    absent: int = field(init=False)
+    undone: bool = False
+    computed: bool = False
+    signature: Any = None
+    pending: Pending | None = None
+    inline: int = -1
+    said: list[Any] | None = None
+    heard: list[Any] = field(default_factory=list)
+    clock_ps: list[int] = field(init=False)
+    nic_free_ps: list[int] = field(init=False)
+    keys: list[int] = field(init=False)
+    came_ps: list[int] = field(init=False)
+    came_key: list[int] = field(init=False)
+    given: list[bytes] = field(init=False)
+    fibers: list[Fiber | None] = field(init=False)
+    parts: list[Any] = field(init=False)
+    bound: Batch = field(init=False)
+    exits: list[Column] = field(init=False)
+    times: Times = field(init=False)
+    memory: Any = field(init=False)
+    results: Sequence[Any] = field(init=False)
+    latest_ps: int = field(init=False)
+    events: int = field(init=False)
+    fold: Any = field(init=False)
 
-    bound: Bound
-    exits: list[Column]
-    times: Times
-    memory: Any
-    results: Sequence[Any]
-    latest_ps: int
-    fold: Any
-
-    def __init__(self, comm: Communicator, where: tuple[int, int], note: Note, members: Members | None) -> None:
-        self.comm = comm
-        self.where = where
-        self.note = note
-        self.members = members
-        self.missing = self.inside = comm.context.size if members is None else len(members.here)
+    def __post_init__(self) -> None:
+        members = self.members
+        self.missing = self.inside = self.comm.context.size if members is None else len(members.here)
         self.absent = 0 if members is None else len(members.elsewhere)
-        self.undone = False
-        self.signature: Any = None
-        self.pending: Pending | None = None
-        self.computed = False
-        self.inline = -1
-        self.said: list[Any] | None = None
-        self.heard: list[Any] = []
 
     def open(self, signature: Any, pending: Pending, fold: Any) -> None:
         """The first rank comes to wait."""
@@ -130,9 +115,9 @@ class Call:
         self.pending = pending
         self.fold = fold
         self.clock_ps, self.nic_free_ps, self.keys, self.came_ps, self.came_key = ([0] * size for _ in range(5))
-        self.given: list[bytes] = [b""] * size
-        self.fibers: list[Fiber | None] = [None] * size
-        self.parts: list[Any] = []
+        self.given = [b""] * size
+        self.fibers = [None] * size
+        self.parts = []
 
     def close(self) -> None:
         """Nobody waits any more, and nothing was computed. Ranks that never begin the call keep it in the tables."""
@@ -142,7 +127,7 @@ class Call:
         self.parts = []
 
     def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
-        """Clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
+        """Return clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
         columns = [np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys)]
         contributions = self.given
         for places, part, data in self.parts:
@@ -154,14 +139,14 @@ class Call:
         return *columns, contributions  # type: ignore[return-value]
 
     def living(self) -> int:
-        """How many of its ranks are in this shard."""
+        """Return how many of its ranks are in this shard."""
         return len(self.fibers) if self.members is None else len(self.members.here)
 
     def gone(self) -> list[int]:
-        """The ranks of this shard that have left a call that is computed."""
+        """Return the ranks of this shard that have left a call that is computed."""
         places = range(len(self.fibers)) if self.members is None else self.members.here.tolist()
         return [place for place in places if self.fibers[place] is None]
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the roll-call."""
         return f"{self.note} on {self.comm.label()}"

@@ -1,4 +1,4 @@
-"""What the shards tell each other of the collectives that their ranks meet in.
+"""The shards tell each other of the collectives that their ranks meet in.
 
 A shard says three things to the others that have members of a communicator, always with the exchange at the end of a
 window: that the first of its ranks has begun a call, with what, and whether it waits to be computed; that a call goes
@@ -21,22 +21,22 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .call import Call
+from .meeting import Meeting
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.shard import Shard
 
-    from .meeting import Meetings
+    from .meetings import Meetings
 
-__all__ = ["Elsewhere", "Members"]
+__all__ = ["Members", "OtherShards"]
 
 _MOST_MEMBERS = 64
 
 
 class Members:
-    """Where the ranks of a communicator live, of which not all are in this shard.
+    """The homes of the ranks of a communicator, of which not all are in this shard.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class Members:
         self.elsewhere = {other: np.flatnonzero(homes == other) for other in others}
 
 
-class Elsewhere:
-    """What this shard knows of calls in others, and what it tells them.
+class OtherShards:
+    """The side of this shard: what it knows of calls in others, and what it tells them.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class Elsewhere:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is known of calls that only others have begun."""
+        """True if nothing is known of calls that only others have begun."""
         return not self._heard
 
     def members(self, comm: Communicator) -> Members | None:
-        """Where the ranks of a communicator live; None: all here."""
+        """Return where the ranks of a communicator live; None: all here."""
         if comm.cid not in self._members:
             if len(self._members) >= _MOST_MEMBERS:
                 self._members.clear()
@@ -99,7 +99,7 @@ class Elsewhere:
             self._members[comm.cid] = None if (homes == number).all() else Members(homes, number)
         return self._members[comm.cid]
 
-    def begins(self, call: Call) -> None:
+    def begins(self, call: Meeting) -> None:
         """The first rank of this shard begins a call: compare with what is known of it, and tell."""
         call.heard = self._heard.pop(call.where, call.heard)
         if any(token is None for _, token in call.heard):
@@ -109,33 +109,33 @@ class Elsewhere:
             call.said = [call.where, call.note, None]
             self._tell(call, "meets", call.said)
 
-    def fits(self, call: Call) -> bool:
-        """Whether all others that are known to have begun a call do the same."""
+    def fits(self, call: Meeting) -> bool:
+        """Return whether all others that are known to have begun a call do the same."""
         return all(note == call.note for note, _ in call.heard)
 
-    def opens(self, call: Call, signature: Any) -> bool:
-        """Whether that rank can wait: others know of it, and none of them is known to do something else."""
+    def opens(self, call: Meeting, signature: Any) -> bool:
+        """Return whether that rank can wait: others know of it, and none of them is known to do something else."""
         token = _token(signature)
         if call.said is None or any(other != token for _, other in call.heard):
             return False
         call.said[2] = token  # in what leaves with the end of this window
         return True
 
-    def catch_up(self, call: Call) -> None:
+    def catch_up(self, call: Meeting) -> None:
         """Take in what others have told of a call that has been opened only now."""
         for part in self._early.pop(call.where, ()):
             self._take(call, part)
 
-    def all_begun(self, call: Call) -> None:
+    def all_begun(self, call: Meeting) -> None:
         """No further rank of this shard will begin this call."""
         self._begun[call.where[0]] = call.where[1]
 
-    def undone(self, call: Call) -> None:
+    def undone(self, call: Meeting) -> None:
         """Tell that a call goes message by message, if others believe anything else."""
         if call.said is not None and call.said[2] is not None:
             self._tell(call, "meets", [*call.said[:2], None])
 
-    def entered(self, call: Call) -> None:
+    def entered(self, call: Meeting) -> None:
         """All ranks of this shard have come: tell what they have left."""
         assert call.members is not None
         here = call.members.here
@@ -151,14 +151,14 @@ class Elsewhere:
             if number != self._shard.number:
                 self._shard.tell(number, "retires", None)
 
-    def _tell(self, call: Call, what: str, argument: Any) -> None:
+    def _tell(self, call: Meeting, what: str, argument: Any) -> None:
         assert call.members is not None
         for number in call.members.elsewhere:
             self._shard.tell(number, what, argument)
 
     # ------------------------------------------------------------------------------------- between two windows
 
-    def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Call | None:
+    def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Meeting | None:
         """The call of that number, if it waits to be computed here; what comes before it is begun here is kept."""
         meetings = self._meetings
         call = meetings.calls.get(where) or meetings.waiting.get(where)
@@ -180,7 +180,7 @@ class Elsewhere:
             self._take(call, part)
             self._meetings.compute_if_all_are_there(call)
 
-    def _take(self, call: Call, part: Any) -> None:
+    def _take(self, call: Meeting, part: Any) -> None:
         _, number, columns, size_bytes, packed = part
         assert call.members is not None
         places = call.members.elsewhere[number]
@@ -195,7 +195,7 @@ class Elsewhere:
 
 @lru_cache(maxsize=256)
 def _token(signature: tuple[Any, ...]) -> bytes:
-    """The same for the same algorithm on the same amounts of the same kind of data, in all processes."""
+    """Return equal bytes for the same algorithm on the same amounts of the same kind of data, in all processes."""
     algorithm, key, check = signature
     fold = key[1] if isinstance(key, tuple) and len(key) == 2 and hasattr(key[1], "ufunc") else None
     shape = key if fold is None else (key[0], _operation(fold.ufunc), fold.dtype.descr)

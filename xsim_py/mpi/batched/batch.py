@@ -1,0 +1,226 @@
+"""A call between the ranks of one communicator: a schedule, and what its messages cost there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from xsim_py.mpi.transport.tally import summed
+
+from .hashing import hash_sum
+from .schedule import CollectiveSchedule, Numbers
+from .timing import Asked, Costs, Times
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.tally import Sends
+
+__all__ = ["Batch", "Listing", "Pending"]
+
+_HASHED = 1 << 16  # messages of which the columns are put together
+_WORD = (1 << 64) - 1
+
+
+class Pending(Protocol):
+    """A call before all of its ranks have come, and what is known of it by then."""
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank puts in can be computed; asked where the form of the call varies."""
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call, by what all ranks have given; None where it has to go message by message."""
+
+
+class Listing(NamedTuple):
+    """All messages of a call, one after the other; see `timing.Moments`.
+
+    Attributes
+    ----------
+    source, target : array
+        The sender and the receiver, by their ranks in the communicator.
+    origin, dest : array
+        The same by their ranks in the whole run.
+    sent_ps : array
+        When the message leaves, or its request.
+    receive_ps : array
+        What it costs to take it.
+    """
+
+    source: Numbers
+    target: Numbers
+    origin: Numbers
+    dest: Numbers
+    size_bytes: Numbers
+    first_ps: Numbers
+    key: Numbers
+    arrival_ps: Numbers
+    taken_ps: Numbers
+    sent_ps: Numbers
+    receive_ps: Numbers
+    asks: Any
+    answer_ps: Numbers
+    answer_key: Numbers
+    data_key: Numbers
+
+
+class Batch:
+    """A call of which all is known but when its ranks enter and what they contribute.
+
+    Parameters
+    ----------
+    costs : sequence of Costs
+        Of each stage of the schedule.
+    ranks : sequence of int
+        Who takes part, as ranks of the whole run.
+    check : bool
+        Whether messages have check sums.
+    local : array of bool or None
+        Which of the ranks live in this shard; None: all.
+    once : bool
+        Whether there is only one such call.
+    algorithm : object
+        What runs in the end, where ranks do not know it before.
+    """
+
+    def __init__(
+        self,
+        schedule: CollectiveSchedule,
+        costs: Sequence[Costs],
+        ranks: Any,
+        check: bool,
+        local: Any = None,
+        *,
+        once: bool = False,
+        algorithm: Any = None,
+    ) -> None:
+        self.schedule = schedule
+        self.costs = costs
+        self.numbers = np.array(ranks, np.int64)
+        self.check = check
+        self.local = local
+        self.once = once
+        self.algorithm = algorithm
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return True: all is known of such a call in advance."""
+        return True
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return this call."""
+        return self
+
+    def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
+        """Return when everything happens, from when ranks enter."""
+        return Times(self.schedule, self.costs, clock_ps, nic_free_ps, keys)
+
+    def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
+        """Return all bytes of the call, for the other methods, and what each rank gets."""
+        memory = self.schedule.memory(contributions, fold)
+        return memory, self.schedule.results(memory)
+
+    def events(self, used: Numbers) -> int:
+        """Return how many events of messages happen at the ranks of this shard, if ranks have used so many keys."""
+        if self.local is None:
+            return int(used.sum())
+        sent, received = (
+            sum(np.bincount(getattr(stage, side), minlength=len(used)) for stage in self.schedule.stages())
+            for side in ("source", "dest")
+        )
+        return int((used - sent + received)[self.local].sum())
+
+    def hashes(self, times: Times, tag: int, memory: Any) -> int:
+        """Return what the arrival of all messages adds to the digest; see `Fabric._deliver`.
+
+        The data that follow a request are an arrival of their own.
+        """
+        total, parts, count = 0, [], 0
+        stages = zip(self.schedule.stages(), self.costs, times.moments(), strict=True)
+        for turn, (stage, costs, each) in enumerate(stages):
+            checks = self.schedule.checks(memory, turn) if self.check and np.any(stage.size_bytes) else 0
+            columns = stage.source, stage.dest, stage.size_bytes, each.first_ps, checks, costs.asks, each.arrival_ps
+            parts.append(columns)
+            count += len(stage)
+            if count >= _HASHED:  # hot path: many short stages together, and a long one without a copy
+                total += self._hash_sum(parts, tag)
+                parts, count = [], 0
+        return total + (self._hash_sum(parts, tag) if parts else 0) & _WORD
+
+    def _hash_sum(self, parts: list[tuple[Any, ...]], tag: int) -> int:
+        source, target, sizes, first, checks, asks, arrival = parts[0] if len(parts) == 1 else _joined(parts)
+        dest = self.numbers[target]
+        which = None if self.local is None else self.local[target]
+        total = _hash_of([first, dest, source, tag, sizes, checks], len(source), which)
+        if asks is not False and np.any(asks):
+            which = np.broadcast_to(asks, len(source)) if which is None else which & asks
+            total += _hash_of([arrival, dest, 0, 0, sizes, 0], len(source), which)
+        return total
+
+    def payload(self, memory: Any, number: int) -> bytes:
+        """Return what one message contains."""
+        for turn, stage in enumerate(self.schedule.stages()):
+            if number < len(stage):
+                return self.schedule.payload(memory, turn, number)
+            number -= len(stage)
+        raise IndexError
+
+    def listing(self, times: Times) -> Listing:
+        """Return all messages."""
+        rows = []
+        for stage, c, each in zip(self.schedule.stages(), self.costs, times.moments(), strict=True):
+            asked = each.asked or Asked(each.first_ps, each.key, each.key)
+            sent_ps = each.first_ps - np.where(c.asks, c.latency_ps, c.way_ps)
+            ends = stage.source, stage.dest, self.numbers[stage.source], self.numbers[stage.dest], stage.size_bytes
+            rows.append((*ends, *each[:4], sent_ps, c.receive_ps, c.asks, *asked))
+        return Listing(*(np.asarray(column) for column in _joined(rows, whole=True)))
+
+    # ------------------------------------------------------------------------------------ for the tally
+
+    @property
+    def sends(self) -> Sends:
+        """The messages that its ranks in this shard send."""
+        return self
+
+    def sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Return who sends, how many messages and how many bytes; see `tally.Sends`."""
+        size = len(self.numbers)
+        sent, sent_bytes = np.zeros((2, size), np.int64)
+        for stage in self.schedule.stages():
+            count = np.bincount(stage.source, minlength=size)
+            sent += count
+            uniform = np.ndim(stage.size_bytes) == 0
+            sent_bytes += count * stage.size_bytes if uniform else summed(stage.source, stage.size_bytes, size)
+        here = slice(None) if self.local is None else self.local
+        return self.numbers[here], sent[here], sent_bytes[here]
+
+    @cached_property
+    def _pairs(self) -> Any:
+        """The columns of the messages that ranks of this shard send."""
+        rows = [(stage.source, stage.dest, stage.size_bytes) for stage in self.schedule.stages()]
+        source, target, sizes = _joined(rows, whole=True)
+        here = slice(None) if self.local is None else self.local[source]
+        return self.numbers[source][here], self.numbers[target][here], sizes[here]
+
+    origin = property(lambda self: self._pairs[0], doc="See `tally.Sends`.")
+    dest = property(lambda self: self._pairs[1], doc="See `tally.Sends`.")
+    size_bytes = property(lambda self: self._pairs[2], doc="See `tally.Sends`.")
+
+
+def _joined(rows: Sequence[Sequence[Any]], *, whole: bool = False) -> Iterator[Any]:
+    """Give the columns of several stages, the first of which is an array; a number that is the same in all stays."""
+    counts = [len(row[0]) for row in rows]
+    for column in zip(*rows, strict=True):
+        if whole or any(np.ndim(part) for part in column) or len(set(column)) > 1:
+            parts = [np.broadcast_to(part, count) for part, count in zip(column, counts, strict=True)]
+            yield parts[0] if len(parts) == 1 else np.concatenate(parts)
+        else:
+            yield column[0]
+
+
+def _hash_of(columns: list[Any], count: int, which: Any) -> int:
+    """Return the sum of the hashes of the rows for which `which` is true; None: of all."""
+    if which is not None:
+        columns = [column[which] if np.ndim(column) else column for column in columns]
+        count = int(which.sum())
+    return hash_sum(columns, count)

@@ -1,0 +1,141 @@
+"""The costs of the messages of a schedule on this network, between these ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .schedule import CollectiveSchedule, Stage
+from .timing import Costs
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.network import Cost
+
+__all__ = ["Distances", "table"]
+
+_LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end before 2**63
+
+
+class Distances:
+    """Between some ranks, which are always as far apart.
+
+    Parameters
+    ----------
+    ranks : sequence of int
+        By their numbers in the whole run.
+    """
+
+    def __init__(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        self._fabric = fabric
+        self._ranks = ranks
+        self._links: dict[Any, tuple[list[Any], list[Any]]] = {}
+        self._answers: dict[Any, list[Any]] = {}
+        self._eager_bytes = 0
+
+    def eager(self, size_bytes: int, me: int) -> bool:
+        """Return whether a message of that size to the rank before this one goes eagerly."""
+        if size_bytes > self._eager_bytes:
+            if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
+                return False
+            self._eager_bytes = size_bytes
+        return True
+
+    def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
+        """Return what the messages of each stage cost, looked up once for each distance and size that there is.
+
+        None where a message takes no time, or is above the eager threshold though it may not, or where all of them, one
+        after the other, could take more than 64 bits hold.
+        """
+        stages = list(schedule.stages())
+        links, which = self._between(schedule.shape, stages)
+        width = 1 + max(int(np.max(stage.size_bytes)) for stage in stages)
+        codes = [far * width + stage.size_bytes for far, stage in zip(which, stages, strict=True)]
+        there = np.unique(np.concatenate([np.ravel(code) for code in codes]))
+        kinds = [links[code // width].cost(code % width) for code in there.tolist()]
+        rows = [np.searchsorted(there, code) for code in codes]
+
+        def answer_ps() -> list[Any]:
+            key = schedule.shape
+            if key not in self._answers or key is None:
+                self._answers[key] = [self._back(far, stage) for far, stage in zip(which, stages, strict=True)]
+            return self._answers[key]
+
+        return table(kinds, rows, [stage.may_ask for stage in stages], answer_ps, schedule.messages)
+
+    def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
+        """Return the links that messages go by, and for each stage which one each of them takes, 0 if all do."""
+        found = self._links.get(shape) if shape is not None else None
+        if found is None:
+            link, ranks = self._fabric.link, self._ranks
+            if self._fabric.equally_far and not any((stage.source == stage.dest).any() for stage in stages):
+                found = [link(ranks[0], ranks[1])], [0] * len(stages)
+            else:
+                numbers: dict[Any, int] = {}
+                which = [
+                    np.array([numbers.setdefault(link(ranks[i], ranks[j]), len(numbers)) for i, j in _pairs(stage)])
+                    for stage in stages
+                ]
+                found = list(numbers), which
+            self._links[shape] = found
+        return found
+
+    def _back(self, far: Any, stage: Stage) -> Any:
+        """Return how long answers to the messages of a stage are on their way."""
+        link, ranks = self._fabric.link, self._ranks
+        if np.ndim(far) == 0:
+            return link(ranks[0], ranks[1]).latency_ps
+        return np.array([link(ranks[dest], ranks[source]).latency_ps for source, dest in _pairs(stage)], np.int64)
+
+
+def _pairs(stage: Stage) -> Iterator[tuple[int, int]]:
+    return zip(stage.source.tolist(), stage.dest.tolist(), strict=True)
+
+
+def table(
+    kinds: Sequence[Cost],
+    rows: Sequence[Any],
+    may_ask: Sequence[bool],
+    answer_ps: Callable[[], Sequence[Any]],
+    messages: int,
+) -> list[Costs] | None:
+    """Return the costs of messages of several kinds; see `Distances.costs`.
+
+    Parameters
+    ----------
+    rows : sequence of int or array
+        For each stage the kind of all its messages, or of each.
+    may_ask : sequence of bool
+        Whether those of a stage may be above the eager threshold.
+    answer_ps : callable
+        Gives for each stage how long the answers are on their way.
+    """
+    if not all(kind.wire_ps + kind.latency_ps > 0 for kind in kinds):
+        return None
+    longest_ps = max((k.send_ps + k.wire_ps + k.busy_ps + k.latency_ps + k.receive_ps for k in kinds), default=0)
+    if 3 * messages * longest_ps > _LONGEST_PS:
+        return None
+    rows_of = [(k.send_ps, k.busy_ps, k.wire_ps + k.latency_ps, k.receive_ps, not k.eager, k.latency_ps) for k in kinds]
+    each = np.array(rows_of, np.int64).T
+    columns: list[Any] = [int(column[0]) if (column == column[0]).all() else column for column in each]
+    made: dict[int, Costs] = {}
+
+    def of(row: Any) -> Costs:
+        if np.ndim(row) == 0:
+            known = made.get(int(row))
+            if known is None:
+                known = made[int(row)] = Costs(*(int(np.take(column, row)) for column in each))
+            return known
+        return Costs(*(column if type(column) is int else column[row] for column in columns))
+
+    costs = [of(row) for row in rows]
+    if not each[4].any():
+        return [one._replace(asks=False) for one in costs]
+    if not each[5].all() or not all(may or not np.any(one.asks) for one, may in zip(costs, may_ask, strict=True)):
+        return None
+    return [
+        one._replace(asks=bool(one.asks) if np.ndim(one.asks) == 0 else one.asks.astype(bool), answer_ps=answer)
+        for one, answer in zip(costs, answer_ps(), strict=True)
+    ]

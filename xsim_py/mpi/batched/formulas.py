@@ -1,0 +1,572 @@
+"""Schedules by formula: in each stage every rank sends one message at most and takes one, and whom to is a formula.
+
+Dissemination, recursive doubling, rings, pairwise and linear exchanges are like this. There is no list of their
+messages, of which there may be millions. Each has its twin in `mpi.collectives`, and a test that compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.mpi.checksum import crc32
+from xsim_py.mpi.collectives import allgather, allreduce, alltoall, barrier
+from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks, floor_power
+from xsim_py.mpi.op import fold_rows
+
+from .hashing import checks, ragged_checks, with_zeros
+from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step, StepKind
+
+__all__ = ["EXCHANGES", "formula", "gather"]
+
+Bytes = NDArray[np.uint8]
+_TOGETHER = 16
+
+
+class Rounds(CollectiveSchedule):
+    """An exchange in rounds, each of them a stage: here one without content, by dissemination, to rank + 2**k.
+
+    Parameters
+    ----------
+    size : int
+        The number of ranks.
+    block_bytes : int
+        The size of one block.
+
+    Attributes
+    ----------
+    rounds : int
+        How many rounds there are.
+    """
+
+    def __init__(self, size: int, block_bytes: int = 0) -> None:
+        self.size = size
+        self.block_bytes = block_bytes
+        self.ranks = np.arange(size)
+        self._twice = np.tile(self.ranks, 2)
+        self.rounds = self._rounds()
+
+    def _rounds(self) -> int:
+        return (self.size - 1).bit_length()
+
+    def _beside(self, distance: int) -> Numbers:
+        """Return the ranks so far above each, round the ring: a view, as a division takes far longer."""
+        start = distance % self.size
+        return self._twice[start : start + self.size]
+
+    def dest(self, turn: int) -> Numbers:
+        """Return whom each rank sends to."""
+        return self._beside(1 << turn)
+
+    def size_bytes(self, turn: int) -> Any:
+        """Return the size of each message, or of all."""
+        return 0
+
+    def stages(self) -> Iterator[Stage]:
+        """Give the rounds."""
+        for turn in range(self.rounds):
+            yield Stage(self.size, self.ranks, self.dest(turn), self.size_bytes(turn))
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return self.rounds * self.size
+
+
+class Doubling(Rounds):
+    """Recursive doubling on a power of two: in round k with rank xor 2**k. Without content."""
+
+    def dest(self, turn: int) -> Numbers:
+        return self.ranks ^ (1 << turn)
+
+
+class DoublingFold(Rounds):
+    """A reduction by recursive doubling: after round k all ranks of a group of 2**k have what these have put in.
+
+    Of other than a power of two the first even ranks hand their data to their neighbours, which answer last.
+    """
+
+    def __init__(self, size: int, block_bytes: int) -> None:
+        self._power = floor_power(size)
+        self._extra = size - self._power
+        virtual = np.arange(self._power)
+        self._real = np.where(virtual < self._extra, 2 * virtual + 1, virtual + self._extra)
+        super().__init__(size, block_bytes)
+
+    def _rounds(self) -> int:
+        return self._power.bit_length() - 1
+
+    def stages(self) -> Iterator[Stage]:
+        even = 2 * np.arange(self._extra)
+        if self._extra:
+            yield Stage(self.size, even, even + 1, self.block_bytes)
+        for turn in range(self.rounds):
+            dest = self._real[np.arange(self._power) ^ (1 << turn)]
+            yield Stage(self.size, self._real, dest, self.block_bytes)
+        if self._extra:
+            yield Stage(self.size, even + 1, even, self.block_bytes)
+
+    @property
+    def messages(self) -> int:
+        return self.rounds * self._power + 2 * self._extra
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+        data = np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)
+        extra = data[: 2 * self._extra]
+        if len(extra):
+            data = np.concatenate((fold_rows(fold, extra[::2], extra[1::2]), data[len(extra) :]))
+        groups = [data]
+        for _ in range(self.rounds):
+            groups.append(fold_rows(fold, groups[-1][::2], groups[-1][1::2]))
+        return [extra[::2], *groups]
+
+    def _sent(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Any]:
+        """Return what there is at a stage, and which of it each message has."""
+        turn += not self._extra
+        if turn > self.rounds:
+            return memory[-1], np.zeros(self._extra, np.int64)
+        return memory[turn], ALL if not turn else np.arange(self._power) >> turn - 1
+
+    def checks(self, memory: list[Bytes], turn: int) -> Any:
+        there, which = self._sent(memory, turn)
+        return checks(there)[which]
+
+    def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
+        there, which = self._sent(memory, turn)
+        data: bytes = there[which][number].tobytes()
+        return data
+
+    def results(self, memory: list[Bytes]) -> list[Any]:
+        return [memory[-1][0].tobytes()] * self.size
+
+
+class Rabenseifner(Rounds):
+    """A reduction of parts: halves of what is left go to and fro at distances 1, 2, 4 ..., and then the way back.
+
+    In round k of the first half a rank has one of 2**k parts of what its group of 2**k ranks has put in: the one that
+    its lowest bits say, the lowest of them first.
+    """
+
+    def _rounds(self) -> int:
+        return 2 * (self.size - 1).bit_length()
+
+    def _halvings(self, turn: int) -> int:
+        """Return how often what is sent in a round has been halved."""
+        return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
+
+    def dest(self, turn: int) -> Numbers:
+        return self.ranks ^ (1 << self._halvings(turn) - 1)
+
+    def size_bytes(self, turn: int) -> int:
+        return self.block_bytes >> self._halvings(turn)
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> list[Bytes]:
+        groups = [np.frombuffer(b"".join(contributions), np.uint8).reshape(self.size, self.block_bytes)]
+        for turn in range(self.rounds // 2):
+            parts = (groups[-1][side::2].reshape(-1, self.size_bytes(turn)) for side in (0, 1))
+            groups.append(fold_rows(fold, *parts).reshape(-1, self.block_bytes))
+        return groups
+
+    def _parts(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Numbers]:
+        """Return the parts that there are in a round, and which of them each rank sends."""
+        halvings = self._halvings(turn)
+        parts, which = memory[-1], np.zeros_like(self.ranks)
+        for bit in range(halvings):
+            which = 2 * which + (self.ranks >> bit & 1)
+        if 2 * turn < self.rounds:  # not what it keeps, which is one of those of its group
+            parts, which = memory[turn], (self.ranks >> turn << halvings) + (which ^ 1)
+        return parts.reshape(-1, self.size_bytes(turn)), which
+
+    def checks(self, memory: list[Bytes], turn: int) -> Any:
+        parts, which = self._parts(memory, turn)
+        return checks(parts[which]) if 2 * turn < self.rounds else checks(parts)[which]
+
+    def payload(self, memory: list[Bytes], turn: int, number: int) -> bytes:
+        parts, which = self._parts(memory, turn)
+        data: bytes = parts[which[number]].tobytes()
+        return data
+
+    def results(self, memory: list[Bytes]) -> list[Any]:
+        return [memory[-1][0].tobytes()] * self.size
+
+
+class Gather(Rounds):
+    """A gather whose blocks everybody has at the end; by recursive doubling, on a power of two.
+
+    What a message has is a run of blocks, also where it goes from the last to the first. So how long it is follows from
+    how many bytes come before each block, and its check sum from those of what comes before.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        How many bytes each rank has.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.equal = len(set(sizes)) == 1
+        super().__init__(len(sizes), sizes[0])
+
+    @cached_property
+    def _before(self) -> Numbers:
+        return np.array([*accumulate([*self.sizes, *self.sizes], initial=0)], np.int64)
+
+    def dest(self, turn: int) -> Numbers:
+        return self.ranks ^ (1 << turn)
+
+    def _blocks(self, turn: int) -> int:
+        """Return how many blocks a message has."""
+        return 1 << turn
+
+    def _first(self, turn: int) -> Numbers:
+        """Return the first block of what each rank sends; the others come after it, and after the last the first."""
+        return self.ranks & -(1 << turn)
+
+    def size_bytes(self, turn: int) -> Any:
+        blocks = self._blocks(turn)
+        if self.equal:
+            return blocks * self.block_bytes
+        first = self._first(turn)
+        return self._before[first + blocks] - self._before[first]
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[tuple[bytes, ...], list[Any]]:
+        return tuple(contributions), []
+
+    def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
+        """Return the check sum of each message: that of what comes before it and of it, less that of the former.
+
+        However long it is, that takes the same time: the check sum of a whole is that of its beginning, with as many
+        zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
+        """
+        blocks, known = memory
+        if not known:
+            running = accumulate(blocks * 2, lambda check, block: crc32(block, check), initial=0)
+            known.append(np.fromiter(running, np.uint32, 2 * len(blocks) + 1))
+        first = self._first(turn)
+        return known[0][first + self._blocks(turn)] ^ with_zeros(known[0][first], self.size_bytes(turn))
+
+    def payload(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int, number: int) -> bytes:
+        first = int(self._first(turn)[number])
+        return b"".join((memory[0] * 2)[first : first + self._blocks(turn)])
+
+    def results(self, memory: tuple[tuple[bytes, ...], list[Any]]) -> Sequence[Any]:
+        whole = b"".join(memory[0])
+        if self.equal:
+            return [EqualBlocks(whole, self.block_bytes, self.size)] * self.size
+        return [VariedBlocks(whole, list(self.sizes))] * self.size
+
+
+class RingGather(Gather):
+    """Each block travels once round the ring."""
+
+    def _rounds(self) -> int:
+        return self.size - 1
+
+    def dest(self, turn: int) -> Numbers:
+        return self._beside(1)
+
+    def _blocks(self, turn: int) -> int:
+        return 1
+
+    def _first(self, turn: int) -> Numbers:
+        return self._beside(-turn)
+
+
+class BruckGather(Gather):
+    """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
+
+    def dest(self, turn: int) -> Numbers:
+        return self._beside(-(1 << turn))
+
+    def _blocks(self, turn: int) -> int:
+        return min(1 << turn, self.size - (1 << turn))
+
+    def _first(self, turn: int) -> Numbers:
+        return self.ranks
+
+
+class NeighborGather(Gather):
+    """Pairs of blocks go to and fro between neighbours, of which there is an even number."""
+
+    def _rounds(self) -> int:
+        return self.size // 2
+
+    def dest(self, turn: int) -> Numbers:
+        return (self.ranks + np.where((self.ranks & 1) == turn % 2, 1, -1)) % self.size
+
+    def _blocks(self, turn: int) -> int:
+        return 2 if turn else 1
+
+    def _first(self, turn: int) -> Numbers:
+        if not turn:
+            return self.ranks
+        odd = self.ranks & 1  # the pair that came in the round before; each time it is one further away
+        found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
+        return found
+
+
+class Results(Sequence[Any]):
+    """The results of all ranks, made for each when it asks: all together they are as much again as ranks contribute.
+
+    Parameters
+    ----------
+    size : int
+        How many ranks.
+    make : callable
+        Gives that of one rank.
+    """
+
+    def __init__(self, size: int, make: Callable[[int], Any]) -> None:
+        self._size = size
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, rank: Any) -> Any:
+        if rank >= self._size:
+            raise IndexError
+        return self._make(rank)
+
+
+class Exchange(Rounds):
+    """A block from everybody for everybody; in each round the blocks go to the ranks that are one further away.
+
+    Parameters
+    ----------
+    blocks : int or (ranks, ranks) array
+        The size of all blocks, or how many bytes each rank sends to each other.
+    """
+
+    one_at_a_time = True
+    """True if a rank is done with what it sends in a round, and with what it gets, before the next."""
+
+    def __init__(self, size: int, blocks: Any) -> None:
+        self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
+        super().__init__(size, 0 if np.ndim(blocks) else blocks)
+
+    def _rounds(self) -> int:
+        return self.size - 1
+
+    def dest(self, turn: int) -> Numbers:
+        return self._beside(turn + 1)
+
+    def size_bytes(self, turn: int) -> Any:
+        return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
+
+    @cached_property
+    def _starts(self) -> Numbers:
+        """The place of each block in what all ranks contribute."""
+        assert self._table is not None
+        sizes = self._table.reshape(-1)
+        return (np.cumsum(sizes) - sizes).reshape(self._table.shape)
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
+        """Return all blocks, and their check sums when somebody needs them.
+
+        Where blocks differ in size, what ranks contribute begins with what the table has been made of.
+        """
+        if self._table is not None:
+            pairs = zip(contributions, self._table.sum(axis=1).tolist(), strict=True)
+            return b"".join([memoryview(given)[len(given) - total :] for given, total in pairs]), []
+        whole = np.frombuffer(b"".join(contributions), np.uint8)
+        return whole.reshape(self.size, self.size, self.block_bytes), []
+
+    def _checks(self, memory: tuple[Any, list[Any]]) -> NDArray[np.uint32]:
+        """Return the check sum of each block."""
+        whole, known = memory
+        if not known:
+            if self._table is None:
+                found = checks(whole.reshape(-1, self.block_bytes))
+            else:
+                found = ragged_checks(np.frombuffer(whole, np.uint8), self._starts.reshape(-1), self._table.reshape(-1))
+            known.append(found.reshape(self.size, self.size))
+        sums: NDArray[np.uint32] = known[0]
+        return sums
+
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        return self._checks(memory)[self.ranks, self.dest(turn)]
+
+    def _block(self, memory: tuple[Any, list[Any]], source: int, dest: int) -> bytes:
+        data: bytes
+        if self._table is None:
+            data = memory[0][source, dest].tobytes()
+        else:
+            start = int(self._starts[source, dest])
+            data = memory[0][start : start + int(self._table[source, dest])]
+        return data
+
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        return self._block(memory, number, int(self.dest(turn)[number]))
+
+    def results(self, memory: tuple[Any, list[Any]]) -> Sequence[Any]:
+        whole = memory[0]
+        if self._table is not None:
+            table = self._table
+            return Results(
+                self.size, lambda rank: VariedBlocks(b"".join(self.blocks(memory, rank)), table[:, rank].tolist())
+            )
+        made = -1, whole
+
+        def make(rank: int) -> EqualBlocks:
+            nonlocal made
+            group, place = divmod(rank, _TOGETHER)
+            if made[0] != group:  # a line of the cache and a page of memory have blocks for several ranks
+                made = group, whole[:, group * _TOGETHER : (group + 1) * _TOGETHER].transpose(1, 0, 2).copy()
+            return EqualBlocks(made[1][place].tobytes(), self.block_bytes, self.size)
+
+        return Results(self.size, make)
+
+    def blocks(self, memory: tuple[Any, list[Any]], rank: int) -> list[bytes]:
+        """Return what a rank gets from each, where blocks differ in size."""
+        assert self._table is not None
+        starts = self._starts[:, rank]
+        pieces = zip(starts.tolist(), (starts + self._table[:, rank]).tolist(), strict=True)
+        whole = memory[0]
+        return [whole[start:end] for start, end in pieces]
+
+
+class LinearExchange(Exchange):
+    """Everybody sends to some others at once, the next one below first, and then waits for what comes from above."""
+
+    one_at_a_time = False
+    together = 1 << 62
+    """To how many at once."""
+
+    def _rounds(self) -> int:
+        return -(-(self.size - 1) // self.together)
+
+    @property
+    def messages(self) -> int:
+        return self.size * (self.size - 1)
+
+    def _places(self, turn: int) -> range:
+        """Return how far below the receivers of a stage are."""
+        first = turn * self.together
+        return range(first + 1, min(first + self.together, self.size - 1) + 1)
+
+    def dest(self, turn: int) -> Numbers:
+        return np.concatenate([self._beside(-place) for place in self._places(turn)])
+
+    def size_bytes(self, turn: int) -> Any:
+        if self._table is None:
+            return self.block_bytes
+        return self._table[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
+
+    def stages(self) -> Iterator[Stage]:
+        for turn in range(self.rounds):
+            places = self._places(turn)
+            count = len(places)
+            sent = np.arange(count * self.size).reshape(count, self.size)
+            taken = np.stack([at * self.size + self._beside(place) for at, place in enumerate(places)])
+            steps = [Step(StepKind.POST, ALL, taken), Step(StepKind.SEND, ALL, sent), Step(StepKind.TAKE, ALL, taken)]
+            order = np.repeat(np.arange(1, count + 1), self.size)
+            source = np.tile(self.ranks, count)
+            yield ListedStage(self.size, source, self.dest(turn), self.size_bytes(turn), steps, order)
+
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        return self._checks(memory)[np.tile(self.ranks, len(self._places(turn))), self.dest(turn)]
+
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        return self._block(memory, number % self.size, int(self.dest(turn)[number]))
+
+
+class BatchedExchange(LinearExchange):
+    """A linear exchange with a few others at a time."""
+
+    together = alltoall.BATCH_RANKS
+
+
+class BruckExchange(Exchange):
+    """Every block travels by the bits of the distance that it has to go: in round k those whose bit k is set."""
+
+    _rounds = Rounds._rounds
+    dest = Rounds.dest
+
+    def size_bytes(self, turn: int) -> int:
+        return len(self._moved(turn)[0]) * self.block_bytes
+
+    def checks(self, memory: tuple[Any, list[Any]], turn: int) -> Any:
+        moved = self._moved(turn)  # one rank after the other: together their blocks would be hundreds of megabytes
+        return np.array([crc32(self._sent(memory, moved, rank)) for rank in range(self.size)], np.uint32)
+
+    def payload(self, memory: tuple[Any, list[Any]], turn: int, number: int) -> bytes:
+        data: bytes = self._sent(memory, self._moved(turn), number).tobytes()
+        return data
+
+    @cached_property
+    def _rows(self) -> Numbers:
+        """The places of the blocks of each rank, twice."""
+        return self._twice * self.size
+
+    def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
+        """Return how far back the first senders of what is sent are, round the ring, and how far it has to go.
+
+        What it has come is what the lower bits of the whole distance say.
+        """
+        distance = self.ranks[self.ranks & (1 << turn) > 0]
+        come = distance & (1 << turn) - 1
+        return -come % self.size, distance - come
+
+    def _sent(self, memory: tuple[Any, list[Any]], moved: tuple[Numbers, Numbers], rank: int) -> Any:
+        """Return the blocks that a rank sends."""
+        back, left = moved
+        places = self._rows[rank:].take(back) + self._twice[rank:].take(left)
+        blocks: Bytes = memory[0].reshape(self.size * self.size, self.block_bytes)
+        return blocks.take(places, axis=0)
+
+
+_GATHERS: dict[Any, type[Gather]] = {
+    allgather.ring: RingGather,
+    allgather.bruck: BruckGather,
+    allgather.recursive_doubling: Gather,
+    allgather.neighbor: NeighborGather,
+}
+_FOLDS = {allreduce.recursive_doubling: DoublingFold, allreduce.rabenseifner: Rabenseifner}
+_BARRIERS = {barrier.bruck: Rounds, barrier.recursive_doubling: Doubling}
+EXCHANGES: dict[Any, type[Exchange]] = {
+    alltoall.pairwise: Exchange,
+    alltoall.linear: LinearExchange,
+    alltoall.linear_sync: BatchedExchange,
+}
+"""The exchanges whose blocks may differ in size."""
+
+
+def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None:
+    """Return the schedule of an algorithm that gathers blocks of these sizes, if it is known."""
+    size = len(sizes)
+    kind = _GATHERS.get(algorithm)
+    if kind is Gather and size & (size - 1):
+        kind = BruckGather
+    if kind is NeighborGather and size & 1:
+        kind = RingGather
+    return None if kind is None or size < 2 else kind(sizes)
+
+
+def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> CollectiveSchedule | None:
+    """Return the schedule of an algorithm, if it is one of those that are known here.
+
+    Parameters
+    ----------
+    shape : object
+        The size of the blocks, or what `forms.Form.key` says.
+    unit_bytes : int
+        The size of the elements of a reduction.
+    """
+    power = not size & (size - 1)
+    if size < 2:
+        return None
+    if algorithm in _GATHERS:
+        return gather(algorithm, shape)
+    if algorithm in _BARRIERS:
+        return _BARRIERS[algorithm](size) if power or algorithm is barrier.bruck else None
+    if algorithm in _FOLDS:
+        whole = algorithm is allreduce.recursive_doubling or (power and shape and not shape % (size * unit_bytes))
+        return _FOLDS[algorithm](size, shape) if whole else None
+    kind = BruckExchange if algorithm is alltoall.bruck else EXCHANGES.get(algorithm)
+    return None if kind is None else kind(size, shape)

@@ -1,0 +1,355 @@
+"""Calls whose messages are known only when the last rank has come: blocks of any sizes, pickles, reductions of objects.
+
+Each rank knows its own sizes and no others, so nothing is listed in advance. What has to be known of a rank before it
+waits is whether it needs all others: one that waits longer than its messages make it would act too late. In a pairwise
+exchange everybody does. In the linear ones nobody sends an empty block, so a rank that has one says at once that the
+call goes message by message. Pickles are preceded by an exchange of their sizes, in which everybody needs all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xsim_py.mpi.calls import pick
+from xsim_py.mpi.collectives import allgather, alltoall
+from xsim_py.mpi.collectives.channel import SharedBlocks
+from xsim_py.mpi.collectives.substitutes import final
+
+from .batch import Batch
+from .costs import Distances
+from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
+from .schedule import CollectiveSchedule, Draft, Listed, Numbers, Stage
+from .trees import DOWN, Tree, hand_down
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import CollectiveChannel
+
+__all__ = ["MOST_MESSAGES", "ObjectFold"]
+
+MOST_MESSAGES = 1 << 24
+_HEAD_BYTES = 8
+
+
+class _Pending:
+    """A call that is not settled yet; see `batch.Pending`.
+
+    Parameters
+    ----------
+    local : array of bool or None
+        Which of the ranks live in this shard; None: all.
+    """
+
+    def __init__(self, ch: CollectiveChannel, local: Any) -> None:
+        self._comm = ch.comm
+        self._size = ch.size
+        self._check = ch.check
+        self._local = local
+        self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank puts in can be computed."""
+        return True
+
+    def _fits(self, kind: type[Exchange], most_bytes: int, me: int) -> bool:
+        """Return whether blocks of that size go eagerly if they have to."""
+        return kind.one_at_a_time or self._distances.eager(most_bytes, me)
+
+    def _batch(self, schedule: CollectiveSchedule) -> Batch | None:
+        costs = self._distances.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
+        return None if costs is None else Batch(schedule, costs, self._comm.ranks, self._check, self._local, once=True)
+
+
+class VariedExchange(_Pending):
+    """An Alltoallv or Alltoallw."""
+
+    def __init__(self, ch: CollectiveChannel, local: Any, algorithm: Callable[..., Any]) -> None:
+        super().__init__(ch, local)
+        self._kind = EXCHANGES[algorithm]
+        self._skips = algorithm is not alltoall.pairwise
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether a rank that has given this needs all others, and its blocks go eagerly if they must."""
+        sizes = np.frombuffer(given, np.int64, 2 * self._size).reshape(2, self._size).copy()
+        sizes[:, me] = 1
+        return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where ranks expect other than they get, or it is not eager."""
+        size = self._size
+        headers = b"".join([memoryview(given)[: 2 * _HEAD_BYTES * size] for given in contributions])
+        table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
+        sizes = np.ascontiguousarray(table[:, 0])
+        return None if (sizes != table[:, 1].T).any() else self._batch(self._kind(size, sizes))
+
+
+class _InTurn(CollectiveSchedule):
+    """An exchange of sizes, and then one of what has these sizes.
+
+    Parameters
+    ----------
+    heads : sequence of bytes
+        What each rank contributes to the first.
+    taken : callable
+        ``taken(memory)`` gives what each rank gets, of what the second is of.
+    """
+
+    def __init__(
+        self,
+        first: CollectiveSchedule,
+        second: CollectiveSchedule,
+        heads: Sequence[bytes],
+        taken: Callable[[Any], Sequence[Any]],
+    ) -> None:
+        self.size = first.size
+        self._first = first
+        self._second = second
+        self._heads = heads
+        self.results = taken  # type: ignore[method-assign, assignment]
+        self._turns = sum(1 for _ in first.stages())
+
+    def stages(self) -> Iterator[Stage]:
+        yield from self._first.stages()
+        yield from self._second.stages()
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        return self._second.memory(contributions, fold)
+
+    @cached_property
+    def _sizes(self) -> Any:
+        return self._first.memory(self._heads, None)
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        later = turn - self._turns
+        return self._first.checks(self._sizes, turn) if later < 0 else self._second.checks(memory, later)
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        later = turn - self._turns
+        if later < 0:
+            return self._first.payload(self._sizes, turn, number)
+        return self._second.payload(memory, later, number)
+
+
+class _Pickles(_Pending):
+    """Objects that are exchanged after their sizes.
+
+    Parameters
+    ----------
+    first : Batch
+        The exchange of the sizes.
+    """
+
+    def __init__(self, ch: CollectiveChannel, local: Any, first: Batch) -> None:
+        super().__init__(ch, local)
+        self._first = first
+
+    def _both(
+        self, second: CollectiveSchedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
+    ) -> Batch | None:
+        costs = self._distances.costs(second) if second.messages <= MOST_MESSAGES else None
+        if costs is None:
+            return None
+        first = self._first
+        both, ranks = _InTurn(first.schedule, second, heads, taken), self._comm.ranks
+        costs = [*first.costs, *costs]
+        return Batch(both, costs, ranks, self._check, self._local, once=True, algorithm=algorithm)
+
+
+class PickleGather(_Pickles):
+    """An allgather of objects."""
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where it is not known how to compute it."""
+        size, sizes = self._size, list(map(len, contributions))
+        algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
+        second: CollectiveSchedule | None = gather(algorithm, sizes)
+        if second is None and getattr(algorithm, "func", None) is allgather.linear:
+            broadcast = algorithm.keywords["bcast"]
+            known = _gather_and_broadcast(size, broadcast)
+            second = None if known is None else known.of(_Gathered([*sizes, sum(sizes)]), ("gather", broadcast))
+        if second is None:
+            return None
+        heads = [count.to_bytes(_HEAD_BYTES, "little") for count in sizes]
+        shared = SharedBlocks(contributions)
+        return self._both(second, final(algorithm, size), heads, lambda _: [shared] * size)
+
+
+class PickleExchange(_Pickles):
+    """An alltoall of objects."""
+
+    def _kind(self) -> type[Exchange] | None:
+        return EXCHANGES.get(pick(self._comm, "alltoallv"))
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank sends goes eagerly if it has to."""
+        kind = self._kind()
+        return kind is not None and self._fits(kind, int(np.frombuffer(given, np.int64, self._size).max()), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+        """Return the call; None where it is not eager."""
+        kind, size = self._kind(), self._size
+        heads = [given[: _HEAD_BYTES * size] for given in contributions]
+        assert kind is not None
+        second = kind(size, np.frombuffer(b"".join(heads), np.int64).reshape(size, size))
+        return self._both(
+            second, pick(self._comm, "alltoallv"), heads, lambda memory: Results(size, partial(second.blocks, memory))
+        )
+
+
+class _Gathered:
+    """The pickle of each rank, and all of them; see `schedule.Content`."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        self.lengths = np.array(lengths, np.int64)
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> Sequence[bytes]:
+        return tuple(contributions)  # the list is emptied when the call has been computed
+
+    def payload(self, memory: Sequence[bytes], number: int) -> bytes:
+        return memory[number] if number < len(memory) else b"".join(memory)
+
+
+@lru_cache(maxsize=8)
+def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | None:
+    """Return the schedule in which rank 0 takes one block after the other, and hands all of them down a tree."""
+    if broadcast not in DOWN:
+        return None
+    draft = Draft(size)
+    others, one = np.arange(1, size), np.ones(size - 1, np.int64)
+    sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
+    for number in sent.tolist():
+        draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
+    hand_down(draft, Tree(DOWN[broadcast], size), size)
+    return draft.listed(_Gathered([0] * (size + 1)))
+
+
+class ObjectFold(Protocol):
+    """An operation on objects, for some kinds of which nobody runs code of the program or gets an error.
+
+    What is combined is made when the last rank has come, in the order in which the ranks would have done it, and with
+    all the pickling in between, for how large the messages are depends on it. A rank would do its part of it at its own
+    time, which may have been before the last one came. So it must not matter when it is done, nor by whom.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+
+    def kind(self, obj: Any, ranks: int) -> Any:
+        """Return what has to be the same at all of so many ranks; None where it goes message by message."""
+
+    def packed(self, obj: Any) -> bytes:
+        """Return the pickle of an object."""
+
+    def up(self, pickles: Sequence[bytes]) -> list[bytes]:
+        """Return what each rank sends up the tree, and rank 0 down, of what they have to combine."""
+
+    def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
+        """Return what ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
+
+
+class ObjectReduction(_Pending):
+    """An allreduce of objects: up a tree to rank 0, and then two broadcasts, of a size and of a pickle."""
+
+    def fits(self, given: bytes, me: int) -> bool:
+        """Return whether what this rank gives goes eagerly."""
+        return self._distances.eager(len(given), me)
+
+    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+        """Return the call; None where it has to go message by message."""
+        pickles = fold.up(contributions)
+        broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[0])))
+        known = _up_and_down(self._size, broadcasts)
+        return None if known is None else self._batch(known.of(_Announced(pickles), broadcasts))
+
+
+class _Announced:
+    """Pickles, and before them how long each one is; see `schedule.Content`."""
+
+    def __init__(self, pickles: list[bytes]) -> None:
+        self._pickles = pickles
+        self.lengths = np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles)), np.int64)
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
+        return self._pickles
+
+    def taken(self, memory: list[bytes]) -> list[Any]:
+        return [SharedBlocks(memory[:1])] * len(memory)
+
+    def payload(self, memory: list[bytes], number: int) -> bytes:
+        if number < len(memory):
+            return len(memory[number]).to_bytes(_HEAD_BYTES, "little")
+        return memory[number - len(memory)]
+
+
+@lru_cache(maxsize=8)
+def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Listed | None:
+    """Return the schedule of an allreduce of objects.
+
+    What rank i > 0 sends up is number i of what is announced, and what rank 0 sends down is number 0.
+    """
+    if any(broadcast not in DOWN for broadcast in broadcasts):
+        return None
+    draft = Draft(size)
+    mask = 1
+    while mask < size:
+        ranks = np.arange(mask, size, 2 * mask)
+        one = np.ones(len(ranks), np.int64)
+        payloads = np.stack((ranks, size + ranks), axis=1).reshape(-1)
+        sent = draft.send(ranks, 2 * one, np.repeat(ranks - mask, 2), payloads)
+        draft.receive(ranks - mask, one, sent[::2])
+        draft.receive(ranks - mask, one, sent[1::2])
+        mask <<= 1
+    for broadcast, payload in zip(broadcasts, (0, size), strict=True):
+        hand_down(draft, Tree(DOWN[broadcast], size), payload)
+    return draft.listed(_Announced([b""] * size))
+
+
+class ObjectScan(_Pending):
+    """A scan of objects, on a power of two ranks: else not all ranks need all others."""
+
+    def __init__(self, ch: CollectiveChannel, local: Any, exclusive: bool) -> None:
+        super().__init__(ch, local)
+        self._exclusive = exclusive
+
+    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+        """Return the call."""
+        return self._batch(_Swaps(*fold.across(contributions, self._exclusive)))
+
+
+class _Swaps(Doubling):
+    """Pairs of ranks exchange the sizes of what they have, and then that.
+
+    Parameters
+    ----------
+    levels : list of list of bytes
+        What is exchanged in each pair of rounds: 2**k ranks have the same.
+    taken : list of bytes
+        What each rank gets.
+    """
+
+    def __init__(self, levels: list[list[bytes]], taken: list[bytes]) -> None:
+        super().__init__(len(taken))
+        self._levels = levels
+        self._taken = taken
+
+    def _rounds(self) -> int:
+        return 2 * super()._rounds()
+
+    def dest(self, turn: int) -> Numbers:
+        return super().dest(turn // 2)
+
+    def size_bytes(self, turn: int) -> Any:
+        level, announced = divmod(turn, 2)
+        return np.array(list(map(len, self._levels[level])))[self.ranks >> level] if announced else _HEAD_BYTES
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        level, announced = divmod(turn, 2)
+        data = self._levels[level][number >> level]
+        return data if announced else len(data).to_bytes(_HEAD_BYTES, "little")
+
+    def results(self, memory: Any) -> list[Any]:
+        return [SharedBlocks((data,)) for data in self._taken]

@@ -1,0 +1,384 @@
+"""The schedule of a call: what all ranks send and receive, in which order, and what is in the messages.
+
+A schedule is a list of *stages*, one after the other: nothing is under way between two of them. A stage has messages,
+and *steps* in an order in which whatever a step depends on comes before it. What is said here holds for all ranks at
+once; what it means for the time of each is in `timing`, and nowhere else.
+
+There are three sources of schedules: formulas (`formulas`), trees (`trees`), and algorithms that have been run on
+symbols (`recording`, `compiling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from enum import Enum, auto
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ALL",
+    "CollectiveSchedule",
+    "Content",
+    "Draft",
+    "Exchanges",
+    "Listed",
+    "Numbers",
+    "Stage",
+    "Step",
+    "StepKind",
+    "all_need_all",
+]
+
+Numbers = NDArray[np.int64]
+ALL = slice(None)
+_BATCH = 1 << 12
+_MOST_PADDING = 4
+
+
+class StepKind(Enum):
+    """The kinds of step."""
+
+    SEND = auto()
+    """Send messages, one after the other."""
+    POST = auto()
+    """Come to the receives of messages."""
+    TAKE = auto()
+    """Wait for these messages, all together."""
+    LEAVE = auto()
+    """Wait until a message above the eager threshold has left."""
+
+
+class Step(NamedTuple):
+    """Something that some ranks do at the same place of the order.
+
+    Attributes
+    ----------
+    ranks : (n,) array or slice
+        Who, each once.
+    messages : (n,) array, slice, or (width, n) array
+        The message of each; or several of each, one below the other.
+    real : (width, n) array of bool or None
+        Where there are messages, if the ranks have different numbers of them.
+    """
+
+    kind: StepKind
+    ranks: Any
+    messages: Any
+    real: Any = None
+
+
+class Exchanges:
+    """The doings of ranks of which none has more than one message under way that it sends, or that it takes.
+
+    In each exchange a rank sends a message, takes one, or both at once, and waits until that is over. Those of one rank
+    stand together, in order.
+
+    Attributes
+    ----------
+    rank : array
+        Whose each of them is.
+    sent, received : array
+        Its messages; -1: none.
+    sends, takes : array of bool
+        Whether there are such.
+    sent_in, taken_in : array
+        For each message the exchange in which it is sent, and taken.
+    """
+
+    def __init__(self, rank: Numbers, sent: Numbers, received: Numbers) -> None:
+        self.rank = rank
+        self.sent = sent
+        self.received = received
+        self.sends, self.takes = sent >= 0, received >= 0
+        self.sent_in, self.taken_in = np.flatnonzero(self.sends), np.flatnonzero(self.takes)
+        self.sent_in[sent[self.sends]] = np.flatnonzero(self.sends)
+        self.taken_in[received[self.takes]] = np.flatnonzero(self.takes)
+
+
+class Stage:
+    """Some messages of a call, and the steps that move them: here a rank sends one and takes one at most.
+
+    Parameters
+    ----------
+    size : int
+        The number of ranks of the call.
+    source, dest : array
+        Of each message, by ranks.
+    size_bytes : int or array
+        Of all messages, or of each.
+
+    Attributes
+    ----------
+    order : int or array
+        Which of its source's messages in this stage each one is, from 1.
+    may_ask : bool
+        Whether messages may be above the eager threshold.
+    padded : bool
+        Whether steps name a message more, which is none.
+    """
+
+    order: Any = 1
+    may_ask = True
+    padded = False
+
+    def __init__(self, size: int, source: Numbers, dest: Numbers, size_bytes: Any) -> None:
+        self.size = size
+        self.source = source
+        self.dest = dest
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def steps(self) -> Sequence[Step]:
+        """Return the steps, in order."""
+        senders = ALL if len(self.source) == self.size else self.source  # a view, where all ranks send in their order
+        return (
+            Step(StepKind.SEND, senders, ALL),
+            Step(StepKind.POST, self.dest, ALL),
+            Step(StepKind.TAKE, self.dest, ALL),
+            Step(StepKind.LEAVE, senders, ALL),
+        )
+
+    def exchanges(self) -> Exchanges:
+        """Return the same as exchanges."""
+        sent, received = np.full((2, self.size), -1)
+        sent[self.source] = received[self.dest] = np.arange(len(self))
+        return Exchanges(np.arange(self.size), sent, received)
+
+
+class ListedStage(Stage):
+    """A stage whose steps are listed, in any order; see `Draft`."""
+
+    def __init__(
+        self, size: int, source: Numbers, dest: Numbers, size_bytes: Any, steps: Sequence[Step], order: Any
+    ) -> None:
+        super().__init__(size, source, dest, size_bytes)
+        self.order = order
+        self.may_ask = False
+        self.padded = any(step.real is not None for step in steps)
+        self._steps = steps
+        self.listed: Exchanges | None = None
+
+    def steps(self) -> Sequence[Step]:
+        """Return the steps, in order."""
+        return self._steps
+
+    def exchanges(self) -> Exchanges:
+        """Return the same as exchanges."""
+        assert self.listed is not None
+        return self.listed
+
+
+class Draft:
+    """A stage in the making.
+
+    Attributes
+    ----------
+    depth : int
+        How many groups of steps it has.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.depth = 0
+        self._steps: list[tuple[StepKind, Numbers, Numbers, Numbers]] = []
+        self._source: list[Numbers] = []
+        self._dest: list[Numbers] = []
+        self._payload: list[Numbers] = []
+        self._order: list[Numbers] = []
+        self._count = 0
+        self._sent = np.zeros(size, np.int64)
+
+    def send(self, ranks: Numbers, widths: Numbers, dests: Numbers, payloads: Numbers) -> Numbers:
+        """Let ranks send so many messages each, those of the first before those of the second; return their numbers."""
+        numbers = np.arange(self._count, self._count + len(dests))
+        self._count += len(dests)
+        source = np.repeat(ranks, widths)
+        self._source.append(source)
+        self._dest.append(dests)
+        self._payload.append(payloads)
+        self._order.append(self._sent[source] + 1 + _turns(widths))
+        self._sent[ranks] += widths
+        self.add(StepKind.SEND, ranks, widths, numbers)
+        self.depth += 1
+        return numbers
+
+    def receive(self, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
+        """Let ranks wait for so many messages each."""
+        self.add(StepKind.POST, ranks, widths, messages)
+        self.add(StepKind.TAKE, ranks, widths, messages)
+        self.depth += 1
+
+    def add(self, kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
+        """Add a step."""
+        self._steps.append((kind, ranks, widths, messages))
+
+    def listed(self, content: Any) -> Listed:
+        """Return the schedule; the size of each message is that of its payload."""
+        source, dest, payloads, order = map(np.concatenate, (self._source, self._dest, self._payload, self._order))
+        steps = [step for each in self._steps for step in _steps(*each, self._count)]
+        stage = ListedStage(self.size, source, dest, content.lengths[payloads], steps, order)
+        return Listed(stage, content, payloads, self.depth)
+
+
+def _turns(widths: Numbers) -> Numbers:
+    """Return 0, 1, 2 ... up to each of these widths."""
+    ends = np.cumsum(widths)
+    turns: Numbers = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
+    return turns
+
+
+def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, none: int) -> Iterator[Step]:
+    """Give the steps of ranks with so many messages each, as matrices that are not much larger than that."""
+    width, starts = int(widths.max()), np.cumsum(widths) - widths
+    if width == 1:
+        yield Step(kind, ranks, messages)
+        return
+    if width * len(ranks) > _MOST_PADDING * len(messages):
+        for which in (2 * widths > width, 2 * widths <= width):
+            yield from _steps(kind, ranks[which], widths[which], messages[np.repeat(which, widths)], none)
+        return
+    places = np.arange(width)[:, None]
+    real = places < widths
+    matrix = np.where(real, messages[np.minimum(starts + places, len(messages) - 1)], none)
+    yield Step(kind, ranks, matrix, None if real.all() else real)
+
+
+class Content(Protocol):
+    """The content of the messages of a schedule, and what ranks get."""
+
+    def make(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        """Return all bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
+
+    def taken(self, memory: Any) -> Sequence[Any]:
+        """Return what each rank has at the end."""
+
+    def checks(self, memory: Any) -> Any:
+        """Return the check sum of each payload."""
+
+    def payload(self, memory: Any, number: int) -> bytes:
+        """Return one payload."""
+
+
+class CollectiveSchedule:
+    """A call on so many ranks, whichever they are; here one without content.
+
+    Attributes
+    ----------
+    size : int
+        The number of ranks.
+    """
+
+    size: int
+
+    def stages(self) -> Iterator[Stage]:
+        """Give the stages, in order; always the same."""
+        raise NotImplementedError
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        """Return what becomes of the contributions, for the methods below; `fold` is the reduction operation."""
+        return None
+
+    def results(self, memory: Any) -> Sequence[Any]:
+        """Return what each rank has at the end."""
+        return [None] * self.size
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        """Return the check sums of the messages of a stage, or one for all."""
+        return 0
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        """Return what a message of a stage contains."""
+        return b""
+
+    @cached_property
+    def messages(self) -> int:
+        """The number of messages."""
+        return sum(map(len, self.stages()))
+
+    @property
+    def shape(self) -> Any:
+        """Equal for schedules whose messages go between the same ranks, whatever their sizes."""
+        return type(self), self.size
+
+
+class Listed(CollectiveSchedule):
+    """A schedule of one stage, in which things are sent that are numbered.
+
+    Parameters
+    ----------
+    payloads : array
+        Which of the things each message contains.
+    depth : int
+        How many groups of steps there are: with few messages in each arrays do not pay.
+    """
+
+    early = False
+    """True if there are receives that are posted some steps before they are waited for."""
+    shape: Any = None
+
+    def __init__(self, stage: ListedStage, content: Any, payloads: Numbers, depth: int) -> None:
+        self.size = stage.size
+        self.stage = stage
+        self.content = content
+        self.payloads = payloads
+        self.depth = depth
+
+    def of(self, content: Any, shape: Any) -> Listed:
+        """Return the same schedule with other things in its messages; `shape` tells it from others of so many ranks."""
+        stage = copy(self.stage)
+        stage.size_bytes = content.lengths[self.payloads]
+        made = Listed(stage, content, self.payloads, self.depth)
+        made.shape = shape
+        return made
+
+    def stages(self) -> Iterator[Stage]:
+        """Give the stage."""
+        yield self.stage
+
+    def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
+        """Return all bytes."""
+        return self.content.make(contributions, fold)
+
+    def results(self, memory: Any) -> Sequence[Any]:
+        """Return what each rank has at the end."""
+        found: Sequence[Any] = self.content.taken(memory)
+        return found
+
+    def checks(self, memory: Any, turn: int) -> Any:
+        """Return the check sum of each message."""
+        return self.content.checks(memory)[self.payloads]
+
+    def payload(self, memory: Any, turn: int, number: int) -> bytes:
+        """Return what a message contains."""
+        data: bytes = self.content.payload(memory, int(self.payloads[number]))
+        return data
+
+
+def all_need_all(stage: Stage) -> bool:
+    """Return whether each rank has heard of all others, by its messages and those before them, when its last one comes.
+
+    Only then nobody leaves before the last rank has entered.
+    """
+    size = stage.size
+    return all(_all_need(stage, range(start, min(start + _BATCH, size))) for start in range(0, size, _BATCH))
+
+
+def _all_need(stage: Stage, some: range) -> bool:
+    """Return whether each rank has heard of some of the others."""
+    heard = np.zeros((stage.size, (len(some) + 7) // 8), np.uint8)  # of each rank a bit for each of them
+    heard[some.start : some.stop] = np.packbits(np.eye(len(some), dtype=bool), axis=1)
+    carried = np.zeros((len(stage) + 1, heard.shape[1]), np.uint8)
+    for step in stage.steps():
+        if step.kind is StepKind.SEND:
+            carried[step.messages] = heard[step.ranks]
+            carried[-1] = 0
+        elif step.kind is StepKind.TAKE:
+            there = carried[step.messages]
+            heard[step.ranks] |= np.bitwise_or.reduce(there, axis=0) if there.ndim == 3 else there
+    return bool(np.unpackbits(heard, axis=1, count=len(some)).all())

@@ -1,0 +1,136 @@
+"""The choice of calls that can be computed for all their ranks at once, and of their schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.calls import pick
+from xsim_py.mpi.collectives import allreduce
+from xsim_py.mpi.collectives.channel import EqualBlocks, equal_sizes
+from xsim_py.mpi.collectives.choose import REGISTRY
+from xsim_py.mpi.op import foldable
+
+from .batch import Batch, Pending
+from .compiling import compiled
+from .costs import Distances
+from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS
+from .formulas import EXCHANGES, Gather, formula
+from .pending import MOST_MESSAGES, ObjectReduction, ObjectScan, PickleExchange, PickleGather, VariedExchange
+from .recording import Fold, record
+from .schedule import CollectiveSchedule, Listed, all_need_all
+from .trees import tree
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.calls import CollectiveChannel
+
+    from .forms import Form
+
+__all__ = ["bind"]
+
+_MOST_BYTES = 1 << 28
+_MOST_LISTS = 256  # ranks that each have as many results
+_MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
+_HEAD_BYTES = 8
+_RINGS = (allreduce.ring, allreduce.segmented_ring)
+_KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
+
+
+def bind(
+    ch: CollectiveChannel,
+    form: Form,
+    algorithm: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    often: bool,
+    always: bool,
+    local: Any,
+) -> Pending | None:
+    """Return how to compute a call for all ranks; None where it has to go message by message, or where that is as fast.
+
+    Parameters
+    ----------
+    often : bool
+        Whether the call is made so often that it pays to find out what its algorithm does; else only the algorithms
+        are taken of which that is known (`formulas`, `trees`).
+    always : bool
+        Whether to compute it also where that is slower.
+    local : array of bool or None
+        Which of the ranks live in this shard; None: all.
+    """
+    if form.varies:
+        return _pending(ch, form, algorithm, args, often, always, local)
+    size, fold = ch.size, form.fold(args)
+    if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
+        return None
+    unit = 0 if fold is None else fold.unit_bytes
+    key = form.key(args)
+    shape = key if fold is None else key[0]
+    if algorithm in _RINGS and shape // unit < size:  # as they do with so short a vector
+        algorithm = allreduce.recursive_doubling
+    schedule = formula(algorithm, size, shape, unit)
+    if schedule is not None:
+        varied = isinstance(schedule, Gather) and not schedule.equal
+        far = varied or not ch.comm.fabric.equally_far
+        return None if far and schedule.messages > _MOST_COSTS else _batch(ch, schedule, local)
+    listed = tree(algorithm, size, shape)
+    if listed is None and often and (always or not form.many_results or size <= _MOST_LISTS):
+        listed = _compiled(algorithm, size, form, shape, unit)
+    if listed is None or listed.content.total_bytes > _MOST_BYTES:
+        return None
+    if listed.early and ch.comm.fabric.trace is not None:  # when such a receive is posted is not known
+        return None
+    return _batch(ch, listed, local) if always or listed.messages >= 8 * listed.depth else None
+
+
+def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: Any) -> Batch | None:
+    ranks = ch.comm.ranks
+    costs = Distances(ch.comm.fabric, ranks).costs(schedule)
+    return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)
+
+
+def _pending(
+    ch: CollectiveChannel,
+    form: Form,
+    algorithm: Callable[..., Any],
+    args: tuple[Any, ...],
+    often: bool,
+    always: bool,
+    local: Any,
+) -> Pending | None:
+    """Return a call whose messages are known when all have come."""
+    size, comm = ch.size, ch.comm
+    if size < 2:
+        return None
+    if form is OBJECTS or form in OBJECTS_TO_SCAN.values():
+        if form.key(args) is None:
+            return None
+        if form is OBJECTS:
+            return ObjectReduction(ch, local)
+        return None if size & (size - 1) else ObjectScan(ch, local, form is OBJECTS_TO_SCAN[True])
+    if form not in (PACKED, PACKED_PARTS):
+        fits = algorithm in EXCHANGES and size * size <= MOST_MESSAGES
+        return VariedExchange(ch, local, algorithm) if fits else None
+    options: Any = {"often": often, "always": always, "local": local}
+    if form is PACKED:
+        given = b"", equal_sizes(_HEAD_BYTES, size)
+        first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), given, **options)
+        return PickleGather(ch, local, first) if isinstance(first, Batch) else None
+    blocks = EqualBlocks(b"", _HEAD_BYTES, size)
+    first = bind(ch, PARTS, pick(comm, "alltoall", _HEAD_BYTES), (blocks,), **options)
+    return PickleExchange(ch, local, first) if isinstance(first, Batch) else None
+
+
+@lru_cache(maxsize=64)
+def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int) -> Listed | None:
+    """Return the schedule of an algorithm on so many ranks; None also where a rank may leave before others enter."""
+    fold = Fold(unit_bytes, True)
+    whole = (key, fold) if unit_bytes else key
+    recording = record(
+        size,
+        form.sizes(whole, size),
+        lambda ch, recording: algorithm(ch, *form.symbols(whole, recording, ch.rank, fold)),
+    )
+    schedule = None if recording is None else compiled(recording)
+    return schedule if schedule is not None and all_need_all(schedule.stage) else None

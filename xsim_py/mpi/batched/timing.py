@@ -1,0 +1,308 @@
+"""The times of all ranks and messages of a call, which follow from when the ranks enter.
+
+The rules for one rank are those of `mpi.p2p` and of `calls.wait_all`, to the picosecond:
+
+* a send takes the processor its overhead o, and leaves when the interface is free, which is then taken for B;
+* it arrives W + L after it has left;
+* messages that are waited for together are taken in the order of their arrival, each at the cost of its overhead.
+
+A message above the eager threshold is three, and the interfaces send them by themselves:
+
+* the request leaves when the sender's interface is free, without taking it, and needs L;
+* the answer leaves when the receiver has come to its receive and the request is there, and needs L;
+* the data leave when the answer is there, and take the interface for B; the send is complete after W.
+
+Nothing in them depends on the order in which the simulator comes to run the ranks; so all times can be computed as
+soon as the last rank has entered. What the interface of a receiver does is not affected by what arrives. With a
+message above the threshold a rank has no other one under way that it sends, and none that it takes.
+
+Events of equal time are ordered by keys, of which each rank counts its own. It posts the arrival of what it sends
+first. Of a message above the threshold it then posts that of its answer to another's request, and those of its own data
+and of their having left, in the order in which it hears of the two: of the request that it answers, and of the answer
+that it has waited for. Where they come at the same time their own keys decide, which begin with the rank that they come
+from; of one rank the request is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .schedule import CollectiveSchedule, Numbers, Stage, StepKind
+
+__all__ = ["Asked", "Costs", "Moments", "Times"]
+
+_MOST_KEPT = 1 << 20  # messages
+_NEVER = -(1 << 62)
+
+
+class Costs(NamedTuple):
+    """The costs of the messages of a stage, in picoseconds: one number for all, or an array.
+
+    Attributes
+    ----------
+    asks : bool or array
+        Whether the message is above the eager threshold.
+    latency_ps, answer_ps : int or array
+        How long its request is on its way, and the answer.
+    """
+
+    send_ps: Any
+    busy_ps: Any
+    way_ps: Any
+    receive_ps: Any
+    asks: Any = False
+    latency_ps: Any = 0
+    answer_ps: Any = 0
+
+
+class Asked(NamedTuple):
+    """The further moments of messages that are above the eager threshold.
+
+    Attributes
+    ----------
+    answer_ps, answer_key : array
+        When the answer is back, and the key of that event.
+    data_key : array
+        The key of the arrival of the data.
+    """
+
+    answer_ps: Numbers
+    answer_key: Numbers
+    data_key: Numbers
+
+
+class Moments(NamedTuple):
+    """The moments of the messages of a stage.
+
+    Attributes
+    ----------
+    first_ps, key : array
+        When each arrives, or its request, and the key of that event.
+    arrival_ps : array
+        When all of it is there.
+    taken_ps : array
+        When a receive has met it.
+    asked : Asked or None
+        None: all are eager.
+    """
+
+    first_ps: Numbers
+    key: Numbers
+    arrival_ps: Numbers
+    taken_ps: Numbers
+    asked: Asked | None
+
+
+class _Ranks:
+    """All ranks on their way through a call."""
+
+    def __init__(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> None:
+        self.clock, self.nic, self.key = (np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys))
+        self.last, self.last_key = np.full((2, len(self.clock)), -1)
+        self.overhead = np.zeros(len(self.clock), np.int64)
+
+    def go_through(self, stage: Stage, costs: Costs) -> Moments:
+        """Let them do what a stage says."""
+        slots = len(stage) + stage.padded
+        asking = costs.asks is not False and bool(np.any(costs.asks))
+        first, posted = np.empty((2, slots), np.int64)
+        arrival = np.empty(slots, np.int64) if asking else first
+        for kind, ranks, messages, real in stage.steps():
+            if kind is StepKind.POST:
+                posted[messages] = self.clock[ranks]
+            elif type(messages) is not slice and messages.ndim > 1:
+                (_send_many if kind is StepKind.SEND else _take_many)(self, costs, ranks, messages, real, first)
+            elif kind is StepKind.SEND:
+                self._send(costs, ranks, messages, first, asking)
+            elif kind is StepKind.TAKE:
+                if asking:
+                    arrival[messages] = _answered(costs, messages, first, posted)
+                self._take(costs, ranks, messages, arrival)
+            elif asking:
+                self._leave(costs, ranks, messages, first, posted)
+        if stage.padded:
+            first, posted, arrival = first[:-1], posted[:-1], arrival[:-1]
+        self._count_overheads(stage, costs)
+        taken = np.maximum(posted, first)
+        if asking:
+            key, asked = self._asking_keys(stage, costs, first, taken)
+            arrival_key = np.where(costs.asks, asked.data_key, key)
+            asks = np.broadcast_to(costs.asks, len(stage))
+            left = arrival - costs.latency_ps
+            self._happens(stage.source[asks], left[asks], asked.data_key[asks] + 1)
+            self._happens(stage.dest, arrival, arrival_key)
+            return Moments(first, key, arrival, taken, asked)
+        key = self.key[stage.source] + stage.order
+        if type(stage.order) is int:
+            self.key[stage.source] = key
+        else:
+            np.maximum.at(self.key, stage.source, key)
+        self._happens(stage.dest, arrival, key)
+        return Moments(first, key, arrival, taken, None)
+
+    def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, asking: bool) -> None:
+        """Send one message each."""
+        nic = self.nic
+        self.clock[ranks] += _of(costs.send_ps, messages)
+        start = np.maximum(self.clock[ranks], nic[ranks])
+        if not asking:
+            first[messages] = start + _of(costs.way_ps, messages)
+            nic[ranks] = start + _of(costs.busy_ps, messages)
+            return
+        asks = _of(costs.asks, messages)
+        first[messages] = start + np.where(asks, _of(costs.latency_ps, messages), _of(costs.way_ps, messages))
+        nic[ranks] = np.where(asks, nic[ranks], start + _of(costs.busy_ps, messages))
+
+    def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
+        """Wait for one message each."""
+        self.clock[ranks] = np.maximum(self.clock[ranks], arrival[messages]) + _of(costs.receive_ps, messages)
+
+    def _leave(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, posted: Numbers) -> None:
+        """Wait until one message each has left, if it is above the threshold."""
+        asks = _of(costs.asks, messages)
+        answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
+        left = answer + _of(costs.way_ps, messages) - _of(costs.latency_ps, messages)
+        self.nic[ranks] = np.where(asks, answer + _of(costs.busy_ps, messages), self.nic[ranks])
+        self.clock[ranks] = np.where(asks, np.maximum(self.clock[ranks], left), self.clock[ranks])
+
+    def _count_overheads(self, stage: Stage, costs: Costs) -> None:
+        """Add up what the processors do."""
+        for ranks, cost in ((stage.source, costs.send_ps), (stage.dest, costs.receive_ps)):
+            if np.any(cost):
+                np.add.at(self.overhead, ranks, cost)
+
+    def _asking_keys(self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers) -> tuple[Numbers, Asked]:
+        """Return the key of each message, and what has become of those above the threshold."""
+        x = stage.exchanges()
+        asks, answer = np.broadcast_to(costs.asks, len(stage)), taken + costs.answer_ps
+        asking, answering = asks[x.sent] & x.sends, asks[x.received] & x.takes
+        used = x.sends + 2 * asking + answering
+        so_far = np.cumsum(used) - used
+        begins = np.flatnonzero(np.diff(x.rank, prepend=-1))
+        so_far -= np.repeat(so_far[begins], np.diff(np.append(begins, len(used))))
+        key = self.key[x.rank] + so_far + x.sends  # of each exchange, when it has begun
+        np.add.at(self.key, x.rank, used)
+        own: Numbers = key[x.sent_in]
+        request, answered = first[x.received], answer[x.sent]
+        earlier = own[x.received] <= key[x.taken_in[x.sent]]
+        hears_first = (request < answered) | ((request == answered) & earlier)
+        data_key = key + 1 + (answering & hears_first)
+        answer_key = key + 1 + 2 * (asking & ~hears_first)
+        return own, Asked(answer, answer_key[x.taken_in], data_key[x.sent_in])
+
+    def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
+        """Keep the time and the key of each one's last event: something comes, or has left."""
+        latest = self.last.copy()
+        np.maximum.at(latest, ranks, when)
+        self.last_key[latest > self.last] = -1
+        which = when == latest[ranks]
+        np.maximum.at(self.last_key, ranks[which], key[which])
+        self.last = latest
+
+
+def _answered(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
+    """Return when all of some messages is there."""
+    there = first[messages]
+    answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
+    found: Numbers = np.where(_of(costs.asks, messages), answer + _of(costs.way_ps, messages), there)
+    return found
+
+
+def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+    """Send several messages each: start j = max over i <= j of (when i is ready + what the interface does from i)."""
+    ready = r.clock[ranks] + np.cumsum(_matrix(costs.send_ps, messages, real), axis=0)
+    busy = _matrix(costs.busy_ps, messages, real)
+    r.clock[ranks] = ready[-1]
+    before = np.cumsum(busy, axis=0) - busy
+    ready[0] = np.maximum(ready[0], r.nic[ranks])
+    start = np.maximum.accumulate(ready - before, axis=0) + before
+    r.nic[ranks] = start[-1] + busy[-1]
+    first[messages] = start + _matrix(costs.way_ps, messages, real)
+
+
+def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
+    """Wait for several messages each; those that come together are taken in the order in which they are named."""
+    came = first[messages]
+    if real is not None:
+        came = np.where(real, came, _NEVER)
+    if np.ndim(costs.receive_ps) == 0:  # hot path: to sort numbers is far faster than to find their order
+        came.sort(axis=0)
+        after = costs.receive_ps * np.arange(len(came), 0, -1)[:, None]
+        total = costs.receive_ps * (len(came) if real is None else real.sum(axis=0))
+    else:
+        order = np.argsort(came, axis=0, kind="stable")
+        each = np.take_along_axis(_matrix(costs.receive_ps, messages, real), order, 0)
+        came = np.take_along_axis(came, order, 0)
+        after = np.cumsum(each[::-1], axis=0)[::-1]
+        total = after[0]
+    r.clock[ranks] = np.maximum(r.clock[ranks] + total, (came + after).max(axis=0))
+
+
+def _of(cost: Any, messages: Any) -> Any:
+    """Return the cost of some messages."""
+    return cost if np.ndim(cost) == 0 else cost[messages]
+
+
+def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
+    """Return the cost of each of a matrix of messages, 0 where there is none."""
+    if np.ndim(cost) == 0:
+        return np.full(messages.shape, cost) if real is None else real * cost
+    found = cost.take(messages, mode="clip")
+    return found if real is None else real * found
+
+
+class Times:
+    """The times of all ranks in a call.
+
+    The moments of single messages are kept where these are few. Else they are computed again for those who ask: twenty
+    million of them need more memory, and so more time, than everything else.
+
+    Parameters
+    ----------
+    schedule : CollectiveSchedule
+        Who sends to whom.
+    costs : sequence of Costs
+        Of each stage.
+    clock_ps, nic_free_ps, keys : sequence of int
+        Of each rank when it enters: its clock, when its interface is free, and its last event key.
+
+    Attributes
+    ----------
+    clock_ps, nic_free_ps, keys : array
+        The same when the rank is done.
+    last_ps, last_key : array
+        The time and the key of the rank's last event: something comes, or has left.
+    waited_ps : array
+        How long it has waited.
+    """
+
+    def __init__(
+        self,
+        schedule: CollectiveSchedule,
+        costs: Sequence[Costs],
+        clock_ps: Sequence[int],
+        nic_free_ps: Sequence[int],
+        keys: Sequence[int],
+    ) -> None:
+        self._schedule = schedule
+        self._costs = costs
+        self._entered = clock_ps, nic_free_ps, keys
+        ranks = _Ranks(*self._entered)
+        self._kept: list[Moments] | None = [] if schedule.messages <= _MOST_KEPT else None
+        for moments in self._go_through(ranks):
+            if self._kept is not None:
+                self._kept.append(moments)
+        self.clock_ps, self.nic_free_ps, self.keys = ranks.clock, ranks.nic, ranks.key
+        self.last_ps, self.last_key = ranks.last, ranks.last_key
+        self.waited_ps = ranks.clock - np.asarray(clock_ps) - ranks.overhead
+
+    def _go_through(self, ranks: _Ranks) -> Iterator[Moments]:
+        for stage, costs in zip(self._schedule.stages(), self._costs, strict=True):
+            yield ranks.go_through(stage, costs)
+
+    def moments(self) -> Iterator[Moments]:
+        """Give what has become of the messages of each stage."""
+        return iter(self._kept) if self._kept is not None else self._go_through(_Ranks(*self._entered))

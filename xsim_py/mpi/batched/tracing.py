@@ -1,0 +1,66 @@
+"""The trace of what was computed: each message of a call is written down as if it had gone its way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.mpi.transport.message import Message
+
+    from .meeting import Meeting
+
+__all__ = ["carried", "departs", "taken_by"]
+
+
+def carried(fabric: Fabric, call: Meeting) -> None:
+    """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""
+    listing = call.bound.listing(call.times)
+    local = np.ones(len(call.bound.numbers), bool) if call.members is None else call.members.local
+    trace = fabric.trace
+    assert trace is not None
+    columns = (listing.key, listing.origin, listing.dest, listing.size_bytes, listing.sent_ps, listing.asks)
+    comes = listing.arrival_ps, listing.taken_ps
+    here = local[listing.source], local[listing.target]
+    for key, source, dest, size_bytes, sent_ps, asks, came_ps, taken_ps, leaving, coming in zip(
+        *(column.tolist() for column in (*columns, *comes, *here)), strict=True
+    ):
+        if leaving:
+            departs(fabric, call, key, source, dest, size_bytes, sent_ps, asks)
+        if coming:
+            trace.taken(trace.arrived(key, came_ps), taken_ps)
+
+
+def departs(
+    fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, asks: bool
+) -> None:
+    """Write down that one message leaves."""
+    assert fabric.trace is not None
+    cid, tag = call.where
+    fabric.trace.departed(
+        key,
+        source=source,
+        dest=dest,
+        tag=tag,
+        size_bytes=size_bytes,
+        communicator=cid & ~1,
+        collective=True,
+        call=call.note.name,
+        kind="rendezvous" if asks else "eager",
+        sent_ps=left_ps,
+    )
+
+
+def taken_by(call: Meeting) -> Callable[[Message], int]:
+    """Says, of a message that has come again to a rank that has left, when that rank had taken it."""
+    listing = call.bound.listing(call.times)
+    taken: dict[tuple[int, int], deque[int]] = {}
+    order = np.argsort(listing.key, kind="stable")
+    columns = (column[order].tolist() for column in (listing.origin, listing.dest, listing.taken_ps))
+    for origin, dest, taken_ps in zip(*columns, strict=True):
+        taken.setdefault((origin, dest), deque()).append(taken_ps)
+    return lambda message: taken[message.origin, message.to].popleft()

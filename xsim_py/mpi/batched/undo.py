@@ -1,0 +1,348 @@
+"""The way back: calls that are undone, also after they were computed and some ranks have left them.
+
+The ranks that wait go back to where they entered, and do the call message by message. That is in the past: what has
+found the trouble is put off, the window is left (`Kernel.halt`), and the next windows begin there.
+
+Ranks that have left are not called back: all that they got has come to them before. But their messages have to reach
+the others, who do the call again message by message, and the messages of those to them have to vanish when they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.mpi.checksum import crc32
+from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
+from xsim_py.process import current
+from xsim_py.process.fiber import Fiber
+
+from .meeting import Meeting
+from .tracing import departs, taken_by
+
+if TYPE_CHECKING:
+    from xsim_py.engine.kernel import Entry
+    from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.process.rank import Rank
+
+    from .shards import OtherShards
+
+__all__ = ["Sender", "WayBack", "wake"]
+
+
+wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
+
+
+class WayBack:
+    """The meetings of a fabric as far as they can be undone; see `meetings.Meetings`, of which this is a part.
+
+    Attributes
+    ----------
+    waiting : dict
+        By their context and number, the calls that are not computed.
+    leaving, left : dict
+        Those that are; ranks of this shard are still in them, or maybe ranks of others.
+    resting : bool
+        Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.calls: dict[tuple[int, int], Meeting] = {}
+        self.waiting: dict[tuple[int, int], Meeting] = {}
+        self.leaving: dict[Meeting, None] = {}
+        self.left: dict[Meeting, None] = {}
+        self.resting = False
+        self.elsewhere: OtherShards | None = None
+        self._undone: list[Meeting] = []  # after they were computed
+        shard = fabric.shard
+        shard.handlers["again"] = fabric.deliver
+        shard.handlers["answered"] = self._answered
+        shard.put_off_for_all = self.put_off_for_all
+        shard.before_end = self.settle
+
+    def finish(self, call: Meeting) -> None:
+        """Count a call: it has happened for good."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """Let go of the calls that all ranks have left in all shards: nothing can undo them any more."""
+        over_ps = self.fabric.shard.horizon_ps
+        for call in [call for call in self.left if call.latest_ps < over_ps]:
+            del self.left[call]
+            self.finish(call)
+
+    def settle(self) -> None:
+        """Undo all calls that ranks wait in, and count those that are over: nothing is left to happen in any shard."""
+        for call in self.left:
+            self.finish(call)
+        self.left.clear()
+        self.undo([*self.waiting.values(), *self.leaving])
+        self._forget()
+
+    def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Undo all calls, so that nobody waits in one; for an event handler.
+
+        True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
+        point again. Until then all calls that come here go message by message.
+        """
+        if self.resting:
+            return False
+        if self.elsewhere is not None:
+            self.elsewhere.retires()
+        quiet = self.elsewhere is None or (self.elsewhere.quiet and not self.calls)
+        calls = self._retire()
+        if not calls and quiet:
+            return False
+        self.resting = True
+        self.undo(calls)
+        self._put_back(self._go_on, (handler, argument))
+        self.fabric.kernel.events -= 1
+        return True
+
+    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Undo all calls for something that the library does on one rank, if that waits in one."""
+        call = rank.fiber.waiting
+        return type(call) is Meeting and not call.undone and self.put_off_for_all(handler, argument)
+
+    def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
+        """Do what was put off, now that nobody here waits in a call."""
+        handler, argument = what
+        self._forget()
+        handler(argument)
+        self.resting = False
+
+    def retire_between_windows(self) -> None:
+        """Undo all calls, as another shard has done it."""
+        self.undo(self._retire())
+
+    def _retire(self) -> list[Meeting]:
+        self.let_go()
+        calls = [*self.waiting.values(), *self.leaving, *self.left]
+        if self.elsewhere is not None:
+            for call in calls:
+                self.elsewhere.undone(call)
+        return calls
+
+    def undo_here(self, call: Meeting) -> None:
+        """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
+        if call.undone:
+            return
+        call.undone = True
+        if self.elsewhere is not None:
+            self.elsewhere.undone(call)
+        if call.pending is None and not call.heard:
+            return
+        fiber = current.running()
+        # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
+        posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
+        later = posted[:]
+        posted.clear()
+        if call.pending is not None:
+            self.undo([call])
+        self._put_back(self._resume, (fiber, later))
+        fiber.park(call)
+
+    def _resume(self, what: tuple[Fiber, list[Entry]]) -> None:
+        fiber, later = what
+        for entry in later:
+            self.fabric.kernel.post(self.fabric.kernel.now_ps, *entry)
+        self._again(fiber)
+
+    def leave_window(self) -> None:
+        """Leave the window, if what is to come before the event that is being run was posted."""
+        if self.fabric.kernel.key >= 0:  # else no event has happened yet
+            self.fabric.kernel.halt()
+
+    def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
+        """Leave the window, and let this event go on when everybody has come to this point again."""
+        kernel = self.fabric.kernel
+        kernel.post(kernel.now_ps, kernel.key, handler, argument)
+        self.leave_window()
+
+    def undo(self, calls: list[Meeting]) -> None:
+        """Let the ranks that wait in these calls do them message by message, from where they entered.
+
+        The next window begins there; an event handler that calls this leaves the one that it is in.
+        """
+        if not calls:
+            return
+        kernel = self.fabric.kernel
+        kernel.post(kernel.now_ps, kernel.key, self._back, None)
+        for call in calls:
+            call.undone = True
+            self.waiting.pop(call.where, None)
+            if call.computed:
+                self.leaving.pop(call, None)
+                self.left.pop(call, None)
+                take_back(self.fabric, call, wake)
+                self._undone.append(call)
+                sender = Sender(self.fabric, call)
+                for place in call.gone():
+                    kernel.post(call.came_ps[place], call.came_key[place], sender.send_again, place)
+            for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
+                if fiber is not None:
+                    kernel.post(time_ps, key, self._again, fiber)
+            if not call.computed:
+                call.close()
+
+    def _again(self, fiber: Fiber) -> None:
+        """A rank is back where it entered; an event handler, which is no event of the run."""
+        self.fabric.kernel.events -= 1
+        fiber.resume()
+
+    def _back(self, _: object) -> None:
+        """The clock is where it was before a call was undone."""
+        self.fabric.kernel.events -= 1
+
+    def _answered(self, answer: Any) -> None:
+        """A rank that does a call again is answered by one that has left."""
+        answered(self.fabric, answer)
+
+    def _forget(self) -> None:
+        """Forget what has come again to ranks that had left: it is not what is left over at the end."""
+        for call in self._undone:
+            forget_what_they_had(self.fabric, call)
+        self._undone.clear()
+
+
+def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None:
+    """Let nobody go on any more as it was computed. Events at which ranks did so are none of the run."""
+    fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
+    gone = call.gone()
+    fabric.kernel.events -= len(gone) - (call.inline >= 0)
+    if fabric.trace is not None:
+        when, ranks = taken_by(call), call.comm.ranks
+        fabric.had.update(((*call.where, ranks[place]), when) for place in gone)
+
+
+class Sender:
+    """Sends the messages of ranks that have left, and answers those that have asked them."""
+
+    def __init__(self, fabric: Fabric, call: Meeting) -> None:
+        self._fabric = fabric
+        self._call = call
+        self._all = listing = call.bound.listing(call.times)
+        self._asking = bool(listing.asks.any())
+        self._sent = _Sorted(listing.source, len(call.fibers))
+        self._received = _Sorted(listing.target, len(call.fibers))
+
+    def send_again(self, place: int) -> None:
+        """Send what a rank has sent; an event handler, at the time at which it entered, and no event of the run."""
+        fabric, call, all_ = self._fabric, self._call, self._all
+        fabric.kernel.events -= 1
+        numbers = self._sent.of(place)
+        for number in numbers:
+            fabric.tally.log += (int(all_.origin[number]), int(all_.dest[number]), int(all_.size_bytes[number]))
+        if not self._asking and fabric.trace is None:
+            numbers = self._send_in_turn(numbers)
+        for number in numbers:
+            message, key, asks = self._message(number), int(all_.key[number]), bool(all_.asks[number])
+            if asks:
+                message.kind, message.ticket = RENDEZVOUS, -key  # as no other
+                self._send_data(number, message.ticket, message.data)
+                message.data = b""
+            to, arrival_ps = message.to, message.arrival_ps
+            if fabric.trace is None:
+                fabric.shard.post_to(to, arrival_ps, key, "again", message)
+            else:
+                left_ps = int(all_.sent_ps[number])
+                departs(fabric, call, key, message.origin, to, message.size_bytes, left_ps, asks)
+                fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
+        if self._asking:
+            self._answer(place)
+
+    def _message(self, number: int) -> Message:
+        """Return one of them."""
+        call, all_ = self._call, self._all
+        cid, tag = call.where
+        columns = all_.origin, all_.dest, all_.first_ps, all_.source, all_.receive_ps
+        origin, to, arrival_ps, source, overhead_ps = (int(column[number]) for column in columns)
+        data = call.bound.payload(call.memory, number)
+        check = crc32(data) if call.bound.check else 0
+        return Message(
+            arrival_ps, cid, source, tag, data, len(data), EAGER, overhead_ps, to, origin, 0, check, call.note
+        )
+
+    def _send_in_turn(self, numbers: list[int]) -> list[int]:
+        """Have those for ranks of this shard come one after the other, each at its own event; the others are left.
+
+        Of a million ranks there would be twenty million messages under way at once.
+        """
+        shard = self._fabric.shard
+        dest, arrival_ps, keys = self._all.dest, self._all.first_ps, self._all.key
+        here = [number for number in numbers if shard.local(int(dest[number]))]
+        here.sort(key=lambda number: (arrival_ps[number], keys[number]), reverse=True)
+        if here:
+            self._post_last(here)
+        return [number for number in numbers if not shard.local(int(dest[number]))]
+
+    def _post_last(self, numbers: list[int]) -> None:
+        arrival_ps, keys = self._all.first_ps, self._all.key
+        self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
+
+    def _comes(self, numbers: list[int]) -> None:
+        """The next message of a rank comes, as in `Fabric._deliver`; who has left has had it."""
+        number = numbers.pop()
+        if numbers:
+            self._post_last(numbers)
+        m = self._message(number)
+        if self._call.fibers[int(self._all.target[number])] is None:
+            self._fabric.digest += hash((m.arrival_ps, m.to, m.source, m.tag, m.size_bytes, m.check))
+        else:
+            self._fabric.deliver(m)
+
+    def _send_data(self, number: int, ticket: int, data: bytes) -> None:
+        """Let the data of a message follow its request; that they have left is an event that nobody waits for."""
+        fabric, all_ = self._fabric, self._all
+        columns = all_.origin, all_.dest, all_.arrival_ps, all_.data_key
+        origin, to, arrival_ps, key = (int(column[number]) for column in columns)
+        message = Message(arrival_ps, 0, 0, 0, data, len(data), RENDEZVOUS, 0, to, origin, ticket, 0, None)
+        fabric.shard.post_to(to, arrival_ps, key, "again", message)
+        fabric.kernel.events += 1
+
+    def _answer(self, place: int) -> None:
+        """Let those who have asked this rank hear what it has answered."""
+        all_ = self._all
+        for number in self._received.of(place):
+            if all_.asks[number]:
+                columns = all_.origin, all_.dest, all_.answer_ps, all_.answer_key
+                origin, to, when_ps, key = (int(column[number]) for column in columns)
+                self._fabric.shard.post_to(origin, when_ps, key, "answered", (origin, to, self._call.where))
+
+
+class _Sorted:
+    """The messages of each rank."""
+
+    def __init__(self, ranks: Any, size: int) -> None:
+        self._order = np.argsort(ranks, kind="stable")
+        self._starts = np.searchsorted(ranks[self._order], np.arange(size + 1))
+
+    def of(self, rank: int) -> list[int]:
+        """Their numbers."""
+        found: list[int] = self._order[self._starts[rank] : self._starts[rank + 1]].tolist()
+        return found
+
+
+def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
+    """A rank hears that it may send its data to one that has left; an event handler.
+
+    Unless it has left itself: its data have been sent then.
+    """
+    number, to, (cid, tag) = answer
+    box = fabric.shard.rank(number).mpi
+    for send in list(box.sends.values()):
+        if send.note is not None and (send.to, send.tag, send.comm.cid | 1) == (to, tag, cid):
+            fabric.shard.handlers["cts"]((number, send.ticket))
+            return
+
+
+def forget_what_they_had(fabric: Fabric, call: Meeting) -> None:
+    """Take what has come again to ranks that have left out of their mailboxes."""
+    for place in call.gone():
+        box = fabric.shard.rank(call.comm.ranks[place]).mpi
+        for message in box.all_kept():
+            if (message.cid, message.tag) == call.where:
+                box.remove(message)
