@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
@@ -15,14 +16,33 @@ if TYPE_CHECKING:
     from xsim_py.process.fiber import Fiber
 
     from .batch import Batch, Pending
-    from .shards import Members
     from .timing import Times
 
-__all__ = ["Meeting"]
+__all__ = ["Meeting", "Members"]
 
 
 Column: TypeAlias = "array[int]"
 """Half as long to read from as an array of numpy, and a quarter of the memory of a list."""
+
+
+class Members:
+    """The homes of the ranks of a communicator, of which not all are in this shard.
+
+    Attributes
+    ----------
+    here : (n,) array
+        Those of this shard, by their ranks in the communicator.
+    local : (ranks,) array of bool
+        Whether a rank is one of them.
+    elsewhere : dict
+        Those of each other shard that has some.
+    """
+
+    def __init__(self, homes: NDArray[np.int64], number: int) -> None:
+        self.local = homes == number
+        self.here = np.flatnonzero(self.local)
+        others = np.unique(homes[~self.local]).tolist()
+        self.elsewhere = {other: np.flatnonzero(homes == other) for other in others}
 
 
 @dataclass(slots=True, eq=False)  # hot path: without a dictionary each

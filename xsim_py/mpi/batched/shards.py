@@ -17,11 +17,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .meeting import Meeting
+from .meeting import Meeting, Members
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
@@ -30,29 +29,9 @@ if TYPE_CHECKING:
 
     from .meetings import Meetings
 
-__all__ = ["Members", "OtherShards"]
+__all__ = ["OtherShards"]
 
 _MOST_MEMBERS = 64
-
-
-class Members:
-    """The homes of the ranks of a communicator, of which not all are in this shard.
-
-    Attributes
-    ----------
-    here : (n,) array
-        Those of this shard, by their ranks in the communicator.
-    local : (ranks,) array of bool
-        Whether a rank is one of them.
-    elsewhere : dict
-        Those of each other shard that has some.
-    """
-
-    def __init__(self, homes: NDArray[np.int64], number: int) -> None:
-        self.local = homes == number
-        self.here = np.flatnonzero(self.local)
-        others = np.unique(homes[~self.local]).tolist()
-        self.elsewhere = {other: np.flatnonzero(homes == other) for other in others}
 
 
 class OtherShards:
