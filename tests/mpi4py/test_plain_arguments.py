@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xsim_py import simulate
-from xsim_py.mpi4py import MPI, integers
+from xsim_py.mpi4py import MPI, plain_arguments
 
 KINDS = ("enum", "flag", "bool", "int8", "int64", "uint8", "bool_", "array", "float", "float64", "Fraction", "__int__")
 
@@ -191,7 +191,7 @@ def test_a_text_of_the_program_s_own_class_is_taken(tmp_path: Path, shards: int)
 @pytest.mark.parametrize("value", ["1", None, [1], object()])
 def test_what_is_no_integer_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
-        integers.integer(value)
+        plain_arguments.integer(value)
 
 
 def test_an_object_that_is_only_an_index_is_refused_as_by_mpi4py() -> None:
@@ -200,7 +200,7 @@ def test_an_object_that_is_only_an_index_is_refused_as_by_mpi4py() -> None:
             return 1
 
     with pytest.raises(TypeError, match="an integer is required"):
-        integers.integer(Index())
+        plain_arguments.integer(Index())
 
 
 def test_an_integer_that_c_does_not_have_is_refused() -> None:

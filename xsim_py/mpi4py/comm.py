@@ -60,14 +60,12 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
     @classmethod
     def Get_parent(cls) -> Intercomm:
         found = parent_of(COMM_WORLD._comm())
-        parent: Intercomm = Intercomm() if found is None else Intercomm._welcome(found)
-        return parent
+        return Intercomm() if found is None else Intercomm._welcome(found)
 
     @classmethod
     def Join(cls, fd: int) -> Intercomm:
         made = join(COMM_SELF._comm(), operator.index(fd))
-        met: Intercomm = Intercomm() if made is None else Intercomm._welcome(made)
-        return met
+        return Intercomm() if made is None else Intercomm._welcome(made)
 
 
 class Intracomm(Comm, Scans, Topologies, ProcessCreation):
@@ -89,17 +87,14 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        made: Intracomm = cls._welcome(_from_group(group, stringtag))
-        return _prepared(made, info, errhandler)
+        return _prepared(cls._welcome(_from_group(group, stringtag)), info, errhandler)
 
     def _met(self, made: Communicator) -> Intercomm:
-        inter: Intercomm = self._new(made, Intercomm)
-        return inter
+        return self._new(made, Intercomm)
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
-        made: Intracomm = self._new(manage.create_from_members(comm, self._members(group), tag), Intracomm)
-        return made
+        return self._new(manage.create_from_members(comm, self._members(group), tag), Intracomm)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         comm = self._comm()
@@ -108,8 +103,7 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         peer = peer_comm._comm() if comm.me == local_leader else None
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
-        made: Intercomm = self._new(manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm)
-        return made
+        return self._new(manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm)
 
 
 class Intercomm(Comm):
@@ -141,8 +135,9 @@ class Intercomm(Comm):
         whole = COMM_WORLD._comm()
         place = whole.context.index(remote_group._members.ranks[remote_leader])
         cid = derive_cid(whole.cid, "groups", str(stringtag))
-        made: Intercomm = cls._welcome(manage.create_intercomm(local, local_leader, whole, place, 0, cid))
-        return _prepared(made, info, errhandler)
+        return _prepared(
+            cls._welcome(manage.create_intercomm(local, local_leader, whole, place, 0, cid)), info, errhandler
+        )
 
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
@@ -155,8 +150,7 @@ class Intercomm(Comm):
     remote_size = attribute(Get_remote_size)
 
     def Merge(self, high: bool = False) -> Intracomm:
-        made: Intracomm = self._new(manage.merge(self._inter(), bool(high)), Intracomm)
-        return made
+        return self._new(manage.merge(self._inter(), bool(high)), Intracomm)
 
     def _inter(self) -> Any:
         comm = self._comm()

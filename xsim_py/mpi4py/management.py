@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi import constants as c
@@ -28,6 +28,8 @@ from .request import Request, Task
 
 __all__ = ["Management"]
 
+M = TypeVar("M", bound="Management")
+
 
 def _begin(options: Options) -> None:
     """Give the current process's COMM_WORLD and COMM_SELF what ``mpi4py.rc.errors`` asks for."""
@@ -49,7 +51,7 @@ class Management(Erring, Attributed, CommHandle):
     _kind = "Comm"
 
     @classmethod
-    def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Any:
+    def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Self:
         """The face of a new communicator, with the error handler that ``mpi4py.rc.errors`` asks for."""
         if taken().errors != "exception":
             made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
@@ -58,9 +60,8 @@ class Management(Erring, Attributed, CommHandle):
     def _is_predefined(self) -> bool:
         return self._impl is WORLD or self._impl is SELF
 
-    def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any:
+    def _new(self, made: Communicator | None, cls: type[M]) -> M:
         """The face of a communicator made from this one; null for None."""
-        cls = cls or self._plain()
         return cls() if made is None else cls._welcome(made, self._comm())
 
     def _plain(self) -> type[Any]:
@@ -155,7 +156,7 @@ class Management(Erring, Attributed, CommHandle):
 
     def _duplicate(self, made: Communicator, info: Info | None) -> Self:
         comm = self._comm()
-        copy: Self = self._new(made, type(self))
+        copy = self._new(made, type(self))
         made.attributes = attrs.copy_attributes(self, comm.attributes)
         hints = comm.info if info is None else items_of(info)
         self._hint(made, dict(hints) if hints else None)
@@ -163,7 +164,7 @@ class Management(Erring, Attributed, CommHandle):
 
     def Create(self, group: Group) -> Any:
         comm = self._comm()
-        return self._new(manage.create(comm, self._members(group)))
+        return self._new(manage.create(comm, self._members(group)), self._plain())
 
     def _members(self, group: Group) -> Any:
         members = group._members
@@ -177,7 +178,7 @@ class Management(Erring, Attributed, CommHandle):
         comm = self._comm()
         if color < 0 and color != c.UNDEFINED:
             comm.fail(c.ERR_ARG, f"color {color} is negative")
-        return self._new(manage.split(comm, color, key))
+        return self._new(manage.split(comm, color, key), self._plain())
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
         comm = self._comm()
@@ -198,7 +199,7 @@ class Management(Erring, Attributed, CommHandle):
                 info.Set("mpi_hw_resource_type", "mpi_shared_memory")
         else:
             comm.fail(c.ERR_ARG, f"split type {split_type} is not known")
-        return self._new(manage.split(comm, color, key, "Comm.Split_type"))
+        return self._new(manage.split(comm, color, key, "Comm.Split_type"), self._plain())
 
     def Free(self) -> None:
         comm = self._comm()

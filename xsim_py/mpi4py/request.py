@@ -454,8 +454,7 @@ class Prequest(Request):
         """The request of something that is begun by ``start()``, once or more often."""
         task.start = start
         task.active = False
-        made: Prequest = cls._make(task)
-        return made
+        return cls._make(task)
 
     def Start(self) -> None:
         task: Task = self._live()
@@ -531,8 +530,7 @@ class Grequest(Request):
         args: tuple[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Grequest:
-        made: Grequest = cls._make(Task(GeneralizedOperation(query_fn, free_fn, cancel_fn, args, kwargs)))
-        return made
+        return cls._make(Task(GeneralizedOperation(query_fn, free_fn, cancel_fn, args, kwargs)))
 
     def Complete(self) -> None:
         self.complete()

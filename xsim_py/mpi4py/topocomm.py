@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
@@ -26,8 +26,8 @@ class Topocomm(Intracomm, NeighborCollectives):
     _kinds: ClassVar[tuple[int, ...]] = (c.CART, c.GRAPH, c.DIST_GRAPH)
     _expected: ClassVar[str] = "a topology"
 
-    def __new__(cls, comm: Comm | None = None) -> Topocomm:
-        self: Topocomm = cls._copy(comm)
+    def __new__(cls, comm: Comm | None = None) -> Self:
+        self = cls._copy(comm)
         if self and self.Get_topology() not in cls._kinds:
             raise TypeError(f"expecting {cls._expected if self.is_topo else 'a topology'} communicator")
         return self
@@ -68,10 +68,6 @@ class Cartcomm(Topocomm):
 
     _kinds = (c.CART,)
     _expected = "a Cartesian"
-
-    def __new__(cls, comm: Comm | None = None) -> Cartcomm:
-        made: Cartcomm = super().__new__(cls, comm)  # type: ignore[assignment]
-        return made
 
     def _grid(self) -> Cartesian:
         grid: Cartesian = self._comm().topology
@@ -127,8 +123,7 @@ class Cartcomm(Topocomm):
         made = manage.split(comm, part, place, "Cartcomm.Sub")
         assert made is not None
         made.topology = grid
-        sub: Cartcomm = self._new(made, Cartcomm)
-        return sub
+        return self._new(made, Cartcomm)
 
 
 class Graphcomm(Topocomm):
@@ -139,10 +134,6 @@ class Graphcomm(Topocomm):
 
     _kinds = (c.GRAPH,)
     _expected = "a general graph"
-
-    def __new__(cls, comm: Comm | None = None) -> Graphcomm:
-        made: Graphcomm = super().__new__(cls, comm)  # type: ignore[assignment]
-        return made
 
     def _graph(self) -> Graph:
         graph: Graph = self._comm().topology
@@ -200,10 +191,6 @@ class Distgraphcomm(Topocomm):
 
     _kinds = (c.DIST_GRAPH,)
     _expected = "a distributed graph"
-
-    def __new__(cls, comm: Comm | None = None) -> Distgraphcomm:
-        made: Distgraphcomm = super().__new__(cls, comm)  # type: ignore[assignment]
-        return made
 
     def _graph(self) -> DistGraph:
         graph: DistGraph = self._comm().topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .topocomm import Cartcomm, Distgraphcomm, Graphcomm
 
 __all__ = ["Topologies"]
+
+K = TypeVar("K")
 
 
 @lru_cache(maxsize=64)
@@ -54,7 +56,7 @@ class Topologies(CommHandle):
 
     if TYPE_CHECKING:
 
-        def _new(self, made: Communicator | None, cls: type[Any] | None = None) -> Any: ...
+        def _new(self, made: Communicator | None, cls: type[K]) -> K: ...
 
     @staticmethod
     def _class_of(topology: int) -> type[Any] | None:
@@ -69,15 +71,13 @@ class Topologies(CommHandle):
         from .topocomm import Cartcomm
 
         grid = _cartesian(dims, periods)
-        made: Cartcomm = self._with_topology(grid, grid.size, Cartcomm, "Intracomm.Create_cart")
-        return made
+        return self._with_topology(grid, grid.size, Cartcomm, "Intracomm.Create_cart")
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
         from .topocomm import Graphcomm
 
         graph = _graph(index, edges)
-        made: Graphcomm = self._with_topology(graph, graph.size, Graphcomm, "Intracomm.Create_graph")
-        return made
+        return self._with_topology(graph, graph.size, Graphcomm, "Intracomm.Create_graph")
 
     def Create_dist_graph_adjacent(
         self,
@@ -98,10 +98,7 @@ class Topologies(CommHandle):
             weights_of(sourceweights, len(arriving)),
             weights_of(destweights, len(leaving)),
         )
-        made: Distgraphcomm = self._with_topology(
-            graph, len(comm.ranks), Distgraphcomm, "Intracomm.Create_dist_graph_adjacent"
-        )
-        return made
+        return self._with_topology(graph, len(comm.ranks), Distgraphcomm, "Intracomm.Create_dist_graph_adjacent")
 
     def Create_dist_graph(
         self,
@@ -131,8 +128,7 @@ class Topologies(CommHandle):
             graph = gather_edges(comm.me, [joined], weighted=given is not None)
             return manage.create_topology(comm, len(comm.ranks), graph, name)
 
-        made: Distgraphcomm = self._new(handled(comm, create), Distgraphcomm)
-        return made
+        return self._new(handled(comm, create), Distgraphcomm)
 
     def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
         return self._place_in(_cartesian(dims, periods))
@@ -145,7 +141,7 @@ class Topologies(CommHandle):
         handled(comm, topology.check, len(comm.ranks))
         return comm.me if comm.me < topology.size else c.UNDEFINED
 
-    def _with_topology(self, topology: Any, members: int, cls: type[Any], name: str) -> Any:
+    def _with_topology(self, topology: Any, members: int, cls: type[K], name: str) -> K:
         comm = self._comm()
 
         def create() -> Communicator | None:

@@ -230,28 +230,40 @@ class Win(Erring, Attributed):
     # ---------------------------------------------------------------------------------------------- operations
 
     def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        self._put(origin, target_rank, target, "Win.Put")
+
+    def _put(self, origin: Any, target_rank: int, target: Any, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         where = _where(source, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
-                operate.put(window, source.pack(), target_rank, where, "Win.Put")
+                return operate.put(window, source.pack(), target_rank, where, call)
+        return 0
 
     def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        self._get(origin, target_rank, target, "Win.Get")
+
+    def _get(self, origin: Any, target_rank: int, target: Any, call: str) -> Transfer | None:
         window = self._window()
         result = _message(origin, target_rank, writable=True)
         where = _where(result, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
-                operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Get")
+                return operate.get(window, result.unpack, result.nbytes, target_rank, where, call)
+        return None
 
     def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
+        self._accumulate(origin, target_rank, target, op, "Win.Accumulate")
+
+    def _accumulate(self, origin: Any, target_rank: int, target: Any, op: Op, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
         where = _where(source, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
-                operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), "Win.Accumulate")
+                return operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), call)
+        return 0
 
     def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> None:
         self._fetch(origin, result, target_rank, target, op, "Win.Get_accumulate")
@@ -299,44 +311,31 @@ class Win(Erring, Attributed):
     # ---------------------------------------------------------------------------------------- with a request
 
     def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
-        window = self._window()
-        source = _message(origin, target_rank, writable=False)
-        where = _where(source, target)
-        operation = None
-        if target_rank != c.PROC_NULL:
-            with Reporting(window.comm):
-                left_ps = operate.put(window, source.pack(), target_rank, where, "Win.Rput")
-                operation = operate.when_left(window, left_ps, "Win.Rput")
-        return _request(window, operation)
+        return self._request_leaving(self._put(origin, target_rank, target, "Win.Rput"), "Win.Rput")
 
     def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
-        window = self._window()
-        result = _message(origin, target_rank, writable=True)
-        where = _where(result, target)
-        operation = None
-        if target_rank != c.PROC_NULL:
-            with Reporting(window.comm):
-                transfer = operate.get(window, result.unpack, result.nbytes, target_rank, where, "Win.Rget")
-                operation = operate.when_here(window, transfer, "Win.Rget")
-        return _request(window, operation)
+        return self._request_arriving(self._get(origin, target_rank, target, "Win.Rget"), "Win.Rget")
 
     def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
-        window = self._window()
-        source = _message(origin, target_rank, writable=False)
-        where = _where(source, target)
-        operation = None
-        if target_rank != c.PROC_NULL:
-            with Reporting(window.comm):
-                data = source.pack()
-                left_ps = operate.accumulate(window, data, target_rank, where, _reduction(op), "Win.Raccumulate")
-                operation = operate.when_left(window, left_ps, "Win.Raccumulate")
-        return _request(window, operation)
+        left_ps = self._accumulate(origin, target_rank, target, op, "Win.Raccumulate")
+        return self._request_leaving(left_ps, "Win.Raccumulate")
 
     def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = _SUM) -> Request:
-        window = self._window()
         transfer = self._fetch(origin, result, target_rank, target, op, "Win.Rget_accumulate")
-        operation = None if transfer is None else operate.when_here(window, transfer, "Win.Rget_accumulate")
-        return _request(window, operation)
+        return self._request_arriving(transfer, "Win.Rget_accumulate")
+
+    def _request_leaving(self, left_ps: int, call: str) -> Request:
+        window = self._window()
+        return Request._make(Task(operate.when_left(window, left_ps, call), comm=window.comm))
+
+    def _request_arriving(self, transfer: Transfer | None, call: str) -> Request:
+        """Make the request of an operation that returns something; an error goes to the window's handler."""
+        window = self._window()
+        operation = None
+        if transfer is not None:
+            with Reporting(window.comm):
+                operation = operate.when_here(window, transfer, call)
+        return Request._make(Task(operation, comm=window.comm))
 
     # ------------------------------------------------------------------------------------------ active target
 
@@ -452,10 +451,6 @@ def _single(**messages: UserBuffer) -> None:
     for name, found in messages.items():
         if found.datatype is not origin.datatype:
             raise ValueError(f"mismatch in origin and {name} MPI datatypes")
-
-
-def _request(window: Window, operation: Any) -> Request:
-    return Request._make(Task(operation, comm=window.comm))
 
 
 WIN_NULL: Any = Win._constant("WIN_NULL", Win._null, 0x110)

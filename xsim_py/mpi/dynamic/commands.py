@@ -11,7 +11,7 @@ from xsim_py.machine import Universe
 from xsim_py.mpi import constants as c
 from xsim_py.process.program import Program
 
-__all__ = ["Refused", "SpawnCommand", "program_for", "settle"]
+__all__ = ["Refused", "SpawnCommand", "program_for", "take_places"]
 
 
 class Refused(Exception):
@@ -68,7 +68,9 @@ def program_for(command: SpawnCommand, start: str) -> Program:
         raise Refused(str(problem)) from None
 
 
-def settle(commands: Sequence[SpawnCommand], places: Universe, machine: Any) -> tuple[list[list[int]], list[list[int]]]:
+def take_places(
+    commands: Sequence[SpawnCommand], places: Universe, machine: Any
+) -> tuple[list[list[int]], list[list[int]]]:
     """Take places for all commands, or for none.
 
     Returns

@@ -21,7 +21,7 @@ from xsim_py.process import current
 from xsim_py.process.life import body, kill
 from xsim_py.process.own import change
 
-from .commands import Refused, SpawnCommand, program_for, settle
+from .commands import Refused, SpawnCommand, program_for, take_places
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
@@ -249,7 +249,7 @@ class Launcher(LibraryPart):
         try:
             for command in order.commands:
                 program_for(command, self.start)
-            taken, codes = settle(order.commands, self._places(), self.fabric.settings.machine)
+            taken, codes = take_places(order.commands, self._places(), self.fabric.settings.machine)
         except Refused as refusal:
             self.answer(asked, str(refusal))
             return

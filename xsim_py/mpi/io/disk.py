@@ -93,7 +93,7 @@ def remove(place: str) -> None:
         if _is_stored(place):
             files.request("remove", place, name=place)
         else:
-            _settle()
+            _wait_for_others()
             os.unlink(place)
     except OSError as error:
         _refuse(error, place)
@@ -150,7 +150,7 @@ class _Stored:
         files.tell(self._server, "close", self._rank.number, self._number)
 
 
-def _settle() -> None:
+def _wait_for_others() -> None:
     """Wait until what others have begun has been done, and for the time that the look takes."""
     fiber = current.running()
     fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
@@ -165,11 +165,11 @@ class _Real:
     def __init__(self, place: str, flags: int) -> None:
         self._descriptor = -1
         self._place = place
-        _settle()
+        _wait_for_others()
         self._descriptor = os.open(place, flags | os.O_CLOEXEC, _MODE)
 
     def read(self, start: int, size: int) -> bytes:
-        _settle()
+        _wait_for_others()
         try:
             data = os.pread(self._descriptor, size, start)
             while 0 < len(data) < size and (more := os.pread(self._descriptor, size - len(data), start + len(data))):
@@ -179,12 +179,12 @@ class _Real:
             _refuse(error, self._place)
 
     def write(self, start: int, data: bytes) -> None:
-        _settle()
+        _wait_for_others()
         self._put(start, memoryview(data))
 
     def scatter(self, pieces: Pieces, data: bytes) -> None:
         """Only the pieces are touched: another process of the simulation may write between them."""
-        _settle()
+        _wait_for_others()
         left = memoryview(data)
         for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
             self._put(start, left[:size])
@@ -199,18 +199,18 @@ class _Real:
             _refuse(error, self._place)
 
     def size(self) -> int:
-        _settle()
+        _wait_for_others()
         return os.fstat(self._descriptor).st_size
 
     def resize(self, size: int) -> None:
-        _settle()
+        _wait_for_others()
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
             _refuse(error, self._place)
 
     def sync(self) -> None:
-        _settle()
+        _wait_for_others()
 
     def close(self) -> None:
         if self._descriptor >= 0:

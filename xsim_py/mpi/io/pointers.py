@@ -60,18 +60,19 @@ def forget(window: Window) -> None:
 
 def set_to(window: Window, position: int) -> None:
     """Set the pointer; rank 0 does that, when all ranks have called what sets it."""
-    _settle()
+    _wait_for_others()
     _POSITION.pack_into(window.memory, 0, position)
 
 
-def _settle() -> None:
+def _wait_for_others() -> None:
+    """Wait until what other ranks have begun before now has been done."""
     current.running().sync()
 
 
 def fetch_and_add(window: Window, amount: int, name: str) -> int:
     """Move the pointer on; returns where it was."""
     if window.comm.me == 0:
-        _settle()
+        _wait_for_others()
         (position,) = _POSITION.unpack(window.memory)
         _POSITION.pack_into(window.memory, 0, position + amount)
         return int(position)

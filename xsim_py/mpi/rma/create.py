@@ -164,7 +164,7 @@ def _dynamic(window: Window, call: str) -> None:
 def free(window: Window) -> None:
     """MPI_Win_free: when all ranks have called it and all operations are done."""
     window.epochs.close()
-    window.settle("Win.Free")
+    window.wait_until_done("Win.Free")
     barrier(window, "Win.Free")
     windows_of(window.comm.box).pop(window.comm.cid, None)
     window.comm.box.background -= 1

@@ -68,7 +68,7 @@ def fence(window: Window, assertion: int) -> None:
     """MPI_Win_fence."""
     _assert(assertion, _FENCE, "Win.Fence")
     window.epochs.fence(bool(assertion & c.MODE_NOSUCCEED))
-    window.settle("Win.Fence")
+    window.wait_until_done("Win.Fence")
     barrier(window, "Win.Fence")
 
 
@@ -113,7 +113,7 @@ def start(window: Window, ranks: Sequence[int], assertion: int) -> None:
 def complete(window: Window) -> None:
     """MPI_Win_complete."""
     targets = window.epochs.complete()
-    window.settle_locally("Win.Complete", targets)
+    window.wait_until_reusable("Win.Complete", targets)
     for target in targets:
         _send(window, target, COMPLETED)
 
@@ -203,7 +203,7 @@ def unlock(window: Window, target: int) -> None:
     else:
         window.granted.discard(target)
         _send(window, target, UNLOCK)
-    window.settle("Win.Unlock", (target,))
+    window.wait_until_done("Win.Unlock", (target,))
 
 
 def lock_all(window: Window, assertion: int) -> None:
@@ -227,7 +227,7 @@ def unlock_all(window: Window) -> None:
     window.acquired.clear()
     window.granted.clear()
     window.unchecked.clear()
-    window.settle("Win.Unlock_all")
+    window.wait_until_done("Win.Unlock_all")
 
 
 def flush(window: Window, target: int | None, call: str) -> None:
@@ -237,7 +237,7 @@ def flush(window: Window, target: int | None, call: str) -> None:
     if target is not None:
         _check_rank(window, target, call)
     window.epochs.passive(call)
-    window.settle(call, None if target is None else (target,))
+    window.wait_until_done(call, None if target is None else (target,))
 
 
 def flush_local(window: Window, target: int | None, call: str) -> None:
@@ -247,7 +247,7 @@ def flush_local(window: Window, target: int | None, call: str) -> None:
     if target is not None:
         _check_rank(window, target, call)
     window.epochs.passive(call)
-    window.settle_locally(call, None if target is None else (target,))
+    window.wait_until_reusable(call, None if target is None else (target,))
 
 
 def sync(window: Window) -> None:

@@ -326,11 +326,11 @@ class Window:
             self.arriving.pop(place, None)
             self.transfers = {key: other for key, other in self.transfers.items() if other.target != place}
 
-    def settle(self, name: str, targets: Iterable[int] | None = None) -> None:
+    def wait_until_done(self, name: str, targets: Iterable[int] | None = None) -> None:
         """Wait until all operations at `targets` have been done; None: at all."""
         self._until_none(name, self.outstanding, targets)
 
-    def settle_locally(self, name: str, targets: Iterable[int] | None = None) -> None:
+    def wait_until_reusable(self, name: str, targets: Iterable[int] | None = None) -> None:
         """Wait until the buffers of operations at `targets` may be used again."""
         self._until_none(name, self.arriving, targets)
         wanted = self.left_ps if targets is None else [place for place in targets if place in self.left_ps]
