@@ -56,6 +56,7 @@ def placed(function: Callable[[], Any], text: str) -> str:
 ENDINGS = {
     "SIGKILL": (lambda: raised(9), 137, "its process was killed by SIGKILL, perhaps for want of memory", True),
     "SIGTERM": (lambda: raised(15), 143, "its process was killed by SIGTERM", True),
+    "SIGSEGV that was sent": (lambda: raised(11), 139, "its process was killed by SIGSEGV", True),
     "segmentation fault": (
         segmentation_fault,
         139,
@@ -84,6 +85,9 @@ ENDINGS = {
 }
 
 
+UNCOUNTED = "are missing from the counts: a process that dies takes its own along"
+
+
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(Path(__file__).parents[1])
@@ -95,7 +99,17 @@ def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypat
     assert time_s < 100e-6  # in which the first barrier ends
     assert result.report.startswith("rank 1 ended the job at ")
     said = cause.removeprefix("its process ")
-    assert result.warnings == [f"a process {said} (rank 1): this run cannot be repeated"] * outside
+    killed = [f"a process {said} (rank 1): this run cannot be repeated"] * outside
+    assert result.warnings == [*killed, f"messages and calls of rank 1 {UNCOUNTED}"]
+
+
+def test_the_signal_of_a_crash_that_was_sent_is_no_fault_of_the_rank_whose_turn_it_was():
+    result = run(lambda: raised(11), "process:3")
+    assert [(f["rank"], f["cause"]) for f in result.failures] == [
+        (n, "its process was killed by SIGSEGV") for n in range(3)
+    ]
+    said = "a process was killed by SIGSEGV (ranks 0-2): this run cannot be repeated"
+    assert result.warnings == [said, f"messages and calls of ranks 0-2 {UNCOUNTED}"]
 
 
 def test_what_it_has_printed_before_is_shown(capsys: pytest.CaptureFixture[str]):
@@ -219,7 +233,7 @@ def test_a_job_that_real_deaths_have_ended_is_started_again_in_new_processes(tmp
 
     result = run(once, restart="on-abort")
     assert (result.ended, result.restarts, result.values) == ("finished", 1, [3, 3, 3])
-    assert len(result.warnings) == 1
+    assert len(result.warnings) == 2
 
 
 @pytest.mark.parametrize("act", [lambda: sum(itertools.repeat(0)), lambda: raised(19)], ids=["computes", "stopped"])
@@ -228,7 +242,8 @@ def test_a_process_that_cannot_be_told_to_stop_is_ended_and_the_others_say_where
 ):
     monkeypatch.setattr(vitals, "GRACE_S", vitals.TICK_S)
     result = run(act, wall_limit=1.2)
-    assert (result.ended, result.exit_status, result.warnings) == ("wall limit", 4, [])
+    assert (result.ended, result.exit_status) == ("wall limit", 4)
+    assert result.warnings == [f"messages and calls of rank 1 {UNCOUNTED}"]
     assert "0 of 3 ranks have ended" in result.report
     assert "comm.Barrier()\n      ranks 0, 2 at" in result.report
     assert ("stopped by a signal" if "raised" in act.__code__.co_names else "a call that does not come back") in (

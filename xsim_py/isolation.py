@@ -6,6 +6,7 @@ of one program share on a computer: nothing that any of them does to its interpr
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import mmap
 import os
@@ -19,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from xsim_py import vitals
+from xsim_py import crashes, vitals
 from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.mpi.failures.deaths import Deaths
@@ -128,6 +129,7 @@ class Isolation:
         """The first of the shards for ranks that are started later."""
         self._killed: dict[str, list[int]] = {}  # how processes have ended from outside, and their ranks
         self._lost: dict[str, list[int]] = {}  # how processes have ended after their ranks
+        self._uncounted: set[int] = set()  # ranks that went with their processes
         self._coordinator = os.getpid()
 
     def prepare_imports(self, programs: Iterable[Program]) -> None:
@@ -162,6 +164,8 @@ class Isolation:
         answers = far_up(near)
         os.close(near)
         due_ns = vitals.mine.due_ns
+        faulthandler.disable()  # the parent's, for what it would go back to after its work
+        crashes.notice_senders(self._struck)
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
         fiber.show_turns()
@@ -188,6 +192,11 @@ class Isolation:
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
         end = _End(who, clock_ps, "exit() of the C library", place, 1)
         self._transport.die(end, shard, shard.kernel.now_ps)
+
+    @staticmethod
+    def _struck() -> None:
+        """Somebody has sent this process the signal of a crash."""
+        vitals.mine.struck = 1
 
     def attach(self, shard: Any, launcher: Any) -> None:
         """Have a new shard of this process keep what it prints, and its launcher start processes."""
@@ -308,18 +317,19 @@ class Isolation:
 
     def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
         """Note what the result has to say of this."""
+        ended = [rank.number for rank in shard.ranks if rank.exit_status is not None]
+        self._uncounted |= {rank.number for rank in shard.ranks} - set(ended)
         if shard.number in self._asked:
             return
         said = end.said.removeprefix("its process ")
         if not by_itself:
             self._killed.setdefault(said, []).extend(rank.number for rank in shard.ranks)
-        ended = [rank.number for rank in shard.ranks if rank.exit_status is not None]
         if ended:
             self._lost.setdefault(said, []).extend(ended)
 
     @property
     def warnings(self) -> list[str]:
-        """The result warns with these of processes that were killed from outside, or ended after their ranks."""
+        """The result warns with these of processes that were killed from outside, and of what went with any."""
         killed = [
             f"a process {said} ({_named(ranks)}): this run cannot be repeated" for said, ranks in self._killed.items()
         ]
@@ -327,7 +337,11 @@ class Isolation:
             f"what {_named(ranks)} had counted, recorded and returned is lost: a process {said} after their end"
             for said, ranks in self._lost.items()
         ]
-        return killed + lost
+        uncounted = (
+            f"messages and calls of {_named(sorted(self._uncounted))} are missing from the counts: "
+            "a process that dies takes its own along"
+        )
+        return killed + lost + [uncounted] * bool(self._uncounted)
 
     def _inform(self, shard: Any, first: Any) -> None:
         """Let a new shard know what all shards have been told."""
@@ -341,9 +355,10 @@ class Isolation:
 
     def _post_mortem(self, shard: Any, death: Death) -> _End:
         """How a process has ended that could not say it, and where its rank stood, if that is known."""
-        frame = vitals.of_program(self._stack(shard.number))
+        shown = self._watches[shard.number].vitals
+        frame = None if shown.struck else vitals.of_program(self._stack(shard.number))
         place = "" if frame is None else vitals.shown(frame)
-        turn = self._watches[shard.number].vitals.rank
+        turn = shown.rank
         fault = turn if any(rank.number == turn and rank.exit_status is None for rank in shard.ranks) else None
         if shard.number in self._halted:
             return _End(None, 0, "its process was stopped by a signal, as SIGSTOP does it", "", 1)

@@ -61,7 +61,7 @@ _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 class Vitals(ctypes.Structure):
     """The numbers that a process shows."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns", "struck")]
 
     running: int
     """1 while ranks run, and only then: what comes before and after may take its time."""
@@ -73,10 +73,12 @@ class Vitals(ctypes.Structure):
     """How many times it has heard of Ctrl-C."""
     due_ns: int
     """When the run should have ended, by `time.monotonic_ns`; 0 for no limit."""
+    struck: int
+    """1 when somebody has sent it the signal of a crash, which is none of its own."""
 
     def begin(self, due_ns: int) -> None:
         """Show a process that has done nothing yet."""
-        self.running = self.beats = self.interrupts = 0
+        self.running = self.beats = self.interrupts = self.struck = 0
         self.rank, self.due_ns = -1, due_ns
 
 

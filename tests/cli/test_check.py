@@ -1,12 +1,16 @@
 """`xsim check` runs a program both ways and says where they part."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import make_result
-from xsim_py.cli import main
+from xsim_py.cli import check, main
+from xsim_py.process.descriptors import apart
 from xsim_py.trace import Trace
 
 CHECK = ["check", "--against-isolation", "-n", "4"]
@@ -49,6 +53,16 @@ def test_a_difference_is_status_1_and_told_with_warnings(by_way, simulator: Fake
         "    with processes: another",
     ]
     assert "xsim: warning: shared by ranks: pkg.NAME" in err
+
+
+def test_what_children_print_is_not_shown(capfd, monkeypatch: pytest.MonkeyPatch):
+    with apart(os.fdopen(1, "w", closefd=False), closes=True) as ours:
+        monkeypatch.setattr(sys, "stdout", ours)
+        with check._children_silent():
+            subprocess.run(["echo", "of a child"], check=True)
+            print("ours", flush=True)
+        subprocess.run(["echo", "of a child"], check=True)
+    assert capfd.readouterr().out == "ours\nof a child\n"
 
 
 def test_a_run_that_only_one_way_comes_to_an_end_is_a_difference(by_way, simulator: FakeSimulator, capsys):

@@ -31,6 +31,7 @@ import threading
 import time
 import traceback
 import tracemalloc
+import types
 import warnings
 from contextlib import suppress
 from fractions import Fraction
@@ -52,6 +53,7 @@ files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
 errors = ["ignore", "warn", "raise"]
 real_ascii = ascii
 kept = {}
+kept_finder = types.SimpleNamespace(find_spec=lambda *_: None)
 
 
 def function(*_):

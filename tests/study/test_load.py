@@ -51,6 +51,11 @@ def test_a_good_study_is_good(tmp_path):
         ("[--bytes,", "{a: 1} #", "3:7: args: a section is not a list"),
         ("machine: gige", "machine: gige\nshards: 65", "5:9: shards: 65 are too many for 2 ranks in one process"),
         ("machine: gige", "machine: gige\nisolation: threads", "5:12: isolation: 'threads' is not one of greenlets,"),
+        (
+            "machine: gige",
+            "machine: [gige]",
+            "4:10: machine: a list stands where text should; to vary it, put it under sweep",
+        ),
         ("sweep:\n  ranks: [2", "isolation: process\nsweep:\n  ranks: [5000", "isolation: 5,000 processes are more"),
         ("  ranks: [2", "  ranks: [100000000", "6:10: sweep.ranks: 100,000,000 are more than the 16,777,216 that"),
         ("apps/ring.py", ".", "2:10: program: "),

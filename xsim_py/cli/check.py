@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
@@ -14,6 +16,7 @@ from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
+    from collections.abc import Iterator
 
     from xsim_py.report.difference import TracedRun
 
@@ -25,7 +28,8 @@ _NOTES = """\
 --against-isolation runs the program twice, with each rank in a process of its own and with all of them in one, and
 names the first difference in virtual time: the program depends on what its ranks share.
 
-What the program prints is compared and not shown. It runs in this folder, both times.
+What the program prints is compared and not shown; what its children print is neither. It runs in this folder, both
+times.
 
 exit status: 0 when there is no difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
 """
@@ -97,16 +101,17 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
     if isolation != _GREENLETS:
         told["shards"] = 1  # each process is one
     try:
-        result = simulate(
-            **told,
-            ranks=args.ranks,
-            machine=args.machine,
-            label=True,
-            trace=True,
-            stdout=printed[0],
-            stderr=printed[1],
-            progress=line.callback,
-        )
+        with _children_silent():
+            result = simulate(
+                **told,
+                ranks=args.ranks,
+                machine=args.machine,
+                label=True,
+                trace=True,
+                stdout=printed[0],
+                stderr=printed[1],
+                progress=line.callback,
+            )
     finally:
         line.clear()
     if result.ended == "interrupted":
@@ -114,3 +119,23 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
     said = f"{result.ended}, virtual time {result.virtual_time()}, digest {result.digest}"
     print(f"xsim: {isolation}: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
     return TracedRun(result, tuple(text.getvalue() for text in printed))
+
+
+@contextmanager
+def _children_silent() -> Iterator[None]:
+    """Have what children of ranks and compiled code print go nowhere; our own streams have other descriptors."""
+    from xsim_py.process.descriptors import Apart, far_up
+
+    ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, Apart)]
+    kept = {number: far_up(number) for number in ours}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in ours:
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)

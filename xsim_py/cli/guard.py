@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from xsim_py import vitals
+from xsim_py.crashes import CRASHES
 from xsim_py.process.children import descendants
 from xsim_py.process.descriptors import far_up
 from xsim_py.vitals import TICK_S, Watch
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["go_on_in_a_child"]
 
-_CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0
 _TIDY_S: Final = 0.5
 _MOST_BYTES: Final = 1 << 16
 _LOST: Final = "output that was not written yet is lost"
+_KEPT: Final = " (--isolation process keeps it, and the other ranks)"
 
 
 def go_on_in_a_child() -> None:
@@ -167,8 +168,9 @@ class _Guard:
             return code
         number = -code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        if number in _CRASHES:
-            _say(f"{who} was killed by {name}; {_LOST}", stack)
+        if number in CRASHES:
+            advice = _KEPT if who.startswith("rank") else ""
+            _say(f"{who} was killed by {name}; {_LOST}{advice}", stack)
         elif number == signal.SIGKILL:
             _say(f"killed by {name}, perhaps for want of memory", [])
         else:

@@ -141,7 +141,10 @@ class Templated:
         return self.kind.words
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        if not is_template(entry.value):
+        if isinstance(entry.value, list) and path.isidentifier():  # an option of the run
+            said = f"a list stands where {self.words} should; to vary it, put it under sweep"
+            checked = reading.refuse(entry, path, said)
+        elif not is_template(entry.value):
             checked = self.kind.read(entry, path, reading)
         else:
             checked = _well_formed(entry, path, reading)

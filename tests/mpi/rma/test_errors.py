@@ -80,7 +80,8 @@ def test_memory_that_is_not_attached_is_refused_where_the_operation_completes(tm
 
 def test_shared_memory_needs_one_node(tmp_path: Path):
     assert refused(tmp_path, "MPI.Win.Allocate_shared(8, comm=comm)", "") == [
-        f"{rank} MPI_ERR_RMA_SHARED: memory cannot be shared (the ranks are on several nodes, which share no memory)"
+        f"{rank} MPI_ERR_RMA_SHARED: memory cannot be shared (the ranks are on several nodes, which share no memory: "
+        "take --machine shmem, or more machine.cores_per_node, or the ranks of one node by Split_type)"
         for rank in range(2)
     ]
 

@@ -6,7 +6,7 @@ import mmap
 import os
 import struct
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -86,11 +86,17 @@ class _Segment:
             self.memory = memoryview(mmap.mmap(opened.fileno(), size_bytes))
 
 
+_NO_MEMORY: Final = (
+    "the ranks are on several nodes, which share no memory: take --machine shmem, or more machine.cores_per_node, or "
+    "the ranks of one node by Split_type"
+)
+
+
 def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> Window:
     """MPI_Win_allocate_shared: all ranks must be on one node."""
     node_of = comm.fabric.settings.machine.node_of
     if any(node_of[number] != node_of[comm.ranks[0]] for number in comm.ranks):
-        comm.fail(c.ERR_RMA_SHARED, "the ranks are on several nodes, which share no memory")
+        comm.fail(c.ERR_RMA_SHARED, _NO_MEMORY)
     shard = comm.fabric.shard
     settings = comm.fabric.settings
     if settings.segments is settings.folder is None and not all(shard.local(number) for number in comm.ranks):
