@@ -144,7 +144,7 @@ def load_everything() -> None:
     import xsim_py.study.task
     from xsim_py.cli import main
     from xsim_py.mpi4py.call_hooks import known_calls
-    from xsim_py.report.chart import Chart, Line
+    from xsim_py.report.chart import Chart, Series
 
     known_calls()
 
@@ -159,7 +159,7 @@ def load_everything() -> None:
     xsim_py.study.conduct.do_in_workers = here
     xsim_py.study.recovery.do_in_workers = xsim_py.ftco.ensemble.do_in_workers = in_order
     with tempfile.TemporaryDirectory() as folder:
-        line = Line(label="a", x=[1, 2], y=[1.0, 2.0], errors=(), colour=0, dashes=0)
+        line = Series(label="a", x=[1, 2], y=[1.0, 2.0], errors=(), colour=0, dashes=0)
         Chart(title="t", x_label="x", y_label="y", lines=[line]).draw(Path(folder, "p.png"))
     assert main(["run", "-n", "1", "--quiet", "-c", "pass"]) == 0
 
