@@ -170,13 +170,13 @@ class _Job(NamedTuple):
     """A command that has been found."""
 
     app: AppLine
-    """What is asked for."""
+    """The command with its options, as it stands on the line."""
     start: str
     """The directory in which it starts."""
     file: str
-    """What is run; empty for the interpreter."""
+    """The path of the script; empty where the interpreter itself is to start."""
     is_python: bool
-    """Whether it can be simulated."""
+    """True if this is a Python program, which can be simulated."""
 
     @classmethod
     def of(cls, app: AppLine) -> _Job:

@@ -34,13 +34,13 @@ class Line:
     apps: list[AppLine] = field(default_factory=list)
     """The commands between colons."""
     options: list[str] = field(default_factory=list)
-    """Those of `xsim run`, as they are given there."""
+    """The options for `xsim run` that follow from the line, in the form in which that takes them."""
     env: dict[str, str] = field(default_factory=dict)
     """Variables for all ranks."""
     asks: str = ""
     """``version``, ``help`` or ``link`` where that is asked for in place of a run."""
     folder: str = ""
-    """Of ``--link``."""
+    """The folder that ``--link`` names."""
 
 
 # What is left out, by the number of its arguments.

@@ -391,15 +391,15 @@ class Key(NamedTuple):
     """One key of a section, which a field of its dataclass holds."""
 
     name: str
-    """That of the field, which may end with a unit that the key does not have: ``latency_ps``."""
+    """The name of the field, which may end with a unit that the key does not have: ``latency_ps``."""
     key: str
     """Its name in YAML."""
     kind: Any
-    """What its value may be."""
+    """The kind of value that it takes."""
     help: str
     """One sentence for the manual and for editors."""
     default: Any
-    """What it is when it is left out or was refused; a class is called to make one."""
+    """The value where the key is left out or was refused; a class is called to make one."""
     shown: str
     """The default, as one would write it in YAML."""
     required: bool

@@ -29,6 +29,7 @@ from .pickling import dump, load, loader
 from .plain_arguments import integer
 from .probes import NOWHERE, TAG_LIMIT, Message, iprobe, probe, valid_source
 from .request import Prequest, Request, Task
+from .request_tasks import deliver
 from .send_buffers import charge_buffer
 from .status import Status
 
@@ -454,10 +455,4 @@ def _sendrecv(
     message = _exchange(comm, data, dest, sendtag, source, recvtag, name, check, 4)
     if status is not None:
         status._set(message.source, message.tag, message.size_bytes)
-    try:
-        return finish(message.data)
-    except errors.Exception as error:
-        blame_sender(error, message)
-        if not comm.report(error):
-            raise
-        return None
+    return deliver(comm, finish, message)
