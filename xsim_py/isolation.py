@@ -25,17 +25,18 @@ from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
-from xsim_py.process import context, current, fiber, life, outside
-from xsim_py.process.descriptors import far_up
-from xsim_py.process.journal import Journal, last_lines, memory_for
-from xsim_py.process.packages import is_shared
-from xsim_py.process.preload import preload
-from xsim_py.process.rank import Rank
+from xsim_py.process import interruption, lifecycle
+from xsim_py.process.output.last_lines import Journal, last_lines, memory_for
+from xsim_py.process.output.simulator_descriptors import far_up
+from xsim_py.process.programs.mpi_packages import is_shared
+from xsim_py.process.programs.preload import preload
+from xsim_py.process.ranks import context, current, fiber
+from xsim_py.process.ranks.rank import Rank
 from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
 
 if TYPE_CHECKING:
-    from xsim_py.process.program import Program
+    from xsim_py.process.programs.program import Program
 
 __all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
 
@@ -169,7 +170,7 @@ class Isolation:
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
         fiber.show_turns()
-        outside.notice_exit(self._exited)
+        interruption.notice_exit(self._exited)
         if not self._hears_signals:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
         else:
@@ -187,7 +188,7 @@ class Isolation:
     def _exited(self) -> None:
         """Compiled code has called ``exit``, which only this process should come to know."""
         shard = self._run.shards[0]
-        running, frame = outside.last_words(self._run.shards)
+        running, frame = interruption.last_words(self._run.shards)
         place = "" if frame is None else vitals.shown(frame)
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
         end = _End(who, clock_ps, "exit() of the C library", place, 1)
@@ -311,9 +312,9 @@ class Isolation:
                 entry = rank, end.of(rank.number), end.status
                 if end.clock_ps > shard.kernel.now_ps:
                     rank.key += 1
-                    shard.kernel.post(end.clock_ps, rank.key, life.kill, entry)
+                    shard.kernel.post(end.clock_ps, rank.key, lifecycle.kill, entry)
                 else:
-                    life.kill(entry)
+                    lifecycle.kill(entry)
 
     def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
         """Note what the result has to say of this."""

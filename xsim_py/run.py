@@ -43,42 +43,33 @@ from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
-from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
+from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, read, way_of
-from xsim_py.process import (
-    clock,
-    compute,
-    context,
-    current,
-    dates,
-    filecalls,
-    launched,
-    life,
-    oscalls,
-    outside,
-    randomness,
-    sharing,
-    watchers,
-)
-from xsim_py.process.alike import Alike
-from xsim_py.process.apps import App, Apps, load, wrong
-from xsim_py.process.descriptors import kept_apart
-from xsim_py.process.doors import install_doors
-from xsim_py.process.fiber import dismiss
-from xsim_py.process.files import VirtualFiles
-from xsim_py.process.handed import given_back, pack, unpack
-from xsim_py.process.memory import patient_collector
-from xsim_py.process.modules import separate
-from xsim_py.process.output import NO_OUTPUT, Output
-from xsim_py.process.packages import with_packages
-from xsim_py.process.patches import Patches
-from xsim_py.process.profile import Profile
-from xsim_py.process.program import Program
-from xsim_py.process.shard import Control, Shard
-from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.process import interruption, lifecycle
+from xsim_py.process.descriptors import os_calls
+from xsim_py.process.files import file_calls
+from xsim_py.process.files.virtual_files import VirtualFiles
+from xsim_py.process.output.collector import NO_OUTPUT, Output
+from xsim_py.process.output.equal_tracebacks import Alike
+from xsim_py.process.output.simulator_descriptors import kept_apart
+from xsim_py.process.output.spilled_lines import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.process.profiler import Profile
+from xsim_py.process.programs import shared_state
+from xsim_py.process.programs.apps import App, Apps, load, wrong
+from xsim_py.process.programs.called_functions import given_back, pack, unpack
+from xsim_py.process.programs.mpi_packages import with_packages
+from xsim_py.process.programs.private_modules import separate
+from xsim_py.process.programs.program import Program
+from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
+from xsim_py.process.ranks import context, current, meter
+from xsim_py.process.ranks.fiber import dismiss
+from xsim_py.process.ranks.memory import patient_collector
+from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.shard import Control, Shard
+from xsim_py.process.virtual_python import install_doors
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -167,7 +158,7 @@ def simulate(
     trace : bool
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
-        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
+        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
     private : str, or sequence of str
         Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
         tries all that are pure Python. With those that the machine's ``process.private`` names.
@@ -376,8 +367,8 @@ class _Run:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        watched = outside.watched(self.control, self.shards, wall_limit_s, progress)
-        noticed = outside.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
+        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
+        noticed = interruption.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
         with Patches() as patches, profiled, watched, noticed, patient_collector(self.ranks):
             self._isolate(patches)
             if self.host is not None:
@@ -403,7 +394,7 @@ class _Run:
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
-        install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
+        install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
         return schedule.timed, schedule.sites
 
@@ -417,7 +408,7 @@ class _Run:
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self._make_shards(numbers, background, start_ps)
-        body = life.body(self.program)
+        body = lifecycle.body(self.program)
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
@@ -426,7 +417,7 @@ class _Run:
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
+            parts[0].shared = shared_state.told(sum(len(self.blocks[number]) for number in numbers))
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -440,9 +431,10 @@ class _Run:
             vitals.mine.running = 0
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 release(fabric)
+                context.release_all(shard.ranks)
                 shard.abandon()
             context.forget()
-            oscalls.forget()
+            os_calls.forget()
             current.fiber = None
 
     def _ended(
@@ -544,6 +536,7 @@ class _Run:
             start_ps=start_ps,
         )
         shard.far = far
+        shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
@@ -555,7 +548,7 @@ class _Run:
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)
-        oscalls.attach(shard)
+        os_calls.attach(shard)
         self.shards.append(shard)
         return shard
 
@@ -581,14 +574,14 @@ class _Run:
         if self.traced:
             install_spans(patches)
         if self.compute == "measured":
-            compute.install(patches, measured_owners(), self.spec.compute.speed)
-        launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
+            meter.install(patches, measured_owners(), self.spec.compute.speed)
+        launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
         install_doors(patches)
         if self.files is not None:
-            filecalls.install(patches, self.files)
-        oscalls.install(patches)
+            file_calls.install(patches, self.files)
+        os_calls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
         if self.isolation != 1:
-            sharing.install(patches, self.program.start)
+            shared_state.install(patches, self.program.start)

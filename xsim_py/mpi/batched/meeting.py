@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.ranks.fiber import Fiber
 
     from .batch import Batch, Pending
     from .timing import Times

@@ -26,8 +26,8 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.failures.deaths import Deaths
-from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 
 from .meeting import Meeting
 from .undo import WayBack, wake

@@ -25,7 +25,7 @@ from .meeting import Meeting, Members
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.shard import Shard
 
     from .meetings import Meetings
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
-from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 
 from .meeting import Meeting
 from .tracing import departs, taken_by
@@ -25,7 +25,7 @@ from .tracing import departs, taken_by
 if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .shards import OtherShards
 

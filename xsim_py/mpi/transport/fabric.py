@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
-from xsim_py.process.grave import keep_for_ever
+from xsim_py.process.ranks.dead_objects import keep_for_ever
 
 from .mailbox import ClosedMailbox, Mailbox
 from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
@@ -29,8 +29,8 @@ from .tally import Tally
 if TYPE_CHECKING:
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
-    from xsim_py.process.rank import Rank
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.rank import Rank
+    from xsim_py.process.ranks.shard import Shard
     from xsim_py.trace import Recorder
 
     from .protocols import ControlHandler, Guard, LibraryPart

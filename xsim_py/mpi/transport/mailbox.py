@@ -10,8 +10,8 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.rank import Rank
 
     from .fabric import Fabric
     from .protocols import Endpoint

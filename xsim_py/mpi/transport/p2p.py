@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
-from xsim_py.process import current, patches
+from xsim_py.process.ranks import current, patches
 
 from .call_sites import program_frame
 from .fabric import occupy_nic
@@ -15,7 +15,7 @@ from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive
 
 if TYPE_CHECKING:
     from xsim_py.network import Cost
-    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.ranks.fiber import Fiber
 
     from .fabric import Fabric
     from .mailbox import Mailbox

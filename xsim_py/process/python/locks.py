@@ -1,0 +1,367 @@
+"""Locks of virtual processes: who waits for one is a fiber that is parked, never a thread of the operating system.
+
+Everything else in `threading` and `queue` that blocks is Python over these two kinds of locks, but `queue.SimpleQueue`,
+which is here too. A waiting fiber goes on when it is handed what it waits for, first come, first served, at the virtual
+time of the thread that lets go; with a timeout, at the latest then. So a run can be repeated to the bit.
+
+Real processes share no locks. A lock that more than one rank comes to, as those of installed packages, is therefore a
+different one in each of them; and outside of ranks it is a real one.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections import deque
+from queue import Empty
+from queue import SimpleQueue as _RealQueue
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from xsim_py.process.descriptors.child_processes import REAL_LOCKS, are_served, waits_really
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
+from xsim_py.process.ranks.queues import Place, call, line_up, look
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["Lock", "Notice", "RLock", "SharedLock", "SimpleQueue"]
+
+_real_lock, _real_rlock = _thread.allocate_lock, threading._CRLock  # type: ignore[attr-defined]
+_MOST_S: float = threading.TIMEOUT_MAX
+
+
+def _real(lock: Any) -> Any:
+    """A real lock for what serves child processes."""
+    REAL_LOCKS.add(lock)
+    return lock
+
+
+class _Held:
+    """Whether a lock is held in one process, and who waits for it.
+
+    Attributes
+    ----------
+    owner : Fiber or None
+        Who holds it, or has done so last.
+    depth : int
+        How often it has been taken and not been released.
+    free_ps : int
+        When it was released last.
+    """
+
+    __slots__ = ("depth", "free_ps", "line", "owner")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.free_ps = 0
+        self.owner: Fiber | None = None
+        self.line: deque[Place] = deque()
+
+
+class _AnyLock:
+    """What the two kinds of locks have in common."""
+
+    __slots__ = ("__weakref__", "_held", "_rank", "_real")
+
+    _name = "lock"
+
+    def __init__(self) -> None:
+        fiber = current.here()
+        self._rank = None if fiber is None else fiber.rank
+        self._held = _Held()
+        self._real: Any = None
+
+    def _in(self, rank: Rank) -> _Held:
+        """This lock as `rank` knows it."""
+        if rank is self._rank:
+            return self._held
+        table: WeakKeyDictionary[_AnyLock, _Held] = rank.private("locks", WeakKeyDictionary)
+        held = table.get(self)
+        if held is None:
+            held = table[self] = _Held()
+        return held
+
+    def _outside(self) -> Any:
+        raise NotImplementedError
+
+    def _take(self, fiber: Fiber, held: _Held, blocking: bool, timeout: float) -> bool:
+        """Take a lock that the fiber does not hold yet."""
+        if held.depth == 0:
+            held.depth = 1
+            held.owner = fiber
+            if held.free_ps > fiber.clock_ps:
+                fiber.clock_ps = held.free_ps
+            return True
+        if not blocking or timeout == 0:
+            return False
+        return line_up(fiber, held.line, self, None if timeout < 0 else timeout).called
+
+    def _let_go(self, held: _Held) -> None:
+        """Hand the lock to who waits for it, if anybody does."""
+        if held.line:
+            held.owner = held.line[0].fiber
+            held.depth = 1
+            call(held.line)
+        else:
+            held.depth = 0
+            fiber = current.fiber
+            held.free_ps = fiber.clock_ps if fiber is not None else 0
+
+    def described(self, rank: Rank) -> str:
+        """What the roll-call says of who waits for it."""
+        from .threads import name_of
+
+        held = self._in(rank)
+        return f"a {self._name} that {name_of(held.owner)} holds" if held.owner is not None else f"a {self._name}"
+
+    def release(self) -> None:
+        """See `threading.Lock`."""
+        raise NotImplementedError
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.Lock`."""
+        raise NotImplementedError
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _at_fork_reinit(self) -> None:
+        self._held = _Held()
+        self._real = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '_thread.{self._name}' object")
+
+
+def _check(blocking: bool, timeout: float) -> None:
+    if not blocking and timeout != -1:
+        raise ValueError("can't specify a timeout for a non-blocking call")
+    if timeout < 0 and timeout != -1:
+        raise ValueError("timeout value must be a non-negative number")
+    if timeout > _MOST_S:
+        raise OverflowError("timeout value is too large")
+
+
+class Lock(_AnyLock):
+    """`threading.Lock` in a rank; outside of ranks the name makes a real one."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> Any:
+        """Make one."""
+        if cls is Lock:
+            if current.here() is None:
+                return _real_lock()
+            if are_served(1):
+                return _real(_real_lock())
+        return super().__new__(cls)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.Lock`."""
+        fiber = current.here()
+        if fiber is None:
+            taken: bool = self._outside().acquire(blocking, timeout)
+            return taken
+        if timeout != -1 or not blocking:
+            _check(blocking, timeout)
+        look(fiber)
+        return self._take(fiber, self._in(fiber.rank), blocking, timeout)
+
+    def release(self) -> None:
+        """See `threading.Lock`."""
+        fiber = current.here()
+        if fiber is None:
+            self._outside().release()
+            return
+        held = self._in(fiber.rank)
+        if not held.depth:
+            raise RuntimeError("release unlocked lock")
+        self._let_go(held)
+
+    def locked(self) -> bool:
+        """See `threading.Lock`."""
+        fiber = current.here()
+        if fiber is None:
+            return bool(self._outside().locked())
+        look(fiber)
+        return self._in(fiber.rank).depth > 0
+
+    def _outside(self) -> Any:
+        if self._real is None:
+            self._real = _real_lock()
+        return self._real
+
+    acquire_lock, release_lock, locked_lock = acquire, release, locked
+
+
+class SharedLock(Lock):
+    """One that ranks use, wherever it is made."""
+
+    __slots__ = ()
+
+
+class Notice(Lock):
+    """What a condition's waiter waits for: a lock that the one who notifies releases."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> Any:
+        """Make one."""
+        if current.here() is None:
+            return _real_lock()
+        return _real(_real_lock()) if waits_really(1) else super().__new__(cls)
+
+    def described(self, rank: Rank) -> str:
+        """What the roll-call says of who waits for it."""
+        return "another thread to notify or set what it waits for"
+
+
+class RLock(_AnyLock):
+    """`threading.RLock` in a rank."""
+
+    __slots__ = ()
+
+    _name = "RLock"
+
+    def __new__(cls) -> Any:
+        """Make one."""
+        if current.here() is None:
+            return _real_rlock()
+        return _real(_real_rlock()) if are_served(1) else super().__new__(cls)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.RLock`."""
+        fiber = current.here()
+        if fiber is None:
+            taken: bool = self._outside().acquire(blocking, timeout)
+            return taken
+        if timeout != -1 or not blocking:
+            _check(blocking, timeout)
+        held = self._in(fiber.rank)
+        if held.depth and held.owner is fiber:
+            held.depth += 1
+            return True
+        look(fiber)
+        return self._take(fiber, held, blocking, timeout)
+
+    def release(self) -> None:
+        """See `threading.RLock`."""
+        fiber = current.here()
+        if fiber is None:
+            self._outside().release()
+            return
+        held = self._owned(fiber)
+        if held.depth > 1:
+            held.depth -= 1
+        else:
+            self._let_go(held)
+
+    def locked(self) -> bool:
+        """See `threading.RLock`."""
+        fiber = current.here()
+        return self._held.depth > 0 if fiber is None else self._in(fiber.rank).depth > 0
+
+    def _owned(self, fiber: Fiber) -> _Held:
+        held = self._in(fiber.rank)
+        if not held.depth or held.owner is not fiber:
+            raise RuntimeError("cannot release un-acquired lock")
+        return held
+
+    def _outside(self) -> Any:
+        if self._real is None:
+            self._real = _real_rlock()
+        return self._real
+
+    # What a `threading.Condition` asks for.
+
+    def _is_owned(self) -> bool:
+        fiber = current.here()
+        if fiber is None:
+            return bool(self._outside()._is_owned())
+        held = self._in(fiber.rank)
+        return held.depth > 0 and held.owner is fiber
+
+    def _recursion_count(self) -> int:
+        fiber = current.here()
+        if fiber is None:
+            return int(self._outside()._recursion_count())
+        return self._in(fiber.rank).depth if self._is_owned() else 0
+
+    def _release_save(self) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return self._outside()._release_save()
+        held = self._owned(fiber)
+        depth = held.depth
+        self._let_go(held)
+        return depth
+
+    def _acquire_restore(self, state: Any) -> None:
+        fiber = current.here()
+        if fiber is None:
+            self._outside()._acquire_restore(state)
+            return
+        self.acquire()
+        self._in(fiber.rank).depth = state
+
+
+class SimpleQueue:
+    """`queue.SimpleQueue` in a rank, where putting never waits; outside of ranks the name makes a real one."""
+
+    __class_getitem__: Any = classmethod(GenericAlias)
+
+    def __new__(cls) -> Any:
+        """Make one."""
+        return _RealQueue() if current.here() is None or are_served(1) else super().__new__(cls)
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._line: deque[Place] = deque()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """See `queue.SimpleQueue`."""
+        if self._line:
+            call(self._line, item)
+        else:
+            self._items.append(item)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """See `queue.SimpleQueue`."""
+        if block and timeout is not None and timeout < 0:
+            raise ValueError("'timeout' must be a non-negative number")
+        fiber = current.here()
+        if fiber is not None:
+            look(fiber)
+            if block and not self._items and timeout != 0:
+                place = line_up(fiber, self._line, "something to be put into a SimpleQueue", timeout)
+                if place.called:
+                    return place.given
+        try:
+            return self._items.popleft()
+        except IndexError:
+            raise Empty from None
+
+    def put_nowait(self, item: Any) -> None:
+        """See `queue.SimpleQueue`."""
+        self.put(item)
+
+    def get_nowait(self) -> Any:
+        """See `queue.SimpleQueue`."""
+        return self.get(block=False)
+
+    def empty(self) -> bool:
+        """See `queue.SimpleQueue`."""
+        return self.qsize() == 0
+
+    def qsize(self) -> int:
+        """See `queue.SimpleQueue`."""
+        fiber = current.here()
+        if fiber is not None:
+            look(fiber)
+        return len(self._items)

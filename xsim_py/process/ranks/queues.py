@@ -1,0 +1,149 @@
+"""Fibers that wait for each other: they stand in line until they are called, and threads of a rank take turns.
+
+A waiting fiber goes on when it is called, first come, first served, at the virtual time of the one that calls it; with
+a timeout, at the latest then. So a run can be repeated to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from . import current
+from .fiber import UNTIL, Fiber, Parked
+from .meter import metered
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+__all__ = ["Place", "call", "give_way", "is_shared", "line_up", "look"]
+
+_PATIENT_LOOKS = 1000
+_TICK_PS = 100_000
+
+
+class Place(Parked):
+    """A fiber in a line, and why.
+
+    Attributes
+    ----------
+    called : bool
+        Whether it has got what it stands there for.
+    given : object
+        What it was handed, if it was handed something.
+    """
+
+    __slots__ = ("called", "fiber", "given", "line", "what")
+
+    def __init__(self, fiber: Fiber, line: deque[Place], what: Any) -> None:
+        self.fiber = fiber
+        self.line = line
+        self.what = what
+        self.called = False
+        self.given: Any = None
+
+    def describe(self) -> str:
+        """One line for the roll-call."""
+        return self.what if isinstance(self.what, str) else str(self.what.described(self.fiber.rank))
+
+
+@partial(
+    metered, charge=False
+)  # nothing may happen between the look that finds something held and the place in the line
+def line_up(fiber: Fiber, line: deque[Place], what: Any, timeout_s: float | None = None) -> Place:
+    """Let the running fiber wait until it is called, or until the time is up; its place then says which it was.
+
+    Parameters
+    ----------
+    fiber : Fiber
+        The running one.
+    line : deque
+        Where it waits, behind the others.
+    what : str or object
+        What for, or what has ``described(rank)``.
+    timeout_s : float or None
+        In seconds of virtual time.
+    """
+    place = Place(fiber, line, what)
+    line.append(place)
+    if timeout_s is not None:
+        rank = fiber.rank
+        rank.key += 1
+        until_ps = fiber.clock_ps + round(timeout_s * 10**12)
+        rank.shard.kernel.post(until_ps, rank.key, _time_is_up, (place, until_ps))
+    fiber.park(place)
+    return place
+
+
+def call(line: deque[Place], given: Any = None) -> None:
+    """Let the first in the line go on, at the running fiber's time."""
+    place = line.popleft()
+    place.called = True
+    place.given = given
+    fiber, caller = place.fiber, current.fiber
+    rank = fiber.rank
+    if rank.exit_status is not None or rank.shard is None:  # the end of an object may come after that of its process
+        return
+    kernel = rank.shard.kernel
+    if caller is not None and caller.rank is rank and caller.clock_ps > fiber.clock_ps:
+        fiber.clock_ps = caller.clock_ps
+    if fiber.clock_ps < kernel.now_ps:
+        fiber.clock_ps = kernel.now_ps
+    rank.key += 1
+    kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)
+
+
+def _time_is_up(entry: tuple[Place, int]) -> None:
+    place, until_ps = entry
+    fiber = place.fiber
+    if not place.called and fiber.waiting is place and fiber.rank.exit_status is None:
+        place.line.remove(place)
+        fiber.clock_ps = max(fiber.clock_ps, until_ps)
+        fiber.resume()
+
+
+class _Looks:
+    """How often one rank has looked at what its other threads can change while its clock stood still."""
+
+    __slots__ = ("clock_ps", "count")
+
+    def __init__(self) -> None:
+        self.clock_ps = -1
+        self.count = 0
+
+
+def is_shared(rank: Rank) -> bool:
+    """Whether a rank has other fibers than that of its program now."""
+    return rank.extra is not None and bool(rank.extra.get("fibers"))
+
+
+@metered
+def look(fiber: Fiber) -> None:
+    """Before the running fiber sees what other threads of its rank can change: let them come as far as it is.
+
+    Looking takes no time. But a loop that looks again and again would stop the clock that the others wait for, so after
+    1,000 looks at one time each further one takes 0.1 us.
+    """
+    rank = fiber.rank
+    if rank.extra is None or not rank.extra.get("fibers"):
+        return
+    looks = rank.private("looks", _Looks)
+    if looks.clock_ps != fiber.clock_ps:
+        looks.clock_ps = fiber.clock_ps
+        looks.count = 0
+    looks.count += 1
+    if looks.count > _PATIENT_LOOKS:
+        fiber.clock_ps += _TICK_PS
+        looks.clock_ps = fiber.clock_ps
+    fiber.sync()
+
+
+def give_way(fiber: Fiber) -> None:
+    """Let the other threads of the running fiber's rank go on that have something to do at this time."""
+    if is_shared(fiber.rank):
+        look(fiber)
+        rank = fiber.rank
+        rank.key += 1
+        rank.shard.kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)
+        fiber.park(UNTIL)
