@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import os
-from xsim_py.process.memory import give_back_large_blocks
+from xsim_py.process.ranks.memory import give_back_large_blocks
 
 def resident_bytes():
     with open("/proc/self/statm") as file:

@@ -28,7 +28,7 @@ __all__ = ["FIRST_DESCRIPTOR", "StorageFile", "no_real_file", "of_descriptor", "
 FIRST_DESCRIPTOR = 1 << 30
 """Above all that an operating system gives: what does not know of these is refused by it as a bad descriptor."""
 
-_FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "filecalls.py"))
+_FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "file_calls.py"))
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 
