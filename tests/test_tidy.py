@@ -26,7 +26,7 @@ MOST_RIDDLES = {
     "isolation.py": 6,
     "machine": 3,
     "network": 13,
-    "process": 165,
+    "process": 167,
     "run.py": 3,
     "trace": 2,
 }
