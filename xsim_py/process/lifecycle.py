@@ -146,7 +146,8 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
     rank.ended_ps = time_ps
     shard = rank.shard
     shard.finished += 1
-    file_locks.end(rank, time_ps)
+    if rank.extra is not None:
+        file_locks.end(rank, time_ps)
     if pipes.ends:
         fifos.end(rank, time_ps)
     # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.

@@ -27,16 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.shard import WATCHED_STARTS
 from xsim_py.units import spans
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["SAMPLED", "active", "install", "read", "told"]
-
-SAMPLED = 4
-"""After the starts of how many ranks it is compared what they share."""
+__all__ = ["active", "install", "read", "started", "told"]
 
 active: _Sharing | None = None
 """This watches the run, where several ranks live in this interpreter."""
@@ -84,7 +82,7 @@ def imported(module: ModuleType) -> None:
 
 def started(rank: Rank) -> None:
     """Compare what ranks share after the start of one of the first of a shard."""
-    if active is not None and rank.number - rank.shard.first < SAMPLED:
+    if active is not None:
         active.started(rank)
 
 
@@ -104,7 +102,7 @@ _PASSED_OVER = {0, opmap["EXTENDED_ARG"], _LOAD_ATTR}  # 0: the room that an ins
 
 def read(code: CodeType) -> None:
     """Take notice of code that a rank is about to execute."""
-    if active is not None:
+    if active is not None and id(code) not in active.codes:
         active.read(code)
 
 
@@ -307,8 +305,8 @@ class _Sharing:
     def __init__(self, patches: Patches, start: str) -> None:
         self._patches = patches
         self._start = start
-        self._to_sample = SAMPLED
-        self._codes: dict[int, CodeType] = {}
+        self._to_sample = WATCHED_STARTS
+        self.codes: dict[int, CodeType] = {}
         self._files: set[str] = set()
         self._roots: set[str] = set()
         self._tables: dict[str, list[_Table]] = {}
@@ -323,9 +321,9 @@ class _Sharing:
 
     def read(self, code: CodeType) -> None:
         """Find which packages code of the program names, and whether it sets attributes of modules."""
-        if id(code) in self._codes:
+        if id(code) in self.codes:
             return
-        self._codes[id(code)] = code  # which keeps its id
+        self.codes[id(code)] = code  # which keeps its id
         parts = list(_codes(code))
         if not self._sets and any(map(_sets_attributes, parts)):
             self._sets = True
@@ -437,7 +435,7 @@ class _Sharing:
 
         module, last = change.table.module, name.rpartition(".")[2]
         owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
-        files = dict.fromkeys(code.co_filename for code in self._codes.values())
+        files = dict.fromkeys(code.co_filename for code in self.codes.values())
         found = line_in_program(owner, last, files, whole=change.table.whole)
         if change.matters(by_program=found is not None):
             found = found or line_in_package(last, str(getattr(module, "__file__", "")))

@@ -125,17 +125,23 @@ def _collect(*args: Any, **kwargs: Any) -> int:
 
 def end(rank: Rank) -> None:
     """Run what is to run at the end of a process: the program's own objects end, and it is still in MPI."""
-    _catch_up(rank)
-    made: dict[Any, None] = (rank.extra or {}).get(_MADE, {})
-    while made:
-        each = made.popitem()[0]
-        if each.atexit:
-            _try(each)
-    classes = tuple((rank.extra or {}).get(_CLASSES, ()))
-    modules = [each for each in (rank.main, *(rank.modules or {}).values()) if each is not None]
-    tables = [vars(each) for each in modules] if classes else [vars(each) for each in modules[:1]]
-    if not classes and not any(GeneratorType in map(type, table.values()) for table in tables):
-        return
+    extra = rank.extra
+    if extra is not None:
+        _catch_up(rank)
+        made: dict[Any, None] = extra.get(_MADE, {})
+        while made:
+            each = made.popitem()[0]
+            if each.atexit:
+                _try(each)
+    modules: dict[str, Any] = rank.modules or {}
+    classes = () if extra is None else tuple(extra.get(_CLASSES, ()))
+    if not classes:  # as in most ranks: then only a generator may have something to do, and programs hold few
+        first = rank.main or next(iter(modules.values()), None)
+        if first is None or GeneratorType not in map(type, vars(first).values()):
+            return
+        tables = [vars(first)]
+    else:
+        tables = [vars(each) for each in (rank.main, *modules.values()) if each is not None]
     found = [each for table in tables for each in _within(table, classes)]
     if classes and rank.shard.initial <= _FEW:
         _collect()

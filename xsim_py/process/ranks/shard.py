@@ -29,6 +29,9 @@ __all__ = ["ROW", "Control", "Shard"]
 ROW = 12
 """How many values a row has, besides its time and its key."""
 
+WATCHED_STARTS = 4
+"""How many of the first ranks of a shard are watched as they start (`Shard.on_start`)."""
+
 _SAMPLE = 1024  # ranks
 _MUCH_GARBAGE = 8  # objects a rank
 _GARBAGE_AT_ONCE = 1 << 20  # objects
@@ -145,7 +148,7 @@ class Shard:
     take_row : callable
         Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
     on_start : callable
-        Told of each rank that has run up to its first wait; set by the floor above.
+        Told of each of the first `WATCHED_STARTS` ranks that has run up to its first wait; set by the floor above.
     unfinalized : callable
         Tells whether a rank that has come to its end has left out MPI_Finalize; set by the floor above.
     on_thread : callable
@@ -424,7 +427,8 @@ class Shard:
                 _mind_garbage(place)
             if rank.exit_status is None:  # none may have failed before it began
                 rank.fiber.start(body)
-                self.on_start(rank)
+                if place < WATCHED_STARTS:
+                    self.on_start(rank)
 
     def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
         try:
