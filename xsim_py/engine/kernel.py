@@ -122,7 +122,7 @@ class Kernel(simpy.Environment):
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Whether only events of native processes are left; the first one of a rank is an answer."""
+        """Return whether only events of native processes are left; the first one of a rank is an answer."""
         return all(
             entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
         )
@@ -242,7 +242,7 @@ def _descending(entry: Entry) -> int:
 
 
 def _fire(event: Event) -> None:
-    """What `simpy.Environment.step` does with an event."""
+    """Call the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
     if kernel.alone and kernel._ranks_are_over():  # unless a call is undone now, which goes on before this event
         kernel.events -= 1

@@ -28,11 +28,11 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
 
+from .frame_socket import Closed, FrameSocket
 from .kernel import INFINITY_PS
-from .link import Closed, Link
-from .windows import AT_ONCE_PS, Lookahead, Shard
+from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
 
-__all__ = ["OUT_OF_MEMORY", "Death", "Processes"]
+__all__ = ["OUT_OF_MEMORY", "ProcessDeath", "Processes"]
 
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator gets no more memory."""
@@ -49,7 +49,7 @@ _clock_s = time.monotonic
 _dumps = partial(dumps, protocol=-1)
 
 
-class Death(NamedTuple):
+class ProcessDeath(NamedTuple):
     """The end of a process that came before it should.
 
     Attributes
@@ -70,7 +70,7 @@ class Death(NamedTuple):
     over: bool = False
 
 
-class Host(Protocol):
+class RankHost(Protocol):
     """The floor above does this for the processes, which know nothing of ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
@@ -96,7 +96,7 @@ class Host(Protocol):
         """Called in the coordinator now and then while the process of a shard is waited for."""
         ...
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
         """Return a shard that begins at that time, in the place of one whose process has died: its ranks fail.
 
         What it `receive`s from before that time has been dealt with.
@@ -119,16 +119,16 @@ class Processes:
         self.size = size
         self.local = range(1)
         self.in_order = False
-        """True makes all shards wait until what a window brings is known to each of them (see `Shard.window_done`)."""
+        """True makes all shards wait until what a window brings is known to each (see `ShardProtocol.window_done`)."""
         self._hosted = hosted
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, FrameSocket] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
-        self._dead: dict[int, tuple[int, Death]] = {}  # with when it would have gone on
+        self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with when it would have gone on
         self._fresh: set[int] = set()  # processes that have not been heard of yet
         self._awaited: set[int] = set()  # those that have something to do, or to take
-        self._up: Link | None = None  # in the process of a shard: to the coordinator
-        self._here: dict[int, Shard] = {}
+        self._up: FrameSocket | None = None  # in the process of a shard: to the coordinator
+        self._here: dict[int, ShardProtocol] = {}
         self._parts: dict[int, Any] = {}
         self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last that each batch brings
         self._taken: dict[int, list[tuple[int, Any]]] = {}  # those that a shard has got, and has not run past yet
@@ -151,7 +151,7 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """See `Transport.together`: no process is left behind."""
+        """End every process at the end of this block, so that none is left behind; see `Transport.together`."""
         try:
             yield
         finally:
@@ -160,8 +160,8 @@ class Processes:
             for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
                 vars(self).pop(name, None)
 
-    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
-        """See `Transport.simulate`."""
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: RankHost) -> list[Any]:
+        """Start the processes and call `work` in each, and in this one; see `Transport.simulate`."""
         self._work, self._host = work, host
         self._mail = {number: [] for number in range(self.size)}
         self._taken = {number: [] for number in range(self.size)}
@@ -191,7 +191,7 @@ class Processes:
             self._be(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = Link(ours, self._look), pid
+        self._links[number], self._pids[number] = FrameSocket(ours, self._look), pid
         self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
@@ -202,13 +202,13 @@ class Processes:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
-            for link in (Link(ours), *self._links.values()):
+            for link in (FrameSocket(ours), *self._links.values()):
                 link.close()
             self._room.give_back()
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
             parts = self._work(self.local)
             self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
@@ -225,7 +225,7 @@ class Processes:
         finally:
             _real_exit(status)
 
-    def _serve(self, shard: Shard) -> None:
+    def _serve(self, shard: ShardProtocol) -> None:
         """Do what the coordinator says, to the end of the run."""
         up = self._up
         assert up is not None
@@ -247,8 +247,8 @@ class Processes:
 
     # --------------------------------------------------------------------------------------- in the coordinator
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Open window after window in the coordinator, or serve it in another process; see `Transport.run`."""
         if self.number:
             self._serve(shards[0])
             return
@@ -263,7 +263,7 @@ class Processes:
             nexts = self._next_times()
             horizon = min(nexts)
             if horizon >= INFINITY_PS or _clock_s() >= look_s:
-                self._bury_idle()
+                self._find_ended()
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 settled = False
@@ -354,7 +354,7 @@ class Processes:
             finally:
                 self._awaited.discard(number)
             if isinstance(sent, str):
-                self._farewell(number, sent, next_ps, batches)
+                self._take_last_words(number, sent, next_ps, batches)
                 continue
             self._post(sent, batches)
             self._nexts[number] = next_ps
@@ -364,7 +364,7 @@ class Processes:
             if news is not None:
                 self._host.take_news(number, news)
 
-    def _farewell(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
+    def _take_last_words(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
         """Take the last that a process has to say."""
         if what == "part":
             self._parts[number] = loads(batches[0])
@@ -383,7 +383,7 @@ class Processes:
         """Note that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
-        self._dead[number] = self._nexts[number], Death(code, words, cut or code == _CUT_OFF)
+        self._dead[number] = self._nexts[number], ProcessDeath(code, words, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
@@ -415,7 +415,7 @@ class Processes:
                     self._ended[number] = code
                     link.hang_up()
 
-    def _bury_idle(self) -> None:
+    def _find_ended(self) -> None:
         """Find out, while no process is waited for, which have ended."""
         self._look_at_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
@@ -450,23 +450,23 @@ class Processes:
             self._reap(number)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts of all shards, which those of other processes have sent at their ends."""
         here = dict(zip(self._here, parts, strict=True))
         return [part for _, part in sorted((self._parts | here).items())]
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`; only the coordinator comes there."""
+        """Return the value: only the coordinator comes here."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End every process, at once."""
         self._end_all()
         _real_exit(status)
 
-    def die(self, words: Any, shard: Shard, now_ps: int) -> NoReturn:
+    def die(self, words: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
         """End the process of a shard, which is not to be trusted any more.
 
-        Its `Death` will have these words, and be at that time, up to which it has done what there was to do.
+        Its `ProcessDeath` will have these words, and be at that time, up to which it has done what there was to do.
         """
         assert self._up is not None
         with suppress(Closed):
@@ -474,7 +474,7 @@ class Processes:
             self._up.send(("died", (words, now_ps, sent), None, False), parcels)
         _real_exit(1)
 
-    def _packed(self, shard: Shard) -> tuple[list[_Span], list[bytes]]:
+    def _packed(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
         """Take what a shard has for others."""
         outbox = shard.take_outbox()
         if not outbox:

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
-__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "ShardProtocol", "Transport", "by_way_of_others", "window_end_ps"]
 
 AT_ONCE_PS: Final = -1
 """The time of a batch that has to be received at the end of the window in which it was sent."""
@@ -77,8 +77,8 @@ def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) ->
     return min(allowed_ps, max(together_ps, others_ps))
 
 
-class Shard(Protocol):
-    """What the window protocol asks of a shard."""
+class ShardProtocol(Protocol):
+    """A block of ranks with an event queue, as the window protocol needs it."""
 
     def next_ps(self) -> int:
         """Time of this shard's earliest event."""
@@ -130,7 +130,7 @@ class Transport(Protocol):
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
         """Call `work` with the numbers of the shards of this process, also in processes that are started for that.
 
-        It makes the shards, has them `run`, and returns what is left of each. See `processes.Host`.
+        It makes the shards, has them `run`, and returns what is left of each. See `processes.RankHost`.
         """
         ...
 
@@ -162,15 +162,15 @@ class Loopback:
         self.local = range(size)
 
     def together(self) -> AbstractContextManager[None]:
-        """See `Transport.together`."""
+        """Return a context that does nothing, for an exception ends the only process anyway."""
         return nullcontext()
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
-        """See `Transport.simulate`."""
+        """Call `work` with the numbers of all shards."""
         return work(self.local)
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Run windows of all shards by turns until none has an event; see `Transport.run`."""
         self._exchange(shards)
         settled = False
         while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS or not settled:
@@ -187,19 +187,19 @@ class Loopback:
             if any(stops):
                 return
 
-    def _exchange(self, shards: list[Shard]) -> None:
+    def _exchange(self, shards: list[ShardProtocol]) -> None:
         for shard in shards:
             for target, batch in shard.take_outbox().items():
                 shards[target].receive(loads(dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts, which are those of all shards."""
         return parts
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`."""
+        """Return the value."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End this process."""
         _real_exit(status)

@@ -95,11 +95,11 @@ class Machine:
         return array("i", [rank // self.cores_per_node for rank in range(self.ranks)])
 
     def processor_name(self, rank: int) -> str:
-        """What MPI.Get_processor_name() answers on that rank."""
+        """Return the answer of ``MPI.Get_processor_name()`` on that rank."""
         return self.name_of(self.node_of[rank])
 
     def name_of(self, node: int) -> str:
-        """What that node is called."""
+        """Return the name of a node."""
         template = self.spec.machine.processor_name or self.topology.processor_name
         return template.replace("{node}", self.topology.name(node))
 

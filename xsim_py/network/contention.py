@@ -25,7 +25,7 @@ _Passage: TypeAlias = tuple[int, list[Any], int, int, Any]
 
 
 class _Since0(dict[Hashable, int]):
-    """What is not in it has been free since the beginning."""
+    """The times from which links are free: virtual time zero for every link that no message has used."""
 
     __slots__ = ()
 

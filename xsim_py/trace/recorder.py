@@ -1,4 +1,4 @@
-"""What the ranks of one shard do, written down as it happens.
+"""The recorder takes down the calls, messages and marks of one shard's ranks as they happen.
 
 Rows of integers go to the end of one array each, eight bytes a number and no object of their own: a call costs 48 bytes
 and a message 96. Where a number does not fit (times beyond 106 days), the array becomes a list.

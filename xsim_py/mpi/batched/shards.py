@@ -20,7 +20,7 @@ import numpy as np
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .meeting import Meeting, Members
+from .meeting import Meeting, MemberHomes
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
@@ -48,7 +48,7 @@ class OtherShards:
     def __init__(self, meetings: Meetings, shard: Shard) -> None:
         self._meetings = meetings
         self._ends = [block.stop for block in shard.blocks]
-        self._members: dict[int, Members | None] = {}
+        self._members: dict[int, MemberHomes | None] = {}
         # Of each context, the last call that all ranks of this shard have begun. It is kept when they have freed the
         # communicator: freeing waits for nobody, and of ranks elsewhere that begin the call later nothing may be kept.
         self._begun: dict[int, int] = {}
@@ -65,7 +65,7 @@ class OtherShards:
         """True if nothing is known of calls that only others have begun."""
         return not self._heard
 
-    def members(self, comm: Communicator) -> Members | None:
+    def members(self, comm: Communicator) -> MemberHomes | None:
         """Return where the ranks of a communicator live; None: all here."""
         if comm.cid not in self._members:
             if len(self._members) >= _MOST_MEMBERS:
@@ -75,7 +75,7 @@ class OtherShards:
             for later in np.flatnonzero(numbers >= self._shard.initial).tolist():
                 homes[later] = self._shard.owner(int(numbers[later]))
             number = self._shard.number
-            self._members[comm.cid] = None if (homes == number).all() else Members(homes, number)
+            self._members[comm.cid] = None if (homes == number).all() else MemberHomes(homes, number)
         return self._members[comm.cid]
 
     def begins(self, call: Meeting) -> None:

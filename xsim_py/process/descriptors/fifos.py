@@ -31,8 +31,8 @@ expected = False
 _real_close, _real_open, _real_read = os.close, os.open, os.read
 
 
-class _Known:
-    """What the ranks of a shard have been told of a FIFO.
+class _FifoState:
+    """The state of a FIFO, as the ranks of a shard have been told of it.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class _Known:
         self.taken: dict[int, int] = {}
 
 
-def _told(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
+def _note(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
     """A rank has done something to a FIFO."""
     global expected
     expected = True
     if what == _MADE:
         shard.fifos.pop(place, None)  # that was another file
-    known = shard.fifos.setdefault(place, _Known())
+    known = shard.fifos.setdefault(place, _FifoState())
     if what in (_READER, _WRITER):
         known.open[what] += amount
         known.opened[what] += amount > 0
@@ -64,7 +64,7 @@ def _told(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
 
 
 def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
-    sockets.tell(fiber, partial(_told, place, fiber.rank.number, what, amount))
+    sockets.tell(fiber, partial(_note, place, fiber.rank.number, what, amount))
 
 
 def made(fiber: Fiber, path: Any, *, found: bool) -> None:
@@ -80,7 +80,7 @@ def end(rank: Rank, time_ps: int) -> None:
         if each.fifo is not None and each.fifo.rank == rank.number:
             pipes.forget(number)
             _real_close(number)
-            told = partial(_told, each.fifo.place, rank.number, each.fifo.side, -1)
+            told = partial(_note, each.fifo.place, rank.number, each.fifo.side, -1)
             sockets.tell_at(rank, time_ps, told)
 
 
@@ -108,12 +108,12 @@ class FifoEnd:
         self.rank = fiber.rank.number
         _tell(fiber, place, side, 1)
 
-    def known(self, fiber: Fiber) -> _Known | None:
-        """What has been told of it; None where that is not all that happens to it."""
-        known: _Known | None = fiber.rank.shard.fifos.get(self.place)
+    def known(self, fiber: Fiber) -> _FifoState | None:
+        """Return the state of the FIFO as ranks have told it; None where others than ranks may use it."""
+        known: _FifoState | None = fiber.rank.shard.fifos.get(self.place)
         return None if known is None or child_processes.are_there() else known
 
-    def _there(self, known: _Known) -> int:
+    def _there(self, known: _FifoState) -> int:
         """How many bytes it has been told of that nobody has taken."""
         others = sum(taken for rank, taken in known.taken.items() if rank != self.rank)
         return sum(known.written.values()) - others - self.amount
@@ -188,7 +188,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
     def is_there() -> bool:
         nonlocal number
-        known: _Known | None = None if child_processes.are_there() else shard.fifos.get(place)
+        known: _FifoState | None = None if child_processes.are_there() else shard.fifos.get(place)
         if known is not None and side == _WRITER and not known.open[_READER] and flags & os.O_ACCMODE == os.O_WRONLY:
             return False
         if number < 0:
@@ -219,7 +219,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
 
 def _has_writer(number: int) -> bool:
-    """Whether somebody has a FIFO open for writing, or has had."""
+    """Return whether somebody has a FIFO open for writing, or has had."""
     if pipes.is_ready(number, select.POLLIN):
         return True
     try:

@@ -265,15 +265,15 @@ class _File(io.RawIOBase):
         return self._number
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Return whether it was opened for reading."""
         return self._access != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Return whether it was opened for writing."""
         return self._access != os.O_RDONLY
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return os.isatty(self._number)
 
     def readinto(self, buffer: Any) -> int | None:

@@ -117,7 +117,7 @@ def touched(fiber: Fiber, end: End) -> None:
 
 
 def is_ready(number: int, event: int) -> bool:
-    """Whether a call would not wait."""
+    """Return whether a call on a descriptor would not wait."""
     poll = _real_poll()
     poll.register(number, event)
     return bool(poll.poll(0))
@@ -177,7 +177,7 @@ def _named(number: int) -> str:
 
 
 def is_of_child(fiber: Fiber, number: int) -> bool:
-    """Whether reality may do something to a descriptor: another process has it, or a thread that serves one."""
+    """Return whether a real process or thread may use the other end of a descriptor."""
     end = ends.get(number)
     if end is not None and end.is_of_child:
         return True

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.fiber import Fiber, Parked
-from xsim_py.process.ranks.queues import give_way, is_shared, look
+from xsim_py.process.ranks.queues import give_way, is_shared, sync_threads
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -89,7 +89,7 @@ def until(
     really : callable, optional
         Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
     """
-    look(fiber)
+    sync_threads(fiber)
     found = ready()
     if found or (timeout_s is not None and timeout_s <= 0):
         return found

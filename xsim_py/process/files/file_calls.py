@@ -65,7 +65,7 @@ def _place(path: Any) -> str | None:
 
 
 def _is_pythons_own(frame: FrameType | None) -> bool:
-    """Whether this is part of the import of an installed package, or looks up source lines."""
+    """Return whether a call is part of the import of an installed package, or looks up source lines."""
     imported = ""
     while frame is not None:
         file = frame.f_code.co_filename
@@ -97,7 +97,7 @@ def _function(virtual: Function) -> Function:
 
 
 def _path_function(virtual: Function) -> Function:
-    """The same for what is called for paths on the storage only: with the absolute path, then as it was called."""
+    """Decorate a virtual function of `os` that is called, for paths on the storage, with the absolute path first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -113,7 +113,7 @@ def _path_function(virtual: Function) -> Function:
 
 
 def _descriptor_function(virtual: Function) -> Function:
-    """The same for what is called for descriptors of the storage only: with the file, then with the other arguments."""
+    """Decorate a virtual function of `os` that is called, for descriptors of the storage, with the file first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -274,7 +274,7 @@ _virtual["listdir"] = _listdir
 
 
 class _Entry:
-    """What `os.DirEntry` is, for the storage."""
+    """An entry of a folder on the storage, as `os.DirEntry` is one of a real folder."""
 
     def __init__(self, folder: Any, name: Any, kind: int) -> None:
         self.name = name
@@ -315,7 +315,7 @@ class _Entry:
 
 
 class _Entries:
-    """What `os.scandir` gives: entries, and something to close."""
+    """The entries of a folder as `os.scandir` gives them: an iterator that can be closed."""
 
     def __init__(self, entries: list[_Entry]) -> None:
         self._entries = iter(entries)
@@ -482,7 +482,7 @@ def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
 
 
 def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
-    """What was imported before the run has some of the real functions already: those that are written in C."""
+    """Replace the real functions in modules, too, that have taken them under names of their own before the run."""
     for name, module in list(sys.modules.items()):
         if name not in _KEPT and not name.startswith(_KEPT_PACKAGES) and isinstance(module, ModuleType):
             for key, value in list(vars(module).items()):

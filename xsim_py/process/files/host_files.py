@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import os
 
-__all__ = ["Host"]
+__all__ = ["HostFiles"]
 
 # The real functions: those of `os` are replaced while a run lasts.
 _open = io.open
 _access, _listdir, _lstat, _readlink = os.access, os.listdir, os.lstat, os.readlink
 
 
-class Host:
-    """What is below an overlay. Paths are absolute, and none of their folders is a symbolic link."""
+class HostFiles:
+    """The files below an overlay. Paths are absolute, and none of their folders is a symbolic link."""
 
     def __init__(self) -> None:
         self._links: dict[str, str | None] = {}
@@ -35,7 +35,7 @@ class Host:
             return None
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder; nothing if it is none."""
+        """Return the names in a folder, in order; none if it is no folder."""
         try:
             return sorted(_listdir(path))
         except (FileNotFoundError, NotADirectoryError):

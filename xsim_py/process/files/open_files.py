@@ -33,7 +33,7 @@ _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O
 
 
 class _OpenFiles:
-    """What one rank has open.
+    """The files that one rank has open.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class _OpenFiles:
         self.ending = False
 
     def close_all(self) -> None:
-        """What the end of a Python process does."""
+        """Close all files, as the end of a Python process does."""
         self.ending = True
         for outermost in [reference() for reference in self.stacks.values()]:
             if outermost is not None:
@@ -120,7 +120,7 @@ class StorageFile(io.RawIOBase):
 
     @classmethod
     def of_folder(cls, name: Any) -> StorageFile:
-        """What stands for a folder that a program opens, to sync what it has renamed in it."""
+        """Make the file that stands for a folder which a program opens, to sync what it has renamed in it."""
         fiber = current.running()
         assert virtual_files.active is not None
         server = virtual_files.active.server_of(fiber.rank)
@@ -141,7 +141,7 @@ class StorageFile(io.RawIOBase):
         return {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(access, "rb+")
 
     def _is_mine(self) -> bool:
-        """Whether the rank that has opened it is running, and not the garbage collector in the middle of something."""
+        """Return whether the rank that has opened it runs, and not the garbage collector in the middle of something."""
         fiber = current.here()
         if fiber is None or fiber.rank is not self._rank:
             return False
@@ -166,11 +166,11 @@ class StorageFile(io.RawIOBase):
     # ------------------------------------------------------------------------------------ what io asks of it
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Return whether it was opened for reading."""
         return self._flags & os.O_ACCMODE != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Return whether it was opened for writing."""
         return self._flags & os.O_ACCMODE != os.O_RDONLY
 
     def seekable(self) -> bool:
@@ -273,7 +273,7 @@ class StorageFile(io.RawIOBase):
         return self.descriptor()
 
     def descriptor(self) -> int:
-        """The same, for whoever asks."""
+        """Return the number that `fileno` gives, also to installed packages."""
         if self._descriptor is None:
             known = _open_files(self._rank)
             self._descriptor = FIRST_DESCRIPTOR + known.count
@@ -294,7 +294,7 @@ def of_descriptor(number: Any) -> StorageFile | None:
 
 
 def flags_of(mode: str) -> int:
-    """What `os.open` would be told for a mode of `open`.
+    """Return the flags of `os.open` for a mode of `open`.
 
     Raises
     ------

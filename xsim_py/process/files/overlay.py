@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Link", "Overlay"]
+__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Overlay", "SymbolicLink"]
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ _FILE_MODE, _FOLDER_MODE, _LINK_MODE = 0o644, 0o755, 0o777
 
 
 class Base(Protocol):
-    """What is below the overlay; `host.Host` is one."""
+    """The files below an overlay; `host_files.HostFiles` is one."""
 
     def link(self, path: str) -> str | None:
         """Where a symbolic link leads; None for everything else."""
@@ -41,7 +41,7 @@ class Base(Protocol):
         ...
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder."""
+        """Return the names in a folder, in order."""
         ...
 
     def allows(self, path: str, mode: int) -> bool:
@@ -60,7 +60,7 @@ class Gone:
     kind = 0
 
 
-class Link:
+class SymbolicLink:
     """The entry of a symbolic link."""
 
     __slots__ = ("target",)
@@ -113,7 +113,7 @@ class Inode:
         self.opened: dict[int, int] = {}
 
 
-Entry = Inode | Folder | Link | Gone
+Entry = Inode | Folder | SymbolicLink | Gone
 _GONE = Gone()
 
 
@@ -196,10 +196,10 @@ class Overlay:
         entry = self._entries.get(place)
         if entry is None:
             return self.base.link(place)
-        return entry.target if isinstance(entry, Link) else None
+        return entry.target if isinstance(entry, SymbolicLink) else None
 
     def _find(self, place: str) -> Entry | os.stat_result | None:
-        """What is at a resolved path: an entry, what this computer says of its own, or None."""
+        """Return what is at a resolved path: an entry, the status of a file of this computer, or None."""
         entry = self._entries.get(place)
         if entry is None:
             return self.base.stat(place)
@@ -388,7 +388,7 @@ class Overlay:
     def _stat(self, found: Entry | os.stat_result, size: int) -> os.stat_result:
         if isinstance(found, os.stat_result):
             return found
-        if isinstance(found, Link):
+        if isinstance(found, SymbolicLink):
             return self._made_stat(stat.S_IFLNK | _LINK_MODE, 0, len(found.target), 0)
         assert isinstance(found, Inode | Folder)
         if isinstance(found, Inode) and not found.changed and (known := self.base.stat(found.source or "")) is not None:
@@ -404,7 +404,7 @@ class Overlay:
         return os.stat_result([mode, number, _DEVICE, 1, os.getuid(), os.getgid(), size, *whole, *exact, *[ns] * 3])
 
     def names(self, path: str) -> list[tuple[str, int]]:
-        """What is in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
+        """Return the names in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
         place = self._folder(path)
         mine = self._below.get(place, {})
         all_names = sorted({*mine, *self.base.names(place)})
@@ -464,7 +464,7 @@ class Overlay:
     def symlink(self, target: str, path: str) -> None:
         """As `os.symlink`."""
         place = self._free(path)
-        self._put(place, Link(target))
+        self._put(place, SymbolicLink(target))
 
     def _free(self, path: str) -> str:
         place = self.resolve(path, follow=False)
@@ -514,9 +514,9 @@ class Overlay:
             entry: Entry = found if isinstance(found, Folder) else Folder(self._number(), self.now_ps)
         elif isinstance(found, os.stat_result):
             link = self._link(source)
-            entry = self._inode(source, source=source) if link is None else Link(link)
+            entry = self._inode(source, source=source) if link is None else SymbolicLink(link)
         else:
-            assert isinstance(found, Inode | Link)
+            assert isinstance(found, Inode | SymbolicLink)
             entry = found
         if isinstance(entry, Inode):
             self._touch(entry)
@@ -570,7 +570,7 @@ class Overlay:
     # ----------------------------------------------------------------------------------------- after the run
 
     def changes(self) -> Iterator[tuple[str, Entry]]:
-        """What differs from this computer's files: what is gone, the innermost first, then what is there."""
+        """Yield what differs from this computer's files: what was removed, the innermost first, then what is there."""
         gone = [place for place, entry in self._entries.items() if isinstance(entry, Gone)]
         yield from ((place, self._entries[place]) for place in sorted(gone, reverse=True))
         for place, entry in sorted(self._entries.items(), key=lambda item: item[0]):
@@ -582,7 +582,7 @@ class Overlay:
         for place, entry in self.changes():
             if isinstance(entry, Inode):
                 yield place, entry.mode, entry.time_ps, bytes(entry.data or b"")
-            elif isinstance(entry, Link):
+            elif isinstance(entry, SymbolicLink):
                 yield place, entry.target
             else:
                 yield place, type(entry).__name__

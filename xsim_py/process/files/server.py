@@ -20,11 +20,11 @@ from xsim_py.units import round_half_up
 
 from .overlay import Overlay
 
-__all__ = ["Answer", "Request", "Server"]
+__all__ = ["Server", "StorageAnswer", "StorageRequest"]
 
 
-class Request(NamedTuple):
-    """What a rank asks for: a method of the overlay, with what it is called with.
+class StorageRequest(NamedTuple):
+    """A method of the overlay that a rank asks for, with its arguments.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class Request(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Answer(NamedTuple):
-    """What comes back: what the method returned, or what it raised; and how many bytes were moved."""
+class StorageAnswer(NamedTuple):
+    """The value that the method returned, or the error that it raised; and how many bytes were moved."""
 
     value: Any
     error: OSError | None
@@ -79,24 +79,24 @@ class Server:
         *,
         latency_ps: int,
         ps_per_byte: Fraction,
-        later: Callable[[int, Request], None],
-        reply: Callable[[int, Request, Answer], None],
+        later: Callable[[int, StorageRequest], None],
+        reply: Callable[[int, StorageRequest, StorageAnswer], None],
     ) -> None:
         self.overlay = overlay
         self._latency_ps = latency_ps
         self._ps_per_byte = ps_per_byte
         self._later = later
         self._reply = reply
-        self._queue: deque[Request] = deque()
-        self._serving: Request | None = None
+        self._queue: deque[StorageRequest] = deque()
+        self._serving: StorageRequest | None = None
         self._began_ps = 0
 
-    def submit(self, now_ps: int, request: Request) -> None:
+    def submit(self, now_ps: int, request: StorageRequest) -> None:
         """A request comes. The caller calls this, `transferred` and `died` in the order of time."""
         self._queue.append(request)
         self._serve(now_ps)
 
-    def transferred(self, now_ps: int, request: Request) -> None:
+    def transferred(self, now_ps: int, request: StorageRequest) -> None:
         """The last byte of a request has come, if it was not cut short."""
         if self._serving is request:
             self._serving = None
@@ -133,22 +133,22 @@ class Server:
             if request.kind not in _UNANSWERED:
                 self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
 
-    def _answer(self, request: Request, now_ps: int) -> Answer:
+    def _answer(self, request: StorageRequest, now_ps: int) -> StorageAnswer:
         """Make a request that changes no bytes at once; of a write, which is made at its end, say how it will end."""
         if request.kind == "write":
             number, start, data = request.arguments
             end = len(data) + (self.overlay.size(number) if start is None else start)
-            return Answer(end, None, len(data))
+            return StorageAnswer(end, None, len(data))
         if request.kind == "scatter":  # the storage takes the pieces with what is between them
             _, starts, _, _, end = request.arguments
-            return Answer(None, None, end - int(starts[0]))
+            return StorageAnswer(None, None, end - int(starts[0]))
         try:
             value = self._make(request, now_ps)
         except OSError as error:
-            return Answer(None, error, 0)
-        return Answer(value, None, len(value) if request.kind == "read" else 0)
+            return StorageAnswer(None, error, 0)
+        return StorageAnswer(value, None, len(value) if request.kind == "read" else 0)
 
-    def _make(self, request: Request, now_ps: int) -> Any:
+    def _make(self, request: StorageRequest, now_ps: int) -> Any:
         self.overlay.now_ps = now_ps
         return getattr(self.overlay, request.kind)(*request.arguments)
 

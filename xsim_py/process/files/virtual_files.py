@@ -23,9 +23,9 @@ from xsim_py.process.ranks.fiber import Fiber, Parked
 from xsim_py.process.ranks.meter import metered
 from xsim_py.process.ranks.rank import EPOCH_S
 
-from .host_files import Host
+from .host_files import HostFiles
 from .overlay import Entry, Gone, Inode, Overlay
-from .server import Answer, Request, Server
+from .server import Server, StorageAnswer, StorageRequest
 from .write_back import write_back
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Waiting(Parked):
         self.fiber = fiber
         self.kind = kind
         self.name = name
-        self.answer: Answer | None = None
+        self.answer: StorageAnswer | None = None
         self.time_ps = 0
 
     def describe(self) -> str:
@@ -59,7 +59,7 @@ class Waiting(Parked):
 
 
 class _Replica:
-    """What one shard knows of the storage: all of it."""
+    """The storage as one shard knows it: all of its servers, with all their files."""
 
     def __init__(self, files: VirtualFiles, servers: dict[int, Server]) -> None:
         self._files = files
@@ -82,7 +82,7 @@ class _Replica:
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
         """Tell all shards what a rank asks for; the key under which the answer will come."""
         rank.key += 1
-        asked = Request(rank.number, rank.key, kind, arguments)
+        asked = StorageRequest(rank.number, rank.key, kind, arguments)
         rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
         return rank.key
 
@@ -91,7 +91,7 @@ class _Replica:
         self._waiting[key] = waiting
         waiting.fiber.park(waiting)
 
-    def _handle(self, told: tuple[int, Request]) -> None:
+    def _handle(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
         server, now_ps = self._server(number), self._now_ps()
@@ -106,13 +106,13 @@ class _Replica:
         return self._servers[number]
 
     def _later(self, number: int) -> Any:
-        def later(time_ps: int, asked: Request) -> None:
+        def later(time_ps: int, asked: StorageRequest) -> None:
             assert self._shard is not None
             self._shard.post_common(time_ps, asked.key, self._transferred, (number, asked))
 
         return later
 
-    def _transferred(self, told: tuple[int, Request]) -> None:
+    def _transferred(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
         self._servers[number].transferred(self._now_ps(), asked)
@@ -121,20 +121,20 @@ class _Replica:
         assert self._shard is not None
         return self._shard.common.now_ps
 
-    def _count(self, asked: Request) -> None:
+    def _count(self, asked: StorageRequest) -> None:
         """One event of the run, in however many shards it happens."""
         shard = self._shard
         assert shard is not None
         if not shard.alone and shard.local(asked.rank):
             shard.kernel.events += 1
 
-    def _reply(self, time_ps: int, asked: Request, answer: Answer) -> None:
+    def _reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
         shard = self._shard
         assert shard is not None
         if shard.local(asked.rank):
             shard.kernel.post(time_ps, asked.key, self._answered, (asked, answer))
 
-    def _answered(self, told: tuple[Request, Answer]) -> None:
+    def _answered(self, told: tuple[StorageRequest, StorageAnswer]) -> None:
         asked, answer = told
         waiting = self._waiting.pop(asked.key, None)
         if waiting is not None and waiting.fiber.rank.exit_status is None:
@@ -181,7 +181,7 @@ class VirtualFiles:
     def __init__(self, spec: StorageSpec, *, node_of: Sequence[int]) -> None:
         self._spec = spec
         self._node_of = node_of
-        self._host = Host()
+        self._host = HostFiles()
         self._replicas: dict[int, _Replica] = {}
         self.block_bytes = spec.block_bytes
         self.counts: dict[int, list[int]] = {}
@@ -223,7 +223,7 @@ class VirtualFiles:
         return Server(overlay, latency_ps=latency_ps, ps_per_byte=ps_per_byte, later=later, reply=reply)
 
     def serves(self, path: str) -> bool:
-        """Whether an absolute path is on the storage. The same for all ranks, at all times."""
+        """Return whether an absolute path is on the storage, which is the same for all ranks, at all times."""
         path = _folder(path)
         if self._prefixes is not None:
             return path.startswith(self._prefixes)
@@ -239,7 +239,7 @@ class VirtualFiles:
             replica.stop()
 
     def rows(self, shard: Shard) -> list[tuple[int, int, int, int]]:
-        """What each rank of a shard has done: requests, bytes read, bytes written, picoseconds."""
+        """Return the use that each rank of a shard has made of it: requests, bytes read, bytes written, picoseconds."""
         return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
 
     def digest(self) -> str:

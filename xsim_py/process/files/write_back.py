@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbed
 
-from .overlay import Entry, Folder, Gone, Inode, Link
+from .overlay import Entry, Folder, Gone, Inode, SymbolicLink
 
 __all__ = ["write_back"]
 
@@ -67,7 +67,9 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
     ]
 
 
-def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> tuple[dict[str, str], list[str]]:
+def _written(
+    unfinished: Unfinished, made: dict[str, Inode | Folder | SymbolicLink]
+) -> tuple[dict[str, str], list[str]]:
     """Write what is new beside where it belongs: under what name it is there, and what could not be done."""
     ready, problems = {}, []
     pool = ThreadPoolExecutor(_SYNCS_AT_ONCE)
@@ -99,7 +101,7 @@ def _folder_of(place: str) -> str:
 
 def _write(entry: Entry, path: str) -> None:
     """Write a file, or make a link, under a name for the time being."""
-    if isinstance(entry, Link):
+    if isinstance(entry, SymbolicLink):
         os.symlink(entry.target, path)
     elif isinstance(entry, Inode) and path:
         with open(path, "xb") as file:
@@ -124,7 +126,7 @@ def _finish(entry: Entry, path: str, place: str) -> None:
             os.chmod(path, entry.mode)
 
 
-def _placed(made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
+def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
     """Give everything its place, then remove what is gone; what could not be done."""
     problems = []
     for place, entry in made.items():

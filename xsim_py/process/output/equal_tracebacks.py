@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["COMPLAINT", "Alike", "Complaint"]
+__all__ = ["TRACEBACK", "EqualTracebacks", "WholeTraceback"]
 
-COMPLAINT = 2
+TRACEBACK = 2
 """The stream of lines that wait for their like, and then go to standard error."""
 
 
-class Complaint(str):
+class WholeTraceback(str):
     """A whole traceback, which is written to a rank's standard error at once."""
 
     __slots__ = ()
@@ -30,7 +30,7 @@ class _Group(NamedTuple):
     """Each rank, and what it has printed on standard error since, stand here in order."""
 
 
-class Alike:
+class EqualTracebacks:
     """The tracebacks that wait.
 
     Parameters

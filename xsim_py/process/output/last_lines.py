@@ -77,7 +77,7 @@ class Journal:
 
 
 def last_lines(memory: mmap.mmap, number: int) -> list[Line]:
-    """What a process that has ended had printed and not sent."""
+    """Return the lines that a process had printed and not sent when it died."""
     kept = memory[number * SIZE_BYTES : (number + 1) * SIZE_BYTES]
     file = BytesIO(kept)
     lines: list[Line] = []

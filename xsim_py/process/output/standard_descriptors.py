@@ -59,7 +59,7 @@ def stream_of(rank: Rank, number: int) -> int | None:
 
 
 def other_target(rank: Rank, number: int) -> bool:
-    """Whether a rank has redirected or closed a descriptor that was one of its streams."""
+    """Return whether a rank has redirected or closed a descriptor that was one of its streams."""
     return rank.extra is not None and _TABLE in rank.extra and rank.extra[_TABLE].get(number) != number
 
 
@@ -96,7 +96,7 @@ def closed(fiber: Fiber, number: int) -> None:
 
 def before(fiber: Fiber, number: int) -> None:
     """A rank is about to redirect or to close a descriptor; what all ranks have there is to be kept."""
-    if number in STANDARD and (fiber.rank.own is None or _name(number) not in fiber.rank.own):
+    if number in STANDARD and (fiber.rank.private_state is None or _name(number) not in fiber.rank.private_state):
         _flush()
         shared = _copy_of(number)
         private_state.change(fiber.rank, _name(number), shared, _CLOSED)
@@ -112,10 +112,10 @@ def _redirect(rank: Rank, number: int) -> None:
 
 def _take_back(rank: Rank, number: int) -> None:
     """A rank has its own stream again where it had something else."""
-    if rank.own is not None and _name(number) in rank.own:
+    if rank.private_state is not None and _name(number) in rank.private_state:
         _flush()
         _forget_copy(rank, number)
-        del rank.own[_name(number)]
+        del rank.private_state[_name(number)]
         _put(number, private_state.shared(_name(number)))
 
 
@@ -127,7 +127,7 @@ def _copy_of(number: int) -> int:
 
 
 def _forget_copy(rank: Rank, number: int) -> None:
-    copy = (rank.own or {}).get(_name(number), _CLOSED)
+    copy = (rank.private_state or {}).get(_name(number), _CLOSED)
     if copy != _CLOSED:
         _real_close(copy)
 

@@ -13,7 +13,7 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
 from .collector import RankStream
-from .equal_tracebacks import Complaint
+from .equal_tracebacks import WholeTraceback
 
 __all__ = ["forget_frames", "install", "report", "report_ignored", "say", "without_simulator"]
 
@@ -26,7 +26,7 @@ _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 def report(error: BaseException, heading: str = "") -> None:
     """Print an uncaught exception as Python does, but that of many ranks once."""
     without_simulator(error)
-    say(Complaint("".join([heading, *traceback.format_exception(error)])))
+    say(WholeTraceback("".join([heading, *traceback.format_exception(error)])))
 
 
 def say(text: str) -> None:
@@ -45,7 +45,7 @@ def _excepthook(kind: Any, error: Any, tb: Any) -> None:
     if current.here() is None:
         _real_excepthook(kind, error, tb)
     else:
-        say(Complaint("".join(traceback.format_exception(kind, error, tb))))
+        say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
 
 def report_ignored(error: BaseException, source: Any) -> None:

@@ -36,7 +36,7 @@ class _Search(pickle.Pickler):
         self.found = False
 
     def persistent_id(self, thing: Any) -> int | None:
-        """See `pickle.Pickler`."""
+        """Keep an object as it is and return its number, or return None to have it pickled; see `pickle.Pickler`."""
         kind = type(thing)
         if kind in _PLAIN:
             return None
@@ -56,7 +56,7 @@ class _Finder(pickle.Unpickler):
         self._kept = copy.kept
 
     def persistent_load(self, number: int) -> Any:
-        """See `pickle.Unpickler`."""
+        """Return the object that was kept at that place, as `pickle.Unpickler` asks for it."""
         return self._kept[number]
 
 

@@ -82,7 +82,7 @@ def program_of(
 
 
 def is_interpreter(command: str) -> bool:
-    """Whether a command is Python itself; then it is the one that simulates."""
+    """Return whether a command is Python itself; then it is the one that simulates."""
     return command == sys.executable or re.fullmatch(_PYTHON, os.path.basename(command)) is not None
 
 
@@ -117,7 +117,7 @@ def _note(option: str, flags: dict[str, Any]) -> None:
 
 
 def how_called(args: Sequence[str]) -> Called:
-    """What the interpreter's arguments ask for."""
+    """Return the program that the interpreter's arguments ask for, and the options."""
     options: list[str] = []
     words = list(args)
     while words:
@@ -141,7 +141,7 @@ def how_called(args: Sequence[str]) -> Called:
 
 
 def is_python(file: str) -> bool:
-    """Whether a file is a Python program, by its name or its first lines."""
+    """Return whether a file is a Python program, by its name or its first lines."""
     if file.endswith(".py"):
         return True
     try:

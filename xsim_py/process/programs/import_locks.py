@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.python import dates, sys_modules
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.queues import Place, call, line_up
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -39,7 +39,7 @@ class _Making:
         self.fiber = fiber
         self.key = key
         self.module = module
-        self.line: deque[Place] = deque()
+        self.line: deque[QueuedFiber] = deque()
         self.failed = False
 
     def described(self, _: Rank) -> str:
@@ -54,7 +54,7 @@ class _Making:
         for place in self.line:
             place.fiber.clock_ps = max(place.fiber.clock_ps, self.fiber.clock_ps)
         while self.line:
-            call(self.line)
+            call_next(self.line)
 
 
 _now: dict[tuple[Rank | None, str], _Making] = {}
@@ -104,7 +104,7 @@ def _wait(name: str, *, within: bool = False) -> _Making | None:
 
 
 def _depends(fiber: Fiber, on: Fiber) -> bool:
-    """Whether a fiber is another, or waits for a module that the other is to import."""
+    """Return whether a fiber is another, or waits for a module that the other is to import."""
     seen = set()
     while fiber is not on and fiber in _waiting and fiber not in seen:
         seen.add(fiber)

@@ -110,7 +110,7 @@ def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
 
 
 def _is_there(name: str, folders: Collection[str]) -> bool:
-    """Whether there is a package of a name, as far as can be told before the program runs."""
+    """Return whether there is a package of a name, as far as can be told before the program runs."""
     if name == ALL_IMPORTED or name in sys.modules or PathFinder.find_spec(name, [*folders]) is not None:
         return True
     try:
@@ -120,13 +120,13 @@ def _is_there(name: str, folders: Collection[str]) -> bool:
 
 
 def _is_named(name: str, source: bytes | str | None) -> bool:
-    """Whether a program names a package, which may be where it tells Python itself to look."""
+    """Return whether a program names a package, which may be where it tells Python itself to look."""
     text = source if isinstance(source, bytes) else (source or "").encode()
     return re.search(rb"\b%s\b" % re.escape(name.encode()), text) is not None
 
 
 def _nowhere(name: str, folders: Collection[str]) -> str:
-    """What to say of a name that no package has."""
+    """Return the message about a name that no package has."""
     import pkgutil  # not above: nobody needs these whose names are right
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
@@ -228,7 +228,7 @@ def _text(file: str) -> bytes:
 
 
 def _has_import(text: bytes) -> bool:
-    """Whether a file that has the word has it in an import, or in a call such as ``import_module("mpi4py.MPI")``."""
+    """Return whether a file imports mpi4py, by a statement or by a call such as ``import_module("mpi4py.MPI")``."""
     import ast  # not above: few programs have such packages, and all start
 
     def is_import(node: ast.AST) -> bool:

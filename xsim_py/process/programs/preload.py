@@ -98,7 +98,7 @@ def _named(statement: ast.stmt, package: str) -> Iterator[str]:
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
+    """Return whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
     if isinstance(statement, ast.If):
         return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
     busy = ast.Call | ast.Subscript | ast.Attribute | ast.Await

@@ -92,7 +92,7 @@ class PrivateModules(MetaPathFinder):
         self._extensions: dict[str, ModuleType] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
+        """Return the specification of a module for the running rank, as `importlib.abc.MetaPathFinder` asks for it."""
         rank = current.rank()
         finders, changed = sys_modules.finders(rank)
         key = (name, *(sys.path if path is None else path))
@@ -117,7 +117,7 @@ class PrivateModules(MetaPathFinder):
         return _Follower(spec.loader, private=True) if hasattr(spec.loader, "exec_module") else spec.loader
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
-        """Whether a module is; `of_rank` says that a finder of the rank's own has found it."""
+        """Return whether a module is private; `of_rank` says that a finder of the rank's own has found it."""
         name = spec.name
         own = rank.modules if rank.modules is not None else OwnModules()
         parent = name.rpartition(".")[0]
@@ -148,7 +148,7 @@ class PrivateModules(MetaPathFinder):
         return taken
 
     def is_private(self, name: str, module: Any = None) -> bool:
-        """Whether a module that was imported outside of the run is private in it."""
+        """Return whether a module that was imported outside of the run is private in it."""
         top = name.partition(".")[0]
         if top == "__main__" or top in self._shared:
             return False
@@ -160,7 +160,7 @@ class PrivateModules(MetaPathFinder):
         return self._is_own(spec) or (self.beside_mpi and _refers_to_mpi(top))
 
     def _is_part(self, spec: ModuleSpec) -> bool:
-        """Whether an installed package is part of the program nevertheless."""
+        """Return whether an installed package is part of the program nevertheless."""
         if spec.name in sys.stdlib_module_names:
             return False
         if ALL_IMPORTED in self._private and not (spec.origin or "").startswith(PACKAGE) and not has_extensions(spec):
@@ -217,7 +217,7 @@ def separate(
 
 
 def _refers_to_mpi(top: str) -> bool:
-    """Whether the modules of an imported package have something of mpi4py; to read its files takes longer."""
+    """Return whether the modules of an imported package hold something of mpi4py; to read its files takes longer."""
     if _modules[top].__name__.partition(".")[0] in (_MPI, _SIMULATOR):
         return False
     named = [module for name, module in list(_modules.items()) if name.partition(".")[0] == top]
@@ -230,7 +230,7 @@ def _refers_to_mpi(top: str) -> bool:
 
 
 def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[ModuleSpec | None, Any]:
-    """What the first of the finders says that knows a module, and that finder."""
+    """Return the specification of a module by the first finder that knows it, and that finder."""
     for finder in finders:
         find = getattr(finder, "find_spec", None)
         spec = None if find is None else find(name, path, target)
@@ -249,7 +249,7 @@ def _followed(spec: ModuleSpec) -> ModuleSpec:
 
 
 def code_for(rank: Rank, code: CodeType) -> CodeType:
-    """What a rank is to execute of the program's code: a copy where ranks are few.
+    """Return the code that a rank is to execute of the program: a copy where ranks are few.
 
     Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
     """
@@ -290,7 +290,7 @@ class SharedPackage(ModuleType):
 
 
 def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
-    """The same specification with another loader."""
+    """Return a copy of a module's specification with another loader."""
     own = ModuleSpec(spec.name, loader, origin=spec.origin)
     own.has_location = spec.has_location
     own.loader_state = spec.loader_state
@@ -376,7 +376,7 @@ class _Follower:
 
 
 def _version(file: str) -> Any:
-    """What changes when a file does."""
+    """Return what changes when a file does: its name, time and size."""
     with current.outside():
         try:
             found = os.stat(file)

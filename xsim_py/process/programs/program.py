@@ -17,7 +17,7 @@ from typing import Any
 from xsim_py.code_origin import is_installed
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
-from xsim_py.process.python.private_sys import Unseen, set_flags
+from xsim_py.process.python.private_sys import UncopiedList, set_flags
 from xsim_py.process.ranks.rank import Rank
 
 from . import shared_state
@@ -34,7 +34,7 @@ _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 
 
 class Program:
-    """What every rank runs.
+    """The simulated program, which every rank runs.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class Program:
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
         self.home = self.home or self.folder
-        self.path = Unseen((str(self.folder), *self._search))
-        self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
+        self.path = UncopiedList((str(self.folder), *self._search))
+        self.argv = UncopiedList((self._argv0(), *self.args))  # nothing of this holds for a callable
         self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
         self._names["__package__"] = None if self.spec is None else self.spec.parent
         if self.file is not None:
@@ -167,7 +167,7 @@ class Program:
         names = main.__dict__
         names.update(self._names)
         rank.main = main
-        rank.bare = rank.modules is None and rank.own is None
+        rank.bare = rank.modules is None and rank.private_state is None
         rank.argv, rank.path = self.argv, self.path
         _modules["__main__"] = main
         if self.flags:
@@ -185,7 +185,7 @@ class Program:
 
     @property
     def has_value(self) -> bool:
-        """Whether it may return something to whoever simulates it."""
+        """True if it may return something to whoever simulates it."""
         return self.function is not None
 
     @property

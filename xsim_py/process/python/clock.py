@@ -116,7 +116,7 @@ def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
 
 
 def _with_defaults() -> list[Any]:
-    """What has clocks for the defaults of its parameters, if it was imported before the run."""
+    """Return the functions, of modules imported before the run, that have clocks for the defaults of parameters."""
     found: list[Any] = []
     if "sched" in sys.modules:
         found.append(sys.modules["sched"].scheduler.__init__)

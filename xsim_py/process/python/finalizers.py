@@ -46,7 +46,7 @@ _collecting: list[str] = []
 
 
 def look_at(code: CodeType) -> None:
-    """See the classes be made that a module of the program defines, if one of them may have a ``__del__``."""
+    """Watch which classes a module of the program defines, if one of them may have a ``__del__``."""
     known = _codes.get(id(code))
     if known is None:
         known = _codes[id(code)] = (code, _has_finalizer(code))
@@ -204,7 +204,7 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forget() -> None:
-    """See that no finalizer of a rank runs after the run."""
+    """Let no finalizer of a rank run after the run."""
     for each in _owners:
         weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
     _owners.clear()

@@ -112,7 +112,7 @@ def _forget_enabled(*_: Any) -> None:
 
 
 def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
-    """Whether a logger says something at a level: most of what is logged is not said, so this is quick."""
+    """Return ``isEnabledFor`` with a memory for each rank: most of what is logged is not shown, so this is quick."""
 
     def is_enabled_for(self: Any, level: int) -> bool:
         fiber = current.here()
@@ -163,7 +163,7 @@ class _Loggers(MutableMapping[str, Any]):
         self.of_ranks: set[str] = set()
 
     def of_rank(self) -> dict[str, Any]:
-        """What the running rank has asked for; None is for what it has taken out."""
+        """Return the loggers that the running rank has asked for; None stands for one that it has taken out."""
         fiber = current.here()
         assert fiber is not None
         own: dict[str, Any] = fiber.rank.private("loggers", dict)

@@ -19,8 +19,8 @@ _FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
 """The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
 
-class Unseen(tuple[Any, ...]):
-    """What is in a list of `sys` that a rank has not looked at yet; shared by all ranks."""
+class UncopiedList(tuple[Any, ...]):
+    """A list of `sys` that a rank has not looked at yet, so that it is shared by all ranks."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ def _list_of_rank(name: str) -> Any:
     if rank is None or rank.main is None:
         return sys.__dict__[name]
     own = getattr(rank, name)
-    if type(own) is Unseen:
+    if type(own) is UncopiedList:
         own = list(own)
         setattr(rank, name, own)
     return own

@@ -47,7 +47,7 @@ _SETTING = private_state.Setting(_get, _set, passes=True)
 def _touch() -> None:
     """Whoever calls this is about to change something: the running rank gets it for itself."""
     fiber = current.here()
-    if fiber is not None and (fiber.rank.own is None or "warnings" not in fiber.rank.own):
+    if fiber is not None and (fiber.rank.private_state is None or "warnings" not in fiber.rank.private_state):
         private_state.touch(fiber.rank, "warnings", _SETTING)
         _module["filters"] = list(_module["filters"])
         _module["onceregistry"] = dict(_module["onceregistry"])

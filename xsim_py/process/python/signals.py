@@ -176,7 +176,7 @@ def _install_waits(patches: Patches, raise_signal: Callable[[int], None]) -> Non
 
 
 def _is_child(pid: int) -> bool:
-    """Whether a real process is one that the program has started."""
+    """Return whether a real process is one that the program has started."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, OverflowError):

@@ -88,11 +88,11 @@ class _Modules(MutableMapping[str, Any]):
         return repr(_real)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """See `dict.get`."""
+        """Return a module, or the default if there is none of that name."""
         return _real.get(name, default)
 
     def copy(self) -> dict[str, ModuleType]:
-        """See `dict.copy`."""
+        """Return a copy of the table."""
         return _real.copy()
 
     def __setitem__(self, name: str, module: Any) -> None:

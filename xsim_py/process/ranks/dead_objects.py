@@ -5,20 +5,20 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__ = ["GRAVE", "keep_for_ever"]
+__all__ = ["DEAD_GREENLET", "keep_for_ever"]
 
 
-class _Grave:
+class _DeadGreenlet:
     """Takes the place of a dead fiber's greenlet: whoever would wake it finds nobody."""
 
     __slots__ = ()
     dead = False
 
     def switch(self, *_: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
-GRAVE: Any = _Grave()
+DEAD_GREENLET: Any = _DeadGreenlet()
 
 
 def keep_for_ever(thing: object) -> None:

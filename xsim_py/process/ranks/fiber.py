@@ -214,12 +214,12 @@ def kept_hub() -> greenlet:
 
 
 def is_hub(glet: Any) -> bool:
-    """Whether this is the greenlet of the simulator, and not one of a rank."""
+    """Return whether a greenlet is that of the simulator, and not one of a rank."""
     return glet is _hub
 
 
 def _serve(fiber: Any, body: Any) -> None:
-    """What a worker runs: one body after the other. Nothing here may refer to the worker, or it would stay for ever."""
+    """Run one body after the other, as a worker. Nothing here may refer to the worker, or it would stay for ever."""
     while body is not None:
         body(fiber)
         fiber.greenlet = None
@@ -297,7 +297,7 @@ def install(patches: Patches) -> None:
 
 
 def _has_greenlets(name: str, module: Any) -> bool:
-    """Whether a package that ranks share has looked at `greenlet` before the run."""
+    """Return whether a package that ranks share has looked at `greenlet` before the run."""
     found = getattr(module, "__dict__", {}).get("greenlet")
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
 

@@ -1,4 +1,4 @@
-"""What the program's own work costs, where the run says that it is to be measured.
+"""The meter charges a rank for its own computing, where the run says that it is to be measured.
 
 The processor time that a rank's code takes here, from one call of the simulator to the next, divided by how many times
 faster the simulated processor is, passes on the rank's virtual clock at the later call. What the simulator itself

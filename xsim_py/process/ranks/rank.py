@@ -37,13 +37,13 @@ class Abort(NamedTuple):
     """The rank is in another collective than other members of its communicator."""
 
 
-class _Hot:
-    """What a message needs of a rank: slots of a base class lie together, in a line or two of the cache."""
+class _HotSlots:
+    """The attributes of a rank that a message needs: slots of a base class share a line or two of the cache."""
 
     __slots__ = ("bare", "key", "main", "mpi", "nic_free_ps", "number")
 
 
-class Rank(_Hot):
+class Rank(_HotSlots):
     """One virtual process.
 
     Attributes
@@ -86,8 +86,8 @@ class Rank(_Hot):
         "extra",
         "fiber",
         "modules",
-        "own",
         "path",
+        "private_state",
         "reads",
         "shard",
     )
@@ -102,11 +102,11 @@ class Rank(_Hot):
         self.ended_ps: int | None = None
         self.main: ModuleType | None = None
         self.bare = False
-        self.argv: Any = None  # a list, or `private_sys.Unseen`
+        self.argv: Any = None  # a list, or `private_sys.UncopiedList`
         self.path: Any = None
         self.modules: OwnModules | None = None
         self.mpi: Any = None
-        self.own: dict[str, Any] | None = None
+        self.private_state: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
         self.reads: Any = None
 

@@ -39,7 +39,7 @@ _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
 class Control:
-    """What all shards of this process share: whether to stop, and why.
+    """The switch that stops all shards of this process, with the reason.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class Shard:
         self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
-        """Whether a rank lives in this shard."""
+        """Return whether a rank lives in this shard."""
         return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
@@ -231,7 +231,7 @@ class Shard:
 
     @property
     def everyone(self) -> str:
-        """What the numbers of ranks are of, for people."""
+        """The name, for people, of all whom the numbers of ranks count."""
         return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
 
     def bear(self, homes: Sequence[int]) -> list[Rank]:
@@ -275,7 +275,7 @@ class Shard:
         self._rows[self.owner(number)] += (time_ps, key, *values)
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """The same event in every shard; `time_ps` must be at least a lookahead away."""
+        """Post one event in every shard; `time_ps` must be at least a lookahead away."""
         self.kernel.post(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, handler, argument))
@@ -322,21 +322,21 @@ class Shard:
     # ------------------------------------------------------------------------------- the window protocol
 
     def next_ps(self) -> int:
-        """See `engine.windows.Shard`."""
+        """Return the time of the earliest event."""
         return min(self.kernel.next_ps(), self.common.next_ps())
 
     def settle(self) -> None:
-        """See `engine.windows.Shard`."""
+        """Bring up what was put off, as no shard has an event any more."""
         self.before_end()
 
     def run_window(self, end_ps: int) -> None:
-        """See `engine.windows.Shard`."""
+        """Run all events before `end_ps`, unless the run is to stop."""
         if not self.control.stop_reason:
             self._reached_ps = end_ps
             self._until_halted(self.kernel.run_window, end_ps)
 
     def take_outbox(self) -> dict[int, Any]:
-        """See `engine.windows.Shard`."""
+        """Give away what is for other shards: parcels, rows and printed lines, for each that gets anything."""
         parcels, rows = self._outbox, self._rows
         if parcels:
             self._outbox = defaultdict(list)
@@ -347,7 +347,7 @@ class Shard:
         return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
 
     def receive(self, batch: Any) -> None:
-        """See `engine.windows.Shard`."""
+        """Post the parcels and rows of another shard, and take its lines."""
         parcels, rows, lines = batch
         if lines:
             self.output.add(lines)
@@ -368,7 +368,7 @@ class Shard:
 
     @staticmethod
     def span_ps(batch: Any) -> tuple[int, int]:
-        """See `engine.windows.Shard`."""
+        """Return the times of the first and the last event that a batch brings; see `engine.windows.ShardProtocol`."""
         parcels, rows, _ = batch
         times = rows[:: ROW + 2]
         if parcels:
@@ -389,7 +389,7 @@ class Shard:
             self.kernel.post(time_ps, key, handler, argument)
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
-        """See `engine.windows.Shard`."""
+        """Run the common events of this window, and write lines; return whether the run is to stop."""
         self.horizon_ps = horizon_ps
         if not self.alone:
             if self.common.due:
@@ -463,7 +463,7 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
 
 
 def _nobody_cares(rank: Rank, *_: object) -> None:
-    """Nothing."""
+    """Do nothing: no floor above has asked to be told."""
 
 
 def _never(rank: Rank) -> bool:
@@ -471,7 +471,7 @@ def _never(rank: Rank) -> bool:
 
 
 def _nothing_is_left() -> None:
-    """Nothing was put off."""
+    """Do nothing: nothing was put off."""
 
 
 def _nothing_was_put_off(handler: Callable[[Any], None], argument: Any) -> bool:

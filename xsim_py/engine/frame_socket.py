@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final
 
-__all__ = ["Closed", "Link"]
+__all__ = ["Closed", "FrameSocket"]
 
 _LENGTHS: Final = struct.Struct("<QQ")
 _frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
@@ -23,7 +23,7 @@ class Closed(Exception):
     """The other end of a socket has gone, or this one."""
 
 
-class Link:
+class FrameSocket:
     """One end of a socket: a frame is an object and some buffers.
 
     Parameters
