@@ -209,10 +209,7 @@ class Isolation:
         context.leave()
 
     def news(self, shard: Any) -> Any:
-        """Return how far a shard is, which of its ranks have ended since the last call, and why it has to stop.
-
-        How far it is, which of its ranks have ended since it was asked, and whether it has heard that it has to stop.
-        """
+        """Return how far a shard is, which of its ranks have ended since the last call, and why it has to stop."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished

@@ -77,7 +77,7 @@ class FrameSocket:
             raise Closed from None
 
     def hear(self) -> tuple[Any, Sequence[Any]]:
-        """The next frame. There is one at a time, for the other end waits for an answer to it."""
+        """Return the next frame. There is one at a time, for the other end waits for an answer to it."""
         got = self._into(_frame, 0, _LENGTHS.size)
         head, rest = _LENGTHS.unpack_from(_frame)
         at = _LENGTHS.size + head
@@ -95,7 +95,7 @@ class FrameSocket:
         return what, buffers
 
     def _into(self, frame: memoryview, got: int, needed: int) -> int:
-        """Take in what comes, at least so much in all; returns how much there is."""
+        """Take in what comes, at least so much in all; return how much there is."""
         while got < needed:
             try:
                 more = self._end.recv_into(frame[got:] if got else frame)

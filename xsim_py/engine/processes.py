@@ -71,10 +71,10 @@ class ProcessDeath(NamedTuple):
 
 
 class RankHost(Protocol):
-    """The floor above does this for the processes, which know nothing of ranks."""
+    """The floor above, as the processes need it, which know nothing of ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
-        """Called in a new process, that of shard `number`, first of all.
+        """Prepare a new process, that of shard `number`, before it does anything else.
 
         It may put the descriptor of its socket elsewhere, and returns where.
         """
@@ -89,11 +89,11 @@ class RankHost(Protocol):
         ...
 
     def take_news(self, number: int, news: Any) -> None:
-        """Called with that in the coordinator."""
+        """Take, in the coordinator, what `news` has returned in the process of a shard."""
         ...
 
     def look_after(self, number: int, pid: int) -> None:
-        """Called in the coordinator now and then while the process of a shard is waited for."""
+        """See, in the coordinator, to a process that is waited for; called now and then."""
         ...
 
     def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
@@ -284,7 +284,7 @@ class Processes:
         self._finish()
 
     def _next_times(self) -> list[int]:
-        """The time of the earliest event of each shard, also of those that are on their way to it."""
+        """Return the time of the earliest event of each shard, also of those that are on their way to it."""
         for number, shard in self._here.items():
             self._nexts[number] = shard.next_ps()
         return [
@@ -365,7 +365,7 @@ class Processes:
                 self._host.take_news(number, news)
 
     def _take_last_words(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
-        """Take the last that a process has to say."""
+        """Take the last frame that a process sends."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
@@ -387,7 +387,7 @@ class Processes:
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
-        """Wait for a process whose socket is closed; its exit code, negative for a signal, and whether it was ended."""
+        """Wait for a process whose socket is closed; return its exit code, and whether it had to be ended."""
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
@@ -422,7 +422,7 @@ class Processes:
             self._gone(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
-        """Put another shard in the place of each whose process has died; whether there were any.
+        """Put another shard in the place of each whose process has died; return whether there were any.
 
         It begins when the other one would have gone on, or now, if that is earlier.
         """
@@ -483,7 +483,7 @@ class Processes:
         return spans, [self._through(_dumps, batch) for batch in outbox.values()]
 
     def _through(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """Pickle something or have it back; pickle imports, which the last rank may have made impossible for itself."""
+        """Pickle or unpickle a batch; pickle imports, which the last rank may have made impossible for itself."""
         try:
             return function(batch)
         except Exception:
@@ -509,7 +509,7 @@ class _Room:
         self._before: tuple[int, int] | None = None
 
     def pair(self) -> tuple[_socket.socket, _socket.socket]:
-        """Two sockets that are connected."""
+        """Return two sockets that are connected."""
         try:
             return _socketpair()
         except OSError as error:
@@ -522,7 +522,7 @@ class _Room:
         return _socketpair()
 
     def give_back(self) -> None:
-        """Have the limit that there was before."""
+        """Set the limit that there was before."""
         if self._before is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
             self._before = None
@@ -533,7 +533,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 def _exit_code(pid: int) -> int | None:
-    """How a process has ended, if it has; negative for a signal."""
+    """Return how a process has ended, negative for a signal; None if it has not."""
     try:
         ended, status = _waitpid(pid, os.WNOHANG)
     except ChildProcessError:  # somebody else has asked
@@ -542,7 +542,7 @@ def _exit_code(pid: int) -> int | None:
 
 
 class _Ways:
-    """How far each shard may run; `window_end_ps` for all shards at once."""
+    """The table of how far each shard may run: `window_end_ps` for all shards at once."""
 
     def __init__(self, lookahead: Lookahead) -> None:
         import numpy as np  # not above: most runs have one process, and start without it
@@ -554,7 +554,7 @@ class _Ways:
         self._nearest = others.min(axis=0)
 
     def ends(self, nexts: Sequence[int]) -> list[int]:
-        """The end of the window of each shard, from the times of all shards' earliest events."""
+        """Return the end of the window of each shard, from the times of all shards' earliest events."""
         np = self._np
         base = min(nexts)  # so that the numbers are small, however late it is
         times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)

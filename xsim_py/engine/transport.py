@@ -38,7 +38,7 @@ _sleep = time.sleep  # a rank has another one
 
 
 def launched_by_mpiexec() -> int:
-    """How many processes a real ``mpiexec`` started together, this one among them; 0 if it was not started by one."""
+    """Return how many processes a real ``mpiexec`` started together, this one among them; 0 without ``mpiexec``."""
     if OF_VIRTUAL_RANK in os.environ:
         return 0
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
@@ -56,7 +56,7 @@ def forget_launcher() -> None:
 
 
 def make_transport(shards: int) -> Transport:
-    """Real MPI ranks under ``mpiexec``, else `shards` shards in this process.
+    """Make the transport between real MPI ranks under ``mpiexec``, else between `shards` shards in this process.
 
     Under ``mpi4py.futures``, too: there each process does runs of its own.
     """
@@ -118,7 +118,7 @@ class Mpi:
             stop = shard.window_done(horizon, end)
 
     def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
-        """Wait for the other shards; the time of each one's earliest event, and whether any of them asks to stop."""
+        """Wait for the other shards; return the time of each one's earliest event, and whether any asks to stop."""
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
         self._wait_for_peers(self._comm.Allgather, array("q", (high, low, stop)), table)

@@ -17,7 +17,7 @@ __all__ = ["LayeredNetwork"]
 
 
 class LayeredNetwork(Network):
-    """Costs of messages between the ranks of a machine.
+    """The costs of messages between the ranks of a machine.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class LayeredNetwork(Network):
         self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
 
     def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
-        """As `link`, by one subtraction and one look-up."""
+        """Return what `link` returns, by one subtraction and one look-up."""
         codes = self._code_of
         key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
         found = self._by_code.get(key)

@@ -1,4 +1,4 @@
-"""The network models: what a run asks each of them, and by which name a description asks for one."""
+"""The network models: what each of them has to answer, and by which name a description asks for one."""
 
 from __future__ import annotations
 

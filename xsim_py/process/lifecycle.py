@@ -1,4 +1,4 @@
-"""How a virtual rank runs its program and how it ends: what a launcher and the operating system do for a real process.
+"""A virtual rank runs its program and ends as a real process does, by its launcher and the operating system.
 
 ==========================  =====================================================================================
 the program                 the rank
@@ -92,7 +92,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
 @metered_thread
 def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
-    """The exit status, what to tell the launcher if there is something, and whether that ends the job in any case."""
+    """Run the program; return the exit status, a message for the launcher, and whether that ends the job anyway."""
     try:
         program.run(rank)
     except SystemExit as stop:
@@ -203,7 +203,7 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
 
 
 def _abandon_fibers(rank: Rank, *fibers: Fiber) -> None:
-    """Let none of these fibers run any more, nor those of non-blocking collectives in progress."""
+    """Let none of these fibers run any more, nor those of threads and of non-blocking collectives."""
     for each in (*fibers, *(rank.extra or {}).get("fibers", ())):
         each.abandon()
         each.greenlet = DEAD_GREENLET

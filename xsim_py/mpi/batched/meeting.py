@@ -129,7 +129,7 @@ class Meeting:
         self.absent = 0 if members is None else len(members.elsewhere)
 
     def open(self, signature: Any, pending: Pending, fold: Any) -> None:
-        """The first rank comes to wait."""
+        """Prepare for the ranks that wait, as the first of them comes."""
         size = self.comm.context.size
         self.signature = signature
         self.pending = pending
@@ -140,7 +140,7 @@ class Meeting:
         self.parts = []
 
     def close(self) -> None:
-        """Nobody waits any more, and nothing was computed. Ranks that never begin the call keep it in the tables."""
+        """Let go of what ranks have left, as nobody waits any more and nothing was computed."""
         self.clock_ps = self.nic_free_ps = self.keys = self.came_ps = self.came_key = []
         self.given = []
         self.fibers = []

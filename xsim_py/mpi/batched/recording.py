@@ -62,7 +62,7 @@ class MessageNode(Node):
 
 
 class Symbol:
-    """Stands for bytes, and behaves like them as far as algorithms look.
+    """A symbol that stands for bytes, and behaves like them as far as algorithms look.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Item(NamedTuple):
 
 
 class SymbolicFold:
-    """Stands for a reduction operation; the same operands have the same result."""
+    """A symbolic reduction operation; the same operands have the same result."""
 
     def __init__(self, unit_bytes: int, commutative: bool) -> None:
         self.unit_bytes = unit_bytes
@@ -149,7 +149,7 @@ class SymbolicFold:
         self.done: dict[tuple[Rope, Rope], Symbol] = {}
 
     def __call__(self, left: Symbol, right: Symbol) -> Symbol:
-        """The symbol of a result; operands are of one length, so it is enough to know that of one of them."""
+        """Return the symbol of a result; operands are of one length, so it is enough to know that of one of them."""
         try:
             size_bytes = len(left)
         except NotYetError:

@@ -49,7 +49,7 @@ class _FifoState:
 
 
 def _note(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
-    """A rank has done something to a FIFO."""
+    """Take down in a shard what a rank has done to a FIFO."""
     global expected
     expected = True
     if what == _MADE:
@@ -68,14 +68,14 @@ def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
 
 
 def made(fiber: Fiber, path: Any, *, found: bool) -> None:
-    """A rank has made a FIFO, or has found that it is there."""
+    """Tell all ranks that one has made a FIFO, or has found that it is there."""
     global expected
     expected = True
     _tell(fiber, os.stat(path).st_ino, _FOUND if found else _MADE, 0)
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """A rank has ended: nobody else closes what it has open."""
+    """Close the FIFOs of a rank that has ended: nobody else does."""
     for number, each in list(pipes.ends.items()):
         if each.fifo is not None and each.fifo.rank == rank.number:
             pipes.forget(number)
@@ -85,13 +85,13 @@ def end(rank: Rank, time_ps: int) -> None:
 
 
 def forget() -> None:
-    """The run has ended."""
+    """Look for no FIFOs any more: the run has ended."""
     global expected
     expected = False
 
 
 class FifoEnd:
-    """One end, as a rank has opened it.
+    """One end of a FIFO, as a rank has opened it.
 
     Attributes
     ----------
@@ -114,12 +114,12 @@ class FifoEnd:
         return None if known is None or child_processes.are_there() else known
 
     def _there(self, known: _FifoState) -> int:
-        """How many bytes it has been told of that nobody has taken."""
+        """Return how many bytes it has been told of that nobody has taken."""
         others = sum(taken for rank, taken in known.taken.items() if rank != self.rank)
         return sum(known.written.values()) - others - self.amount
 
     def read(self, fiber: Fiber, number: int, count: int) -> bytes:
-        """`os.read`."""
+        """Read from the FIFO as `os.read` does, waiting in virtual time."""
 
         def ready() -> bool:
             known = self.known(fiber)
@@ -155,7 +155,7 @@ class FifoEnd:
         self._wait(fiber, ready, "room in")
 
     def written(self, fiber: Fiber, count: int) -> None:
-        """So many bytes have been written."""
+        """Tell all ranks that so many bytes have been written."""
         self.amount += count
         _tell(fiber, self.place, _WRITTEN, count)
 
@@ -166,13 +166,13 @@ class FifoEnd:
 
 
 def closed(fiber: Fiber, end: pipes.End) -> None:
-    """A rank has closed an end."""
+    """Tell all ranks that one has closed its end."""
     if end.fifo is not None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)
 
 
 def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
-    """`os.open` of a FIFO, which waits for who opens the other end.
+    """Open a FIFO as `os.open` does, waiting in virtual time for who opens the other end.
 
     Raises
     ------

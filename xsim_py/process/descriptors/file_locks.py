@@ -51,7 +51,7 @@ _real_flock, _real_fcntl, _real_lockf = fcntl.flock, fcntl.fcntl, fcntl.lockf
 
 
 class _Waiting(Parked):
-    """A rank waits for the answer."""
+    """A rank waits for the answer to its request for a lock."""
 
     __slots__ = ("answer", "ask", "conflict", "fiber", "name")
 
@@ -63,7 +63,7 @@ class _Waiting(Parked):
         self.answer = ""
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         how = "shared" if self.ask.kind == SHARED else "exclusive"
         held = "" if self.conflict is None else f": rank {self.conflict.rank} has it"
         return f"waits for the lock of {self.name} ({how}){held}"
@@ -150,7 +150,7 @@ class _LockedFile:
 
     @property
     def tag(self) -> int:
-        """The mark of its descriptors."""
+        """The mark that its descriptors bear."""
         return 1 + self.number % _TAGS
 
     def has(self, number: int) -> bool:
@@ -185,7 +185,7 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 
 def _tag_of(number: int) -> int | None:
-    """The mark of an open file, the same for all its descriptors: the signal that it would send, if it sent any."""
+    """Return the mark of an open file, the same for all its descriptors: the signal that it would send."""
     try:
         return int(_real_fcntl(number, fcntl.F_GETSIG))
     except (OSError, AttributeError):
@@ -226,7 +226,7 @@ def _locked_file(rank: Rank, target: Any) -> _LockedFile:
 
 
 def copied(rank: Rank, number: int, copy: int) -> None:
-    """A rank has made another descriptor of an open file."""
+    """Note that a rank has made another descriptor of an open file."""
     for each in rank.extra[_LOCKED].open if rank.extra is not None and _LOCKED in rank.extra else ():
         if number in each.numbers:
             each.numbers.add(copy)
@@ -283,7 +283,7 @@ def _take_real_lock_too(fiber: Fiber, opened: _LockedFile, number: int, ask: Loc
 
 
 def _set_real_lock(opened: _LockedFile, number: int, ask: LockRequest) -> bool:
-    """Take or release the real lock; whether there is nobody else who has it."""
+    """Take or release the real lock; return False where another process has it."""
     if opened.raw is not None or (ask.kind == NONE and opened not in _really_locked):
         return True
     try:
@@ -311,7 +311,7 @@ def _release(opened: _LockedFile) -> None:
 
 
 def forget() -> None:
-    """The ranks of a run have ended, or stay where they are for ever."""
+    """Let go of all real locks, at the end of a run."""
     for opened in list(_really_locked):
         _release(opened)
 
@@ -362,7 +362,7 @@ def look_after(rank: Rank, time_ps: int) -> None:
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """A rank has ended, and holds no locks any more."""
+    """Let go of all locks of a rank that has ended."""
     if rank.extra is not None and _LOCKED in rank.extra:
         for each in rank.extra[_LOCKED].open:
             _release(each)
@@ -398,7 +398,7 @@ def _flock(fd: Any, operation: int, /) -> None:
 
 
 def _range(target: Any, start: int, length: int, whence: int) -> tuple[int, int]:
-    """The bytes that are meant, as numbers of the first and of the one behind the last."""
+    """Return the first byte that is meant, and the one behind the last."""
     if whence != os.SEEK_SET:
         number = _number_of(target)
         start += os.lseek(number, 0, os.SEEK_CUR) if whence == os.SEEK_CUR else os.fstat(number).st_size

@@ -108,14 +108,14 @@ class LockTable:
             self._answer(ask, WAITS, conflict)
 
     def convert(self, ask: LockRequest) -> None:
-        """Do the same for a lock of a whole file: what its owner had is gone first, whatever comes of it."""
+        """Grant a lock of a whole file, or let go of it: what its owner had is gone first, whatever comes of it."""
         if any(held.owner == ask.owner and held.overlaps(ask) and held.kind != ask.kind for held in self._held):
             self._take(ask._replace(kind=NONE))
             self._serve()
         self.ask(ask)
 
     def forget(self, rank: int) -> None:
-        """A rank has ended."""
+        """Let go of what a rank holds that has ended, and of what it waits for."""
         self._held = [held for held in self._held if held.rank != rank]
         self._waiting = [waiting for waiting in self._waiting if waiting.rank != rank]
         self._serve()

@@ -259,7 +259,7 @@ class _File(io.RawIOBase):
         self.closefd = closes
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         return self._number
@@ -386,7 +386,7 @@ def attach(shard: Shard) -> None:
 
 
 def forget() -> None:
-    """The ranks of this process have ended, or stay where they are for ever."""
+    """Forget what the ranks of this process have open, at the end of a run."""
     file_locks.forget()
 
 

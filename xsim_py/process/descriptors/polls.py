@@ -45,7 +45,7 @@ def _is_real(fiber: Fiber, number: int) -> bool:
 
 
 def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:
-    """`select.select`."""
+    """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
         return _real_select(reading, writing, special, timeout)
@@ -59,7 +59,7 @@ def _select(reading: Any, writing: Any, special: Any, timeout: float | None = No
 
 
 class _Poll:
-    """`select.poll` or `select.epoll`; times are counted in so many a second."""
+    """A `select.poll` or `select.epoll` that waits in virtual time; its times are counted in so many a second."""
 
     def __init__(self, poll: Any, per_second: int) -> None:
         self._poll = poll

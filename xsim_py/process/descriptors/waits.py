@@ -43,12 +43,12 @@ class Pause(Parked):
 
     @property
     def rank(self) -> Rank:
-        """Whose it is."""
+        """The rank that waits."""
         return self.fiber.rank
 
     @property
     def clock_ps(self) -> int:
-        """The fiber's."""
+        """The clock of the fiber that waits."""
         return self.fiber.clock_ps
 
     @clock_ps.setter
@@ -57,13 +57,13 @@ class Pause(Parked):
             self.fiber.clock_ps = time_ps
 
     def resume(self) -> None:
-        """It has come, unless it had come before."""
+        """Let the fiber go on, unless it has done so before."""
         if not self.over and self.rank.exit_status is None:
             self.over = True
             self.fiber.resume()
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         return self.what
 
 

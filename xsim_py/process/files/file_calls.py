@@ -50,7 +50,7 @@ _virtual: dict[str, Function] = {}
 
 
 def _place(path: Any) -> str | None:
-    """The absolute path, if it is on the storage and a rank's own code asks the function that calls this; else None."""
+    """Return the absolute path, if it is on the storage and a rank's own code calls the caller of this; else None."""
     storage = virtual_files.active
     if storage is None or current.here() is None or path is None or isinstance(path, int):
         return None
@@ -91,7 +91,7 @@ def _ask(path: Any, kind: str, *arguments: Any) -> Any:
 
 
 def _function(virtual: Function) -> Function:
-    """Decorate what takes the place of the function of `os` that has the same name but for the underscore."""
+    """Decorate a virtual function of `os`, whose name is that of the real one behind an underscore."""
     _virtual[virtual.__name__[1:]] = virtual
     return virtual
 
@@ -138,7 +138,7 @@ def open_(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """`open`."""
+    """Open a file as `open` does, on the storage if it is there."""
     raw = of_descriptor(file)
     place = None if raw is not None else _place(file)
     if raw is None and place is None:
@@ -258,7 +258,7 @@ def _listxattr(place: str, path: Any, *, follow_symlinks: bool = True) -> list[s
 
 
 def _like(path: Any) -> Function:
-    """Turns text into what `path` is: names are bytes where the folder was given as bytes."""
+    """Return what makes `path`'s kind of a text: names are bytes where the folder was given as bytes."""
     return os.fsencode if isinstance(os.fspath(path), bytes) else str
 
 
@@ -401,7 +401,7 @@ def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_s
 
 
 def _two_paths(name: str, refused: int, kind: str = "") -> Function:
-    """A function of two paths; `refused` is the error where it cannot be done on the storage."""
+    """Make a function of two paths; `refused` is the error where it cannot be done on the storage."""
 
     def function(src: Any, dst: Any, **kwargs: Any) -> Any:
         here = _place(src), _place(dst)
@@ -438,7 +438,7 @@ _virtual["symlink"] = _symlink
 
 
 def _getcwd() -> str:
-    """A folder that is on the storage only cannot be this process's own directory."""
+    """Return the current directory, which may be a folder that is on the storage only."""
     fiber = current.here()
     folder: str | None = (fiber.rank.extra or {}).get("storage folder") if fiber is not None else None
     return folder or str(_real["getcwd"]())
@@ -498,7 +498,7 @@ def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
 
 
 def _fit_library(patches: Patches) -> None:
-    """Where Python's library goes ways of its own, have it go the plain one."""
+    """Have Python's library go the plain way to files where it has other ways, too."""
     patches.set(shutil, "_use_fd_functions", False)
     if hasattr(tempfile, "_O_TMPFILE_WORKS"):
         patches.set(tempfile, "_O_TMPFILE_WORKS", False)

@@ -19,7 +19,7 @@ class HostFiles:
         self._links: dict[str, str | None] = {}
 
     def link(self, path: str) -> str | None:
-        """Where a symbolic link leads; None for everything else. Looked up once: nobody changes these in a run."""
+        """Return where a symbolic link leads, else None; looked up once, as nobody changes these in a run."""
         if path not in self._links:
             try:
                 self._links[path] = _readlink(path)
@@ -28,7 +28,7 @@ class HostFiles:
         return self._links[path]
 
     def stat(self, path: str) -> os.stat_result | None:
-        """As `os.lstat`; None where nothing is."""
+        """Return what `os.lstat` returns; None where nothing is."""
         try:
             return _lstat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -42,11 +42,11 @@ class HostFiles:
             return []
 
     def allows(self, path: str, mode: int) -> bool:
-        """As `os.access`."""
+        """Return whether a file may be used, as `os.access` does."""
         return _access(path, mode)
 
     def read(self, path: str, start: int, size: int | None) -> bytes:
-        """Bytes of a file from `start` on, all that are left without a size."""
+        """Return the bytes of a file from `start` on, all that are left without a size."""
         with _open(path, "rb") as file:
             file.seek(start)
             return file.read(-1 if size is None else size)

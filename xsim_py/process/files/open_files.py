@@ -74,7 +74,7 @@ def _open_files(rank: Rank) -> _OpenFiles:
 
 
 def no_real_file(name: object) -> io.UnsupportedOperation:
-    """The error of what needs a file of the operating system."""
+    """Return the error of a call that needs a file of the operating system."""
     return io.UnsupportedOperation(
         f"{name!r} is on the simulated storage, and not a file of the operating system, which numpy.memmap, tofile and "
         "fromfile, and libraries in C, need: use numpy.save and load, or leave its folder out of storage.path"
@@ -132,7 +132,7 @@ class StorageFile(io.RawIOBase):
 
     @property
     def mode(self) -> str:
-        """As that of `io.FileIO`."""
+        """The mode, as that of `io.FileIO`."""
         access = self._flags & os.O_ACCMODE
         if self._flags & os.O_EXCL:
             return "xb+" if access == os.O_RDWR else "xb"
@@ -174,11 +174,11 @@ class StorageFile(io.RawIOBase):
         return self._flags & os.O_ACCMODE != os.O_RDONLY
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -234,16 +234,16 @@ class StorageFile(io.RawIOBase):
         return size
 
     def place(self) -> tuple[Any, ...]:
-        """Which file it is."""
+        """Return which file it is: equal for equal files."""
         return "storage", self._server, self._number
 
     def stat(self) -> os.stat_result:
-        """As `os.fstat`."""
+        """Return the status of the file, as `os.fstat` does."""
         known: os.stat_result = self._ask("fstat", self._number)
         return known
 
     def sync(self) -> None:
-        """As `os.fsync`: what was written is on the storage already, and its confirmation takes one operation."""
+        """Wait for one operation of the storage, by which it confirms that what was written is there."""
         self._ask("sync")
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class StorageFile(io.RawIOBase):
                 virtual_files.leave(self._rank, self._server, "close", self._rank.number, self._number)
 
     def fileno(self) -> int:
-        """A number that `os.fsync` and other functions on descriptors know while the run lasts.
+        """Return a number that `os.fsync` and other functions on descriptors know while the run lasts.
 
         Not so the operating system. Whoever would give it the number falls back on `read` and `write` if there is
         none (numpy.save, shutil.copyfile), so installed packages are told that.
@@ -283,7 +283,7 @@ class StorageFile(io.RawIOBase):
 
 
 def of_descriptor(number: Any) -> StorageFile | None:
-    """The running rank's raw file that has this descriptor."""
+    """Return the running rank's raw file that has this descriptor."""
     if not isinstance(number, int) or number < FIRST_DESCRIPTOR:
         return None
     fiber = current.here()

@@ -1,4 +1,4 @@
-"""A server of files: when it serves each request of the ranks, and what it answers.
+"""A server of files: it decides when each request of the ranks is served, and how it is answered.
 
 Requests are served one at a time, in the order in which they come. Bytes take the server's time; the latency passes for
 the one who waits, and meanwhile the server goes on with the next:
@@ -92,12 +92,12 @@ class Server:
         self._began_ps = 0
 
     def submit(self, now_ps: int, request: StorageRequest) -> None:
-        """A request comes. The caller calls this, `transferred` and `died` in the order of time."""
+        """Take a request. The caller calls this, `transferred` and `died` in the order of time."""
         self._queue.append(request)
         self._serve(now_ps)
 
     def transferred(self, now_ps: int, request: StorageRequest) -> None:
-        """The last byte of a request has come, if it was not cut short."""
+        """End a request, whose last byte has come if it was not cut short, and serve the next one."""
         if self._serving is request:
             self._serving = None
             if request.kind in _WRITING:
@@ -105,7 +105,7 @@ class Server:
             self._serve(now_ps)
 
     def died(self, now_ps: int, rank: int) -> None:
-        """A rank is dead: what it was writing stays as it is, and what it had still to ask is not asked."""
+        """Drop what a dead rank had still to ask; what it was writing stays as it is."""
         self._queue = deque(request for request in self._queue if request.rank != rank)
         if self._serving is not None and self._serving.rank == rank:
             self._tear(now_ps)
@@ -113,7 +113,7 @@ class Server:
         self._serve(now_ps)
 
     def stop(self, now_ps: int) -> None:
-        """All ranks are dead, or have ended."""
+        """End everything: all ranks are dead, or have ended."""
         self._queue.clear()
         if self._serving is not None:
             self._tear(now_ps)

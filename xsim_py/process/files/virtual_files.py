@@ -54,7 +54,7 @@ class Waiting(Parked):
         self.time_ps = 0
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return one line for the deadlock report."""
         return f"waits for the storage: {self.kind} {self.name}"
 
 
@@ -80,7 +80,7 @@ class _Replica:
         self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
 
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
-        """Tell all shards what a rank asks for; the key under which the answer will come."""
+        """Tell all shards what a rank asks for; return the key under which the answer will come."""
         rank.key += 1
         asked = StorageRequest(rank.number, rank.key, kind, arguments)
         rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
@@ -122,7 +122,7 @@ class _Replica:
         return self._shard.common.now_ps
 
     def _count(self, asked: StorageRequest) -> None:
-        """One event of the run, in however many shards it happens."""
+        """Count an event of the run once, in however many shards it happens."""
         shard = self._shard
         assert shard is not None
         if not shard.alone and shard.local(asked.rank):
@@ -147,7 +147,7 @@ class _Replica:
         return self._shard.kernel.now_ps
 
     def stop(self) -> None:
-        """The ranks have ended, each for itself or all at once."""
+        """Stop the servers at the time at which the ranks have ended."""
         shard = self._shard
         if shard is not None:
             end_ps = shard.common.now_ps if shard.stopped_ps is None else shard.stopped_ps
@@ -156,7 +156,7 @@ class _Replica:
         self._shard = None
 
     def trees(self) -> list[tuple[int, Overlay]]:
-        """The files of each server, by its number."""
+        """Return the files of each server, by its number."""
         return [(number, server.overlay) for number, server in sorted(self._servers.items())]
 
 
@@ -191,7 +191,7 @@ class VirtualFiles:
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Ranks are placed anew, or there are more of them."""
+        """Take account of ranks that are placed anew, or of more of them."""
         self._node_of = node_of
 
     def attach(self, shard: Shard) -> None:
@@ -209,15 +209,15 @@ class VirtualFiles:
         self._replicas[shard.number].forsake()
 
     def replica(self, rank: Rank) -> _Replica:
-        """The servers as the shard of a rank knows them."""
+        """Return the servers as the shard of a rank knows them."""
         return self._replicas[rank.shard.number]
 
     def server_of(self, rank: Rank) -> int:
-        """The number of the server that a rank uses."""
+        """Return the number of the server that a rank uses."""
         return self._node_of[rank.number] if self._spec.layout == "node" else 0
 
     def make_server(self, later: Any, reply: Any) -> Server:
-        """A server on which is what this computer has."""
+        """Make a server on which are the files of this computer."""
         overlay = Overlay(self._host, epoch_s=EPOCH_S)
         latency_ps, ps_per_byte = self._spec.latency_ps, self._spec.ps_per_byte
         return Server(overlay, latency_ps=latency_ps, ps_per_byte=ps_per_byte, later=later, reply=reply)
@@ -230,11 +230,11 @@ class VirtualFiles:
         return not path.startswith(self._not_ours) and not is_installed(path)
 
     def died(self, rank: Rank, time_ps: int) -> None:
-        """A rank is dead from now on: what it was writing stays as it is."""
+        """Tell the storage that a rank is dead: what it was writing stays as it is."""
         self.replica(rank).submit(rank, time_ps, self.server_of(rank), "died", ())
 
     def stop(self) -> None:
-        """The ranks have ended or are dead; others may begin where they have left off."""
+        """Stop the servers: the ranks have ended or are dead; others may begin where they have left off."""
         for replica in self._replicas.values():
             replica.stop()
 
@@ -243,7 +243,7 @@ class VirtualFiles:
         return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
 
     def digest(self) -> str:
-        """A hash of everything that the program has made of its files; not of where the run was started."""
+        """Return a hash of everything that the program has made of its files; not of where the run was started."""
         digest = hashlib.blake2b(digest_size=16)
         for number, overlay in self._replicas[0].trees():
             for place, *rest in overlay.summary():
@@ -277,7 +277,7 @@ def _folder(path: str) -> str:
 
 
 def _of_python() -> Iterator[str]:
-    """Where Python and its packages are: what they read there is no work of the program."""
+    """Yield the folders of Python and its packages: what they read there is no work of the program."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
         yield from (_folder(os.path.join(prefix, name)) for name in ("bin", "include", "lib", "lib64", "share"))
     yield from map(_folder, sysconfig.get_paths().values())

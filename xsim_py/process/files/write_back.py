@@ -70,7 +70,7 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
 def _written(
     unfinished: Unfinished, made: dict[str, Inode | Folder | SymbolicLink]
 ) -> tuple[dict[str, str], list[str]]:
-    """Write what is new beside where it belongs: under what name it is there, and what could not be done."""
+    """Write what is new beside where it belongs; return the names for the time being, and what could not be done."""
     ready, problems = {}, []
     pool = ThreadPoolExecutor(_SYNCS_AT_ONCE)
     try:
@@ -94,7 +94,7 @@ def _written(
 
 
 def _folder_of(place: str) -> str:
-    """The folder of a place or, if that is yet to be made, the first one above it that is there."""
+    """Return the folder of a place or, if that is yet to be made, the first one above it that is there."""
     folder = os.path.dirname(place)
     return folder if _is_folder(folder) else _folder_of(folder)
 
@@ -127,7 +127,7 @@ def _finish(entry: Entry, path: str, place: str) -> None:
 
 
 def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
-    """Give everything its place, then remove what is gone; what could not be done."""
+    """Give everything its place, then remove what is gone; return what could not be done."""
     problems = []
     for place, entry in made.items():
         try:
@@ -185,6 +185,6 @@ def _said(place: str, what: str, error: OSError) -> str:
 
 
 def _listed(said: list[str], rest: str) -> list[str]:
-    """A few sentences, and how many there are beside these."""
+    """Return the first few sentences, and one that says how many more there are."""
     more = len(said) - _MOST_LISTED
     return said if more <= 0 else [*said[:_MOST_LISTED], f"and {more:,} more files {rest}"]

@@ -135,7 +135,7 @@ class Output:
             return None
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
-        """The text of such a line."""
+        """Return the text of a line whose beginning is stored."""
         return Long(self.spill, places, end)
 
     def _relieve(self, what: str) -> None:
@@ -202,7 +202,7 @@ class Output:
             self._relief_at = self._held + _SOME
 
     def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
-        """The lines before `bound`, in order, each of which is taken away."""
+        """Yield the lines before `bound`, in order, and take each away."""
         self._lines.sort()
         runs = [run for run in self._runs if run.first() is not None]
         done = 0
@@ -248,7 +248,7 @@ class Output:
             _write_to(self._sinks[stream], piece)
 
     def _labelled(self, pieces: Iterable[str], rank: int | str, stream: int) -> Iterator[str]:
-        """The text with the rank in front of each line, which has an end then; the hash is that of the text."""
+        """Yield the text with the rank in front of each line, which has an end then; the hash is that of the text."""
         label = start = f"[{rank}] "
         for piece in pieces:
             if stream == 0:
@@ -260,7 +260,7 @@ class Output:
         yield "\n"
 
     def digest(self) -> str:
-        """A hash of all that was written to standard output, with the ranks, in order."""
+        """Return a hash of all that was written to standard output, with the ranks, in order."""
         return self._hash.hexdigest()
 
 
@@ -275,7 +275,7 @@ def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
 
 
 def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
-    """The lines of all runs before `bound`, in order."""
+    """Yield the lines of all runs before `bound`, in order."""
     while True:
         heads = [(head, place) for place, run in enumerate(runs) if (head := run.first()) is not None and head < bound]
         if not heads:
@@ -369,7 +369,7 @@ class RankStream(io.TextIOBase):
         return _Binary(self)
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
@@ -429,7 +429,7 @@ class RankStream(io.TextIOBase):
             partial.add(rank, self._stream, tail)
 
     def _writable(self, text: str) -> str:
-        """The text if it can be written; else an error on standard output, and other text on standard error."""
+        """Return the text if it can be written; else raise on standard output, or give other text on standard error."""
         try:
             text.encode(self.encoding, self.errors)
         except UnicodeEncodeError:
@@ -442,7 +442,7 @@ class RankStream(io.TextIOBase):
         return text
 
     def flush(self) -> None:
-        """A line is passed on when it is complete; what there is of it survives the end of this process."""
+        """Keep what there is of a line for the case that this process dies; lines are passed on when complete."""
         fiber = current.here()
         if fiber is None:
             self._real.flush()
@@ -500,14 +500,14 @@ class RankInput(io.TextIOBase):
         self._real = real
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes it, and that is no business of other ranks."""
 
     def fileno(self) -> int:
-        """The real one's."""
+        """Return 0 in a rank, else the real stream's descriptor."""
         if current.here() is not None:
             return 0
         if self._real is None:
@@ -548,7 +548,7 @@ def _descriptor_0() -> TextIO:
 
 
 def _called_by_debugger() -> bool:
-    """A debugger may be started in any rank; a program reads input in rank 0 only."""
+    """Return whether a debugger asks, which may be started in any rank; a program reads input in rank 0 only."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_DEBUGGER_DEPTH):
         if frame is None:

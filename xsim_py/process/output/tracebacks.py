@@ -41,7 +41,7 @@ def say(text: str) -> None:
 
 
 def _excepthook(kind: Any, error: Any, tb: Any) -> None:
-    """``sys.__excepthook__``, which many a hook of a program calls before it calls Abort."""
+    """Print a traceback as ``sys.__excepthook__`` does, which many a hook of a program calls before it calls Abort."""
     if current.here() is None:
         _real_excepthook(kind, error, tb)
     else:
@@ -58,7 +58,7 @@ def report_ignored(error: BaseException, source: Any) -> None:
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    """``sys.unraisablehook``: what a finalizer raises, for example."""
+    """Print what a finalizer raises, for example, as ``sys.unraisablehook`` does."""
     if current.here() is None or unraisable.exc_value is None:
         _real_unraisablehook(unraisable)
     else:
@@ -87,7 +87,7 @@ def without_simulator(error: BaseException) -> None:
 
 
 def forget_frames() -> None:
-    """Do that to the error that the running program handles now, if it does: as long, it would keep those frames."""
+    """Take the simulator's frames out of the error that the running program handles, which would keep them alive."""
     error = sys.exc_info()[1]
     if error is not None:
         without_simulator(error)

@@ -22,7 +22,7 @@ _KINDS = {"c": "code", "m": "module"}
 
 
 class Called(NamedTuple):
-    """How an interpreter is called.
+    """An interpreter's call: the program, its arguments, and the options.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Called(NamedTuple):
 def program_of(
     command: str, args: Sequence[str], *, start: str, path: Sequence[str] = (), stdin: bytes | None = None
 ) -> Program:
-    """The program that a command starts.
+    """Return the program that a command starts.
 
     Parameters
     ----------

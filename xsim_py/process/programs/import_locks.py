@@ -1,4 +1,4 @@
-"""Modules in the making: another rank or thread that imports one waits for it, in virtual time.
+"""A module that is being imported makes another rank or thread that imports it wait, in virtual time.
 
 Real processes share no modules, and a thread that imports what another one is importing waits. A rank may wait in the
 middle of an import (for a message, a time; with ``--compute measured`` at any call), and then others come by. Each
@@ -43,7 +43,7 @@ class _Making:
         self.failed = False
 
     def described(self, _: Rank) -> str:
-        """Say in the roll-call what one waits for who waits for this."""
+        """Return the words of the roll-call for a fiber that waits for this module."""
         return f"rank {self.fiber.rank.number} to import {self.key[1]}"
 
     def end(self, *, failed: bool) -> None:
@@ -119,7 +119,7 @@ def _find_and_load(real: Callable[..., Any], name: str, import_: Any) -> Any:
 
 
 def _packages(name: str) -> list[str]:
-    """The packages that a module is in, from the outermost on."""
+    """Return the packages that a module is in, from the outermost on."""
     return [name[:place] for place, sign in enumerate(name) if sign == "."]
 
 

@@ -240,7 +240,7 @@ def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[Modul
 
 
 def _followed(spec: ModuleSpec) -> ModuleSpec:
-    """The specification of a shared module, with a loader that lets other ranks wait for it."""
+    """Return the specification of a shared module with a loader that lets other ranks wait for it."""
     loader = spec.loader
     quick = loader is None or isinstance(loader, type | ExtensionFileLoader | NamespaceLoader)
     if not quick and hasattr(loader, "exec_module"):
@@ -268,7 +268,7 @@ def _is_profiled() -> bool:
 
 
 class SharedPackage(ModuleType):
-    """A package that all ranks share, with modules of which each rank has its own: these are looked up in each.
+    """A package that all ranks share, but for some modules of which each rank has its own.
 
     Give its class to the package's module, and set ``_private`` to the names of those modules there.
     """
@@ -302,7 +302,7 @@ def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
 
 @contextmanager
 def _registered(module: ModuleType) -> Iterator[None]:
-    """While a module is being imported, and from then on if that works, it is one of the running rank's own."""
+    """Let a module be one of the running rank's own while it is imported, and from then on if that works."""
     rank = current.rank()
     name = module.__name__
     if _modules.get(name) is not module:  # the program executes it without importing it
@@ -407,7 +407,7 @@ def _seen(module: ModuleType, execute: Callable[[ModuleType], None]) -> CodeType
 
 
 class _PrivateLoader(SourceFileLoader):
-    """Compiles a file once for all ranks."""
+    """A loader that compiles a file once for all ranks."""
 
     def __init__(self, name: str, path: str, codes: dict[str, tuple[object, CodeType]]) -> None:
         super().__init__(name, path)
@@ -428,7 +428,7 @@ class _PrivateLoader(SourceFileLoader):
 
 
 class _ExtensionLoader(ExtensionFileLoader):
-    """Extension modules have state that no copy can be made of: all ranks share one object."""
+    """A loader of extension modules, whose state cannot be copied: all ranks share one object."""
 
     def __init__(self, name: str, path: str, made: dict[str, ModuleType]) -> None:
         super().__init__(name, path)
@@ -448,7 +448,7 @@ class _ExtensionLoader(ExtensionFileLoader):
 
 
 class _NamespaceLoader(Loader):
-    """A folder without ``__init__.py`` is a package, too, and modules are its attributes."""
+    """A loader of a folder without ``__init__.py``, which is a package, too."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None

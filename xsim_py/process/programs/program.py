@@ -142,7 +142,7 @@ class Program:
         self.home = _home(_innermost(target))
 
     def hand_over(self, is_private: Callable[[str], bool]) -> bool:
-        """Find out whether each rank gets its own of the function, which a module has that is private."""
+        """Return whether each rank gets a copy of the function, as its module is private; keep what makes copies."""
         function = copy_of(self.function, is_private)
         self.copies = function, None if function is None else copy_of(self.args, is_private)
         return function is not None
@@ -180,7 +180,7 @@ class Program:
 
     @property
     def programs(self) -> Sequence[Program]:
-        """This one; see `Apps`."""
+        """This program alone; see `Apps`."""
         return (self,)
 
     @property
@@ -199,7 +199,7 @@ class Program:
 
 
 def _innermost(function: Any) -> Any:
-    """The function in a callable."""
+    """Return the function in a callable."""
     while isinstance(function, partial):
         function = function.func
     function = getattr(function, "__wrapped__", function)
@@ -209,7 +209,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _home(function: Any) -> Path | None:
-    """The folder from which the module of a function is imported; None where that is installed, or built in."""
+    """Return the folder from which the module of a function is imported; None where that is installed, or built in."""
     names: dict[str, Any] = getattr(function, "__globals__", {})
     name = names.get("__name__")
     if not isinstance(name, str):
@@ -225,7 +225,7 @@ def _home(function: Any) -> Path | None:
 
 
 def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
-    """The module that ``python -m`` would run, without importing the packages it is in: that is for the ranks to do."""
+    """Find the module that ``python -m`` would run, without importing its packages: that is for the ranks to do."""
     spec: ModuleSpec | None = None
     places: Sequence[str] = path
     parts = name.split(".")

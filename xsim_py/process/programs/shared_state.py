@@ -121,7 +121,7 @@ def _compiled(text: bytes, path: str) -> CodeType:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code and what is defined in it."""
+    """Yield the code and what is defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -171,7 +171,7 @@ _GONE = "(not there)"
 
 
 class _Write:
-    """Which ranks have set an attribute of a module, where, and to what at last."""
+    """The ranks that have set an attribute of a module, where, and to what at last."""
 
     __slots__ = ("_before", "_clash", "_last", "place", "values")
 
@@ -183,7 +183,7 @@ class _Write:
         self._clash = False  # whether a rank has come upon what another one had set, and set something else
 
     def add(self, rank: int, value: Any) -> None:
-        """A rank has set it."""
+        """Note that a rank has set it."""
         if self._last not in (-1, rank):
             found = self.values[self._last]
             self._clash = self._clash or not (_same(found, self._before) or _same(found, value))
@@ -242,7 +242,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _tables(module: ModuleType) -> Iterator[_Table]:
-    """Everything of a module that is compared: its names, those of its classes, and what is in small containers."""
+    """Yield all of a module that is compared: its names, those of its classes, and what is in small containers."""
     name = module.__name__
     root = name.partition(".")[0]
     yield _Table(module, name, vars(module), whole=False)
@@ -302,7 +302,7 @@ def _is_made_once(name: str, new: Any) -> bool:
 
 
 class _Sharing:
-    """Watches what ranks share, for one run."""
+    """The watch over what ranks share, for one run."""
 
     def __init__(self, patches: Patches, start: str) -> None:
         self._patches = patches
@@ -370,7 +370,7 @@ class _Sharing:
             self._patches.set(module, "__class__", _Watched)
 
     def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
-        """An attribute of a module has been set by somebody."""
+        """Take down who has set an attribute of a module, and where."""
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
             return
@@ -389,7 +389,7 @@ class _Sharing:
         self._patches.at_end(undo)
 
     def _place(self, frame: FrameType | None) -> str:
-        """Where the program sets something, or nothing if an import does it, which there is one of for all ranks."""
+        """Return where the program sets something; empty where an import does, which happens once for all ranks."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith("<frozen importlib"):
@@ -402,7 +402,7 @@ class _Sharing:
     # --------------------------------------------------------------------------------------------- comparing
 
     def started(self, rank: Rank) -> None:
-        """A rank has come to its first wait, or to its end, and no other one has run since it began."""
+        """Compare what ranks share: one has come to its first wait or its end, and no other has run since it began."""
         if self._to_sample:
             self._to_sample -= 1
             for change, _, _ in self._found():

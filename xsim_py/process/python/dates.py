@@ -27,7 +27,7 @@ _RealDateTime: TypeAlias = datetime.datetime
 
 
 class _Meta(type):
-    """Real dates count as instances, and real classes as subclasses."""
+    """A metaclass by which real dates count as instances, and real classes as subclasses."""
 
     _real: type
 

@@ -79,7 +79,7 @@ def _put_off(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], 
 
 
 def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
-    """Run it now, if the rank is the one that runs, or when it comes to that."""
+    """Run a finalizer now, if its rank is the one that runs, or when it comes to that."""
     extra = rank.extra
     if rank.exit_status is not None or extra is None or _OVER in extra:
         return None
@@ -152,7 +152,7 @@ def _try(function: Callable[[], object]) -> None:
 
 
 def _within(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
-    """The objects that have an end to come, as far as containers, objects of such classes and generators hold them."""
+    """Return the objects to be finalized, as far as containers, objects of such classes and generators hold them."""
     found, seen, todo = [], {id(table)}, list(table.values())[::-1]
     while todo:
         each = todo.pop()

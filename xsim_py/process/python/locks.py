@@ -34,7 +34,7 @@ _MOST_S: float = threading.TIMEOUT_MAX
 
 
 def _real(lock: Any) -> Any:
-    """A real lock for what serves child processes."""
+    """Note a real lock, made for what serves child processes; return it."""
     REAL_LOCKS.add(lock)
     return lock
 
@@ -201,7 +201,7 @@ class Lock(_AnyLock):
 
 
 class SharedLock(Lock):
-    """One that ranks use, wherever it is made."""
+    """A lock that ranks use, wherever it is made."""
 
     __slots__ = ()
 

@@ -37,7 +37,7 @@ class PrivateSys(ModuleType):
     modules = property(lambda self: sys_modules.modules(sys._getframe(1)))
 
     def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
-        """A module like any other: Python makes those that it imports with ``type(sys)``."""
+        """Make a module like any other: Python makes those that it imports with ``type(sys)``."""
         return ModuleType(*args)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -64,7 +64,7 @@ class PrivateSys(ModuleType):
 
 
 def _list_of_rank(name: str) -> Any:
-    """The list that the rank whose modules are installed has, or else the shared one; also for the rank's threads."""
+    """Return the list of the rank whose modules are installed, or else the shared one; also for the rank's threads."""
     rank = current.installed
     if rank is None or rank.main is None:
         return sys.__dict__[name]

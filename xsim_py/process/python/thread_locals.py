@@ -20,7 +20,7 @@ _RealLocal = threading.local
 
 
 class _Key:
-    """Stands for one object among the attributes of a thread."""
+    """A key that stands for one object among the attributes of a thread."""
 
     __slots__ = ("__weakref__", "args", "kwargs", "outside")
 

@@ -81,7 +81,7 @@ class ThreadHandle:
         return f"the end of thread {self.thread.name}"
 
     def finish(self) -> None:
-        """It has ended: whoever waits for that goes on."""
+        """Mark the thread as ended, and let those go on that wait for it."""
         self.done = True
         if self.thread is not None:
             self.thread._is_stopped = True  # until Python 3.12
@@ -115,7 +115,7 @@ class _Threads:
         self.main = self.handle(None)
 
     def handle(self, thread: Any) -> ThreadHandle:
-        """A new handle."""
+        """Make a handle."""
         return ThreadHandle(self.rank, next(self._idents), thread)
 
     def of(self, fiber: Fiber) -> ThreadHandle:
@@ -135,7 +135,7 @@ def is_program(fiber: Fiber) -> bool:
 
 
 def others(rank: Rank) -> dict[Fiber, ThreadHandle]:
-    """The threads of a rank besides its program's own, in the order in which they were started."""
+    """Return the threads of a rank besides its program's own, in the order in which they were started."""
     return _threads(rank).alive if rank.extra is not None and "threads" in rank.extra else {}
 
 
@@ -228,7 +228,7 @@ def end(rank: Rank) -> None:
 
 
 def leave_behind(rank: Rank) -> None:
-    """The process has ended: its daemons are no more."""
+    """Abandon the daemons of a rank whose process has ended."""
     for fiber in others(rank):
         fiber.abandon()
         fiber.greenlet = DEAD_GREENLET
@@ -250,7 +250,7 @@ def _end_pools(rank: Rank) -> None:
 
 
 def _forget_pools() -> None:
-    """Threads of pools that have not ended, because their ranks have died, are none for which Python has to wait."""
+    """Have Python wait for no threads of pools whose ranks have died."""
     table: Any = pools._threads_queues
     for thread in list(table):
         if _handle(thread) is not None:
@@ -338,7 +338,7 @@ def _join(thread: Any, timeout: float | None = None) -> None:
 
 
 def _hash(thread: Any) -> int:
-    """Pools keep their threads in sets: the order in those must not depend on addresses."""
+    """Number threads by rank: pools keep them in sets, whose order must not depend on addresses."""
     fiber = current.here()
     known = vars(thread).get("_number")
     if known is None:
@@ -397,7 +397,7 @@ def _native(handle: ThreadHandle) -> int:
 
 
 def _everyone() -> list[Any]:
-    """All threads of the running rank that have objects, or have to have one."""
+    """Return all threads of the running rank that have objects, or have to have one."""
     threads = _threads(current.rank())
     found = [_object(threads.main)] if not threads.main.done else []
     return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]

@@ -92,7 +92,7 @@ class _Watchers:
                     patches.add(sys.modules["cProfile"].Profile, name, method)
 
     def _of(self, fiber: Fiber) -> _Watched:
-        """The rank's watchers, which will be put in place whenever it runs."""
+        """Return the rank's watchers, which are put in place whenever it runs from now on."""
         if not self._follows:
             self._follows = True
             before = greenlet.settrace(self._switched)

@@ -1,4 +1,4 @@
-"""Where dead ranks are kept: none of their code may run, not even what the end of an object's life would run."""
+"""Objects of dead ranks are kept for ever: none of their code may run, not even a finalizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["DEAD_GREENLET", "keep_for_ever"]
 
 
 class _DeadGreenlet:
-    """Takes the place of a dead fiber's greenlet: whoever would wake it finds nobody."""
+    """The greenlet of a dead fiber: whoever would wake it wakes nobody."""
 
     __slots__ = ()
     dead = False

@@ -32,7 +32,7 @@ _speed: float | None = None  # how many times faster the simulated processor is;
 
 
 class _Meter:
-    """When the running rank's own code began to run, and whether it is inside a call."""
+    """The moment at which the running rank's own code began to run, and whether it is inside a call."""
 
     __slots__ = ("inside", "mark_ns")
 

@@ -74,13 +74,13 @@ _settings: dict[str, Setting] = {}
 
 
 def put(entries: dict[str, Any]) -> None:
-    """Put what a rank has changed in its place."""
+    """Put what a rank has changed in its place, for its turn."""
     for name, value in entries.items():
         _set(name, value)
 
 
 def take_back(rank: Rank) -> None:
-    """Put what is shared in the place of what a rank has changed."""
+    """Put what is shared in the place of what a rank has changed, and keep that for its next turn."""
     entries = rank.private_state
     assert entries is not None
     vain = []

@@ -24,7 +24,7 @@ _TICK_PS = 100_000
 
 
 class QueuedFiber(Parked):
-    """A fiber in a line, and why.
+    """A fiber in a line, with what it waits for.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class QueuedFiber(Parked):
         self.given: Any = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         return self.what if isinstance(self.what, str) else str(self.what.described(self.fiber.rank))
 
 
@@ -52,7 +52,7 @@ class QueuedFiber(Parked):
     metered, charge=False
 )  # nothing may happen between the look that finds something held and the place in the line
 def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
-    """Let the running fiber wait until it is called, or until the time is up; its place then says which it was.
+    """Let the running fiber wait until it is called, or the time is up; what is returned says which it was.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
 
 
 class _Looks:
-    """How often one rank has looked at what its other threads can change while its clock stood still."""
+    """A count of how often a rank has looked at what its threads can change while its clock stood still."""
 
     __slots__ = ("clock_ps", "count")
 
@@ -120,7 +120,7 @@ def is_shared(rank: Rank) -> bool:
 
 @metered
 def sync_threads(fiber: Fiber) -> None:
-    """Before the running fiber sees what other threads of its rank can change: let them come as far as it is.
+    """Let the other threads of its rank come as far as the running fiber, before it sees what they can change.
 
     Looking takes no time. But a loop that looks again and again would stop the clock that the others wait for, so after
     1,000 looks at one time each further one takes 0.1 us.

@@ -27,7 +27,7 @@ FIRST_PID = 10_000
 
 
 class Abort(NamedTuple):
-    """Why the launcher ends the job: what a rank has come to, and when."""
+    """The reason for which the launcher ends the job: what a rank has come to, and when."""
 
     rank: int
     time_ps: int
@@ -111,7 +111,7 @@ class Rank(_HotSlots):
         self.reads: Any = None
 
     def private(self, name: str, make: Any) -> Any:
-        """The rank's own object called `name`, made by ``make()`` on first use."""
+        """Return the rank's own object called `name`, made by ``make()`` on first use."""
         if self.extra is None:
             self.extra = {}
         if name not in self.extra:
@@ -119,19 +119,19 @@ class Rank(_HotSlots):
         return self.extra[name]
 
     def own_modules(self) -> OwnModules:
-        """The modules that the rank has for itself, to be changed."""
+        """Return the modules that the rank has for itself, to be changed."""
         if self.modules is None:
             self.modules = OwnModules()
             self.bare = False
         return self.modules
 
     def owns(self, names: dict[str, Any]) -> bool:
-        """Tell whether these are the globals of one of the rank's own modules."""
+        """Return whether these are the globals of one of the rank's own modules."""
         if self.main is not None and names is vars(self.main):
             return True
         module = None if self.modules is None else self.modules.get(str(names.get("__name__")))
         return module is not None and vars(module) is names
 
     def has_made(self, cls: type) -> bool:
-        """Tell whether a class has been made in one of the rank's own modules."""
+        """Return whether a class has been made in one of the rank's own modules."""
         return (cls.__module__ == "__main__" and self.main is not None) or cls.__module__ in (self.modules or ())

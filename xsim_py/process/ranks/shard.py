@@ -59,7 +59,7 @@ class Control:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Only note the first call of `stop` in here: whoever holds it calls `stop` again, soon."""
+        """Have `stop` only take down its first call in this block; whoever holds it calls `stop` again, soon."""
         self._held, self.wanted = True, ""
         try:
             yield
@@ -225,17 +225,17 @@ class Shard:
         return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
-        """The rank with this number in the whole run, which must live here."""
+        """Return the rank with this number in the whole run, which must live here."""
         rank: Rank = self.at[number - self.first]
         return rank
 
     @property
     def everyone(self) -> str:
-        """The name, for people, of all whom the numbers of ranks count."""
+        """The words for all whom the numbers of ranks count."""
         return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
 
     def bear(self, homes: Sequence[int]) -> list[Rank]:
-        """More ranks begin now, numbered on from those that there are; made are those that live here.
+        """Begin more ranks, numbered on from those that there are; return those that live here.
 
         Every shard does this in the same event, with the shard of each new rank.
         """
@@ -297,25 +297,25 @@ class Shard:
             self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
+        """Have ``handlers[handler](argument)`` called in every shard, in the order of `share`, all of it everywhere."""
         assert self.have_common
         self.post_common(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
 
     def tell(self, number: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in another shard at the end of this window; no event of the run.
+        """Have ``handlers[handler](argument)`` called in another shard after this window, by no event of the run.
 
         What it posts there to ranks may be in the past only if nothing that has happened depends on it.
         """
         self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
 
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
-        """Call `handler` in the order of what is shared; for what every shard posts by itself."""
+        """Call `handler` in the order of what is shared; every shard posts this by itself."""
         self.common.post(time_ps, key + LATE, handler, argument)
 
     def owner(self, number: int) -> int:
-        """The shard in which a rank lives."""
+        """Return the shard in which a rank lives."""
         later = number - self.initial
         return bisect_right(self._ends, number) if later < 0 else self._homes[later]
 
@@ -402,7 +402,7 @@ class Shard:
         return bool(self.control.stop_reason)
 
     def _stop(self, abort: Abort) -> None:
-        """The launcher's signal: end the run at this event. The same event does it in every shard."""
+        """End the run at this event, as the launcher's signal tells. The same event does it in every shard."""
         if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
