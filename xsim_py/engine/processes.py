@@ -93,7 +93,7 @@ class RankHost(Protocol):
         ...
 
     def look_after(self, number: int, pid: int) -> None:
-        """See, in the coordinator, to a process that is waited for; called now and then."""
+        """Check, in the coordinator, on a process that is waited for; called now and then."""
         ...
 
     def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
