@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import crashes, vitals
 from xsim_py.engine import processes_of
-from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
+from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import interruption, lifecycle
@@ -100,7 +100,7 @@ class _End(NamedTuple):
 
 
 class Isolation:
-    """Looks after the processes of one run; see `engine.processes.Host`.
+    """Looks after the processes of one run; see `engine.processes.RankHost`.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Isolation:
     # ------------------------------------------------------------------------------------------ in a new process
 
     def enter(self, number: int, descriptor: int) -> int:
-        """See `engine.processes.Host`."""
+        """Prepare a new process for its shard; return the new descriptor of its socket."""
         run = self._run
         vitals.live_with_parent(self._coordinator)
         current.thread = threading.get_ident()  # a fork, but not one of a program
@@ -205,14 +205,11 @@ class Isolation:
         launcher.prepare, launcher.first_later = self.prepare, self.first_later
 
     def stand_back(self) -> None:
-        """See `engine.processes.Host`."""
+        """Take the last rank's modules and settings out of the interpreter."""
         context.leave()
 
     def news(self, shard: Any) -> Any:
-        """See `engine.processes.Host`.
-
-        How far it is, which of its ranks have ended since it was asked, and whether it has heard that it has to stop.
-        """
+        """Return how far a shard is, which of its ranks have ended since the last call, and why it has to stop."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished
@@ -222,7 +219,7 @@ class Isolation:
     # -------------------------------------------------------------------------------------------- in the coordinator
 
     def take_news(self, number: int, news: Any) -> None:
-        """See `engine.processes.Host`."""
+        """Take down, in the coordinator, how far a shard is and which of its ranks have ended."""
         *counts, ended, stop_reason = news
         self.counts[number] = tuple(counts)
         self._ended.setdefault(number, []).extend(ended)
@@ -241,7 +238,7 @@ class Isolation:
         return [home if home in living or not living else living[home % len(living)] for home in homes]
 
     def look_after(self, number: int, pid: int) -> None:
-        """See `engine.processes.Host`: tell it that the run is to stop, and end it if it is stuck."""
+        """Tell a process that the run is to stop, and end it if it is stuck."""
         control = self._run.control
         if not control.stop_reason and any(watch.vitals.interrupts for watch in self._watches):
             control.stop("interrupted")
@@ -262,8 +259,8 @@ class Isolation:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
-        """See `engine.processes.Host`."""
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
+        """Make a shard that takes the place of one whose process has died, and end its ranks."""
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))
         shard.takes_over = True
@@ -296,7 +293,7 @@ class Isolation:
         if ends:
             self._leave(shard, end)
         else:
-            self._bury(shard, end)
+            self._end_ranks(shard, end)
         return shard
 
     def _leave(self, shard: Any, end: _End) -> None:
@@ -305,7 +302,7 @@ class Isolation:
             if rank.exit_status is None:
                 rank.fiber.waiting = _Absent(end._replace(place="").of(rank.number), end.place)
 
-    def _bury(self, shard: Any, end: _End) -> None:
+    def _end_ranks(self, shard: Any, end: _End) -> None:
         """End the ranks of a process that has died; or the one whose fault it was, if it takes the others along."""
         for rank in shard.ranks:
             if rank.exit_status is None and (shard.fault_tolerant or end.rank in (rank.number, None)):
@@ -354,7 +351,7 @@ class Isolation:
                 if handler in names:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
-    def _post_mortem(self, shard: Any, death: Death) -> _End:
+    def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
         """How a process has ended that could not say it, and where its rank stood, if that is known."""
         shown = self._watches[shard.number].vitals
         frame = None if shown.struck else vitals.of_program(self._stack(shard.number))

@@ -48,12 +48,12 @@ from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, read, way_of
-from xsim_py.process import interruption, lifecycle
+from xsim_py.process import interruption, lifecycle, virtual_python
 from xsim_py.process.descriptors import os_calls
 from xsim_py.process.files import file_calls
 from xsim_py.process.files.virtual_files import VirtualFiles
 from xsim_py.process.output.collector import NO_OUTPUT, Output
-from xsim_py.process.output.equal_tracebacks import Alike
+from xsim_py.process.output.equal_tracebacks import EqualTracebacks
 from xsim_py.process.output.simulator_descriptors import kept_apart
 from xsim_py.process.output.spilled_lines import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
 from xsim_py.process.profiler import Profile
@@ -69,7 +69,6 @@ from xsim_py.process.ranks.fiber import dismiss
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.shard import Control, Shard
-from xsim_py.process.virtual_python import install_doors
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -331,7 +330,7 @@ class _Run:
 
     @property
     def have_common(self) -> bool:
-        """Whether some of what happens has to happen in all shards in one order."""
+        """True if some of what happens has to happen in all shards in one order."""
         return self.spec.storage is not None or self.network.contention() is not None
 
     def _complete_spec(self) -> MachineSpec:
@@ -341,7 +340,7 @@ class _Run:
         return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi)
 
     def provenance(self) -> dict[str, Any]:
-        """What is needed to repeat this run."""
+        """Return all that is needed to repeat this run."""
         return {
             "version": __version__,
             "seed": self.seed,
@@ -523,8 +522,10 @@ class _Run:
         while len(self.outputs) <= len(self.shards):
             spill = self.outputs[0].spill if self.outputs else Spill(LIMIT_ELSEWHERE_BYTES if far else LIMIT_BYTES)
             sinks = self.sinks if number == 0 else None
-            alike = Alike(self.launcher_ps)
-            self.outputs.append(Output(sinks, label=self.label, control=self.control, spill=spill, alike=alike))
+            equal_tracebacks = EqualTracebacks(self.launcher_ps)
+            self.outputs.append(
+                Output(sinks, label=self.label, control=self.control, spill=spill, equal_tracebacks=equal_tracebacks)
+            )
         shard = Shard(
             number=number,
             blocks=self.blocks,
@@ -553,7 +554,7 @@ class _Run:
         return shard
 
     def _meet_in_arrays(self) -> bool:
-        """Whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
+        """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
@@ -576,7 +577,7 @@ class _Run:
         if self.compute == "measured":
             meter.install(patches, measured_owners(), self.spec.compute.speed)
         launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        install_doors(patches)
+        virtual_python.install(patches)
         if self.files is not None:
             file_calls.install(patches, self.files)
         os_calls.install(patches)

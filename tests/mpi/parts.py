@@ -85,7 +85,7 @@ class World:
         self.fabrics: list[Fabric] = []
         for number in range(shards):
             nothing: Any = None
-            output = Output(None, label=False, control=control, spill=nothing, alike=nothing)
+            output = Output(None, label=False, control=control, spill=nothing, equal_tracebacks=nothing)
             shard = Shard(
                 number=number,
                 blocks=blocks,

@@ -46,7 +46,7 @@ LATE = 1 << _PRIORITY_SHIFT
 
 
 def first_key(origin: int) -> int:
-    """The first of the keys that belong to one origin; the origin counts on from here.
+    """Return the first of the keys that belong to one origin, which counts on from there.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ Entry: TypeAlias = tuple[int, Callable[[Any], object], Any]
 
 
 class Halted(BaseException):
-    """Leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
+    """The exception that leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
 
 
 class Kernel(simpy.Environment):
@@ -116,13 +116,13 @@ class Kernel(simpy.Environment):
             there.append((key, handler, argument))
 
     def next_ps(self) -> int:
-        """The time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
+        """Return the time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
         if self._native_pending and self._ranks_are_over():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Whether only events of native processes are left; the first one of a rank is an answer."""
+        """Return whether only events of native processes are left; the first one of a rank is an answer."""
         return all(
             entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
         )
@@ -150,7 +150,7 @@ class Kernel(simpy.Environment):
                 self._put_back()
 
     def _next_batch(self) -> list[Entry]:
-        """Advance to the earliest time; its events, in reverse order. They are counted here, all at once."""
+        """Advance to the earliest time; return its events in reverse order. They are counted here, all at once."""
         self._now = heappop(self._times)
         self._batch = batch = self.due.pop(self._now)
         self.events += len(batch)
@@ -159,7 +159,7 @@ class Kernel(simpy.Environment):
         return batch
 
     def _join(self) -> None:
-        """Something was posted for the time that it is: let it come in its turn. Or it is a `halt`."""
+        """Put what was posted for the time that it is among what is left of that time. Or obey a `halt`."""
         self._belated = False
         while self._times and self._times[0] <= self._now:
             time_ps = heappop(self._times)
@@ -223,7 +223,7 @@ class Kernel(simpy.Environment):
         self.post(self._now + int(delay), key, _fire, event)  # type: ignore[arg-type]
 
     def peek(self) -> float:
-        """The time of the earliest event, as SimPy tells it: infinity where there is none."""
+        """Return the time of the earliest event, as SimPy tells it: infinity where there is none."""
         if self._batch or self._later:
             return self._now
         return self._times[0] if self._times else float("inf")
@@ -242,7 +242,7 @@ def _descending(entry: Entry) -> int:
 
 
 def _fire(event: Event) -> None:
-    """What `simpy.Environment.step` does with an event."""
+    """Call the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
     if kernel.alone and kernel._ranks_are_over():  # unless a call is undone now, which goes on before this event
         kernel.events -= 1

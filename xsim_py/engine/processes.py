@@ -28,11 +28,11 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
 
+from .frame_socket import Closed, FrameSocket
 from .kernel import INFINITY_PS
-from .link import Closed, Link
-from .windows import AT_ONCE_PS, Lookahead, Shard
+from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
 
-__all__ = ["OUT_OF_MEMORY", "Death", "Processes"]
+__all__ = ["OUT_OF_MEMORY", "ProcessDeath", "Processes"]
 
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator gets no more memory."""
@@ -49,7 +49,7 @@ _clock_s = time.monotonic
 _dumps = partial(dumps, protocol=-1)
 
 
-class Death(NamedTuple):
+class ProcessDeath(NamedTuple):
     """The end of a process that came before it should.
 
     Attributes
@@ -70,11 +70,11 @@ class Death(NamedTuple):
     over: bool = False
 
 
-class Host(Protocol):
-    """The floor above does this for the processes, which know nothing of ranks."""
+class RankHost(Protocol):
+    """The floor above, as the processes need it, which know nothing of ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
-        """Called in a new process, that of shard `number`, first of all.
+        """Prepare a new process, that of shard `number`, before it does anything else.
 
         It may put the descriptor of its socket elsewhere, and returns where.
         """
@@ -89,14 +89,14 @@ class Host(Protocol):
         ...
 
     def take_news(self, number: int, news: Any) -> None:
-        """Called with that in the coordinator."""
+        """Take, in the coordinator, what `news` has returned in the process of a shard."""
         ...
 
     def look_after(self, number: int, pid: int) -> None:
-        """Called in the coordinator now and then while the process of a shard is waited for."""
+        """Check, in the coordinator, on a process that is waited for; called now and then."""
         ...
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
         """Return a shard that begins at that time, in the place of one whose process has died: its ranks fail.
 
         What it `receive`s from before that time has been dealt with.
@@ -119,16 +119,16 @@ class Processes:
         self.size = size
         self.local = range(1)
         self.in_order = False
-        """True makes all shards wait until what a window brings is known to each of them (see `Shard.window_done`)."""
+        """True makes all shards wait until what a window brings is known to each (see `ShardProtocol.window_done`)."""
         self._hosted = hosted
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, FrameSocket] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
-        self._dead: dict[int, tuple[int, Death]] = {}  # with when it would have gone on
+        self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with when it would have gone on
         self._fresh: set[int] = set()  # processes that have not been heard of yet
         self._awaited: set[int] = set()  # those that have something to do, or to take
-        self._up: Link | None = None  # in the process of a shard: to the coordinator
-        self._here: dict[int, Shard] = {}
+        self._up: FrameSocket | None = None  # in the process of a shard: to the coordinator
+        self._here: dict[int, ShardProtocol] = {}
         self._parts: dict[int, Any] = {}
         self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last that each batch brings
         self._taken: dict[int, list[tuple[int, Any]]] = {}  # those that a shard has got, and has not run past yet
@@ -151,7 +151,7 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """See `Transport.together`: no process is left behind."""
+        """End every process at the end of this block, so that none is left behind; see `Transport.together`."""
         try:
             yield
         finally:
@@ -160,8 +160,8 @@ class Processes:
             for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
                 vars(self).pop(name, None)
 
-    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
-        """See `Transport.simulate`."""
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: RankHost) -> list[Any]:
+        """Start the processes and call `work` in each, and in this one; see `Transport.simulate`."""
         self._work, self._host = work, host
         self._mail = {number: [] for number in range(self.size)}
         self._taken = {number: [] for number in range(self.size)}
@@ -191,7 +191,7 @@ class Processes:
             self._be(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = Link(ours, self._look), pid
+        self._links[number], self._pids[number] = FrameSocket(ours, self._look), pid
         self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
@@ -202,13 +202,13 @@ class Processes:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
-            for link in (Link(ours), *self._links.values()):
+            for link in (FrameSocket(ours), *self._links.values()):
                 link.close()
             self._room.give_back()
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
             parts = self._work(self.local)
             self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
@@ -225,7 +225,7 @@ class Processes:
         finally:
             _real_exit(status)
 
-    def _serve(self, shard: Shard) -> None:
+    def _serve(self, shard: ShardProtocol) -> None:
         """Do what the coordinator says, to the end of the run."""
         up = self._up
         assert up is not None
@@ -247,8 +247,8 @@ class Processes:
 
     # --------------------------------------------------------------------------------------- in the coordinator
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Open window after window in the coordinator, or serve it in another process; see `Transport.run`."""
         if self.number:
             self._serve(shards[0])
             return
@@ -263,7 +263,7 @@ class Processes:
             nexts = self._next_times()
             horizon = min(nexts)
             if horizon >= INFINITY_PS or _clock_s() >= look_s:
-                self._bury_idle()
+                self._find_ended()
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 settled = False
@@ -284,7 +284,7 @@ class Processes:
         self._finish()
 
     def _next_times(self) -> list[int]:
-        """The time of the earliest event of each shard, also of those that are on their way to it."""
+        """Return the time of the earliest event of each shard, also of those that are on their way to it."""
         for number, shard in self._here.items():
             self._nexts[number] = shard.next_ps()
         return [
@@ -354,7 +354,7 @@ class Processes:
             finally:
                 self._awaited.discard(number)
             if isinstance(sent, str):
-                self._farewell(number, sent, next_ps, batches)
+                self._take_last_words(number, sent, next_ps, batches)
                 continue
             self._post(sent, batches)
             self._nexts[number] = next_ps
@@ -364,8 +364,8 @@ class Processes:
             if news is not None:
                 self._host.take_news(number, news)
 
-    def _farewell(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
-        """Take the last that a process has to say."""
+    def _take_last_words(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
+        """Take the last frame that a process sends."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
@@ -383,11 +383,11 @@ class Processes:
         """Note that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
-        self._dead[number] = self._nexts[number], Death(code, words, cut or code == _CUT_OFF)
+        self._dead[number] = self._nexts[number], ProcessDeath(code, words, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
-        """Wait for a process whose socket is closed; its exit code, negative for a signal, and whether it was ended."""
+        """Wait for a process whose socket is closed; return its exit code, and whether it had to be ended."""
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
@@ -415,14 +415,14 @@ class Processes:
                     self._ended[number] = code
                     link.hang_up()
 
-    def _bury_idle(self) -> None:
+    def _find_ended(self) -> None:
         """Find out, while no process is waited for, which have ended."""
         self._look_at_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
             self._gone(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
-        """Put another shard in the place of each whose process has died; whether there were any.
+        """Put another shard in the place of each whose process has died; return whether there were any.
 
         It begins when the other one would have gone on, or now, if that is earlier.
         """
@@ -450,23 +450,23 @@ class Processes:
             self._reap(number)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts of all shards, which those of other processes have sent at their ends."""
         here = dict(zip(self._here, parts, strict=True))
         return [part for _, part in sorted((self._parts | here).items())]
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`; only the coordinator comes there."""
+        """Return the value: only the coordinator comes here."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End every process, at once."""
         self._end_all()
         _real_exit(status)
 
-    def die(self, words: Any, shard: Shard, now_ps: int) -> NoReturn:
+    def die(self, words: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
         """End the process of a shard, which is not to be trusted any more.
 
-        Its `Death` will have these words, and be at that time, up to which it has done what there was to do.
+        Its `ProcessDeath` will have these words, and be at that time, up to which it has done what there was to do.
         """
         assert self._up is not None
         with suppress(Closed):
@@ -474,7 +474,7 @@ class Processes:
             self._up.send(("died", (words, now_ps, sent), None, False), parcels)
         _real_exit(1)
 
-    def _packed(self, shard: Shard) -> tuple[list[_Span], list[bytes]]:
+    def _packed(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
         """Take what a shard has for others."""
         outbox = shard.take_outbox()
         if not outbox:
@@ -483,7 +483,7 @@ class Processes:
         return spans, [self._through(_dumps, batch) for batch in outbox.values()]
 
     def _through(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """Pickle something or have it back; pickle imports, which the last rank may have made impossible for itself."""
+        """Pickle or unpickle a batch; pickle imports, which the last rank may have made impossible for itself."""
         try:
             return function(batch)
         except Exception:
@@ -509,7 +509,7 @@ class _Room:
         self._before: tuple[int, int] | None = None
 
     def pair(self) -> tuple[_socket.socket, _socket.socket]:
-        """Two sockets that are connected."""
+        """Return two sockets that are connected."""
         try:
             return _socketpair()
         except OSError as error:
@@ -522,7 +522,7 @@ class _Room:
         return _socketpair()
 
     def give_back(self) -> None:
-        """Have the limit that there was before."""
+        """Set the limit that there was before."""
         if self._before is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
             self._before = None
@@ -533,7 +533,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 def _exit_code(pid: int) -> int | None:
-    """How a process has ended, if it has; negative for a signal."""
+    """Return how a process has ended, negative for a signal; None if it has not."""
     try:
         ended, status = _waitpid(pid, os.WNOHANG)
     except ChildProcessError:  # somebody else has asked
@@ -542,7 +542,7 @@ def _exit_code(pid: int) -> int | None:
 
 
 class _Ways:
-    """How far each shard may run; `window_end_ps` for all shards at once."""
+    """The table of how far each shard may run: `window_end_ps` for all shards at once."""
 
     def __init__(self, lookahead: Lookahead) -> None:
         import numpy as np  # not above: most runs have one process, and start without it
@@ -554,7 +554,7 @@ class _Ways:
         self._nearest = others.min(axis=0)
 
     def ends(self, nexts: Sequence[int]) -> list[int]:
-        """The end of the window of each shard, from the times of all shards' earliest events."""
+        """Return the end of the window of each shard, from the times of all shards' earliest events."""
         np = self._np
         base = min(nexts)  # so that the numbers are small, however late it is
         times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)

@@ -82,7 +82,7 @@ def watched(
 
 @contextmanager
 def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
-    """Where compiled code calls ``exit``, such as Fortran's STOP, write what was printed, and say who it was.
+    """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
 
     It would end this process, which is that of all ranks, and with any status, also 0. There is no way back from there.
 
@@ -131,7 +131,7 @@ def notice_exit(notice: Callable[[], None]) -> None:
 
 
 def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
-    """Who runs, and where in the program; nobody does any more, and what was printed without a newline is a line."""
+    """Return who runs, and where in the program; end what the ranks have printed without a newline."""
     vitals.mine.running = 0
     fiber, frame = current.fiber, vitals.innermost()
     current.fiber = None

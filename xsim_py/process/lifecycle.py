@@ -1,4 +1,4 @@
-"""How a virtual rank runs its program and how it ends: what a launcher and the operating system do for a real process.
+"""A virtual rank runs its program and ends as a real process does, by its launcher and the operating system.
 
 ==========================  =====================================================================================
 the program                 the rank
@@ -41,7 +41,7 @@ from xsim_py.process.programs import import_locks
 from xsim_py.process.python import finalizers, signals, threads
 from xsim_py.process.python.sys_modules import is_for_all
 from xsim_py.process.ranks import context, current
-from xsim_py.process.ranks.dead_objects import GRAVE
+from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered_thread
 from xsim_py.process.ranks.patches import Patches
@@ -57,7 +57,7 @@ _STALLED = 3
 
 
 def body(program: Any) -> Callable[[Fiber], None]:
-    """What a rank's first fiber runs: the program, and then the end of the process."""
+    """Return the function that a rank's first fiber runs: the program, and then the end of the process."""
 
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
@@ -83,7 +83,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
             announce(rank, fiber.clock_ps, status, message)
         _ended(rank, fiber.clock_ps, status)
         if message is not None:
-            _bury(rank)
+            _abandon_fibers(rank)
         if message is not None and not fatal:
             rank.shard.on_failure(rank, message, survivable)
 
@@ -92,7 +92,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
 @metered_thread
 def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
-    """The exit status, what to tell the launcher if there is something, and whether that ends the job in any case."""
+    """Run the program; return the exit status, a message for the launcher, and whether that ends the job anyway."""
     try:
         program.run(rank)
     except SystemExit as stop:
@@ -125,7 +125,7 @@ def _exit_status(code: Any) -> int:
 
 def _call_hook(rank: Rank, error: BaseException) -> None:
     """Let ``sys.excepthook`` show an uncaught exception; many MPI programs set one that calls Abort."""
-    hook = (rank.own or {}).get("excepthook")
+    hook = (rank.private_state or {}).get("excepthook")
     if hook is None:
         report(error)
         return
@@ -198,16 +198,16 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
     running = current.fiber  # may be that of a non-blocking collective, or of another rank
     stood = running if running is not None and running in threads.others(rank) else rank.fiber
     rank.private("left", lambda: stood.greenlet)
-    _bury(rank, rank.fiber)
+    _abandon_fibers(rank, rank.fiber)
     if not job:
         shard.on_failure(rank, cause, survivable)
 
 
-def _bury(rank: Rank, *fibers: Fiber) -> None:
-    """Let none of these fibers run any more, nor those of non-blocking collectives in progress."""
+def _abandon_fibers(rank: Rank, *fibers: Fiber) -> None:
+    """Let none of these fibers run any more, nor those of threads and of non-blocking collectives."""
     for each in (*fibers, *(rank.extra or {}).get("fibers", ())):
         each.abandon()
-        each.greenlet = GRAVE
+        each.greenlet = DEAD_GREENLET
 
 
 def kill(entry: tuple[Rank, str] | tuple[Rank, str, int]) -> None:
@@ -278,7 +278,7 @@ def _getpid() -> int:
 
 
 def _is_about_children(caller: FrameType) -> bool:
-    """Whether `multiprocessing` asks, to know its own children again: they are real, and may outlive the run."""
+    """Return whether `multiprocessing` asks, to know its own children again: they are real, and may outlive the run."""
     name = caller.f_globals.get("__name__")
     return isinstance(name, str) and name.startswith("multiprocessing.") and caller.f_code.co_name != "ident"
 

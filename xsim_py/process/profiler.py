@@ -1,4 +1,4 @@
-"""Where a run spends its wall time: samples of who is at work, by floor of the simulator and by shard.
+"""A profile of a run: samples of who is at work in which wall time, by floor of the simulator and by shard.
 
 A timer interrupts the process some hundred times a second of its CPU time, and the wall time since the last interrupt
 goes to the innermost function that is the simulator's or the program's own; what a library does is done for who calls
@@ -84,7 +84,7 @@ class Profile:
         signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
 
     def of(self, shard: int) -> list[float]:
-        """The seconds of one shard, in the order of `PARTS`."""
+        """Return the seconds of one shard, in the order of `PARTS`."""
         return [self.seconds[shard, part] for part in PARTS]
 
     def _sample(self, _: int, frame: FrameType | None) -> None:
@@ -94,7 +94,7 @@ class Profile:
         self._then_s = now_s
 
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
-        """Which part the frame belongs to, and which shard is at work."""
+        """Return which part the frame belongs to, and which shard is at work."""
         found = ""
         fiber = current.fiber
         shard = self._first if fiber is None else fiber.rank.shard.number
@@ -110,7 +110,7 @@ class Profile:
 
 
 def _part_of(code: CodeType) -> str:
-    """The part that a function belongs to; empty for one of a library."""
+    """Return the part that a function belongs to; empty for one of a library."""
     file = code.co_filename
     if not file.startswith(PACKAGE):
         return "" if is_installed(file) or file.startswith("<frozen") else "program"

@@ -10,7 +10,7 @@ from xsim_py.process.descriptors.lock_table import (
     REFUSED,
     SHARED,
     WAITS,
-    Ask,
+    LockRequest,
     LockTable,
 )
 
@@ -26,7 +26,7 @@ class Desk:
 
     def ask(self, rank: int, kind: int, start: int = 0, end: int = ALL, **told: bool) -> list[tuple[int, str]]:
         self.said.clear()
-        self.table.ask(Ask(rank, 1, ("record", 7), rank, kind, start, end, **({"waits": True} | told)))
+        self.table.ask(LockRequest(rank, 1, ("record", 7), rank, kind, start, end, **({"waits": True} | told)))
         return self.said
 
 
@@ -83,6 +83,6 @@ def test_a_lock_of_a_whole_file_is_gone_before_it_is_converted(waits: bool, answ
     desk.ask(0, SHARED)
     desk.ask(1, SHARED)
     desk.said.clear()
-    desk.table.convert(Ask(0, 1, ("record", 7), 0, EXCLUSIVE, 0, ALL, waits=waits))
+    desk.table.convert(LockRequest(0, 1, ("record", 7), 0, EXCLUSIVE, 0, ALL, waits=waits))
     assert [answer for _, answer in desk.said] == answers
     assert desk.ask(1, EXCLUSIVE)[0] == (1, GRANTED)

@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 
-from xsim_py.process.files.host_files import Host
+from xsim_py.process.files.host_files import HostFiles
 from xsim_py.process.files.overlay import Overlay
 
 READ, WRITE, BOTH = os.O_RDONLY, os.O_WRONLY, os.O_RDWR
@@ -23,7 +23,7 @@ def tree(tmp_path):
     (tmp_path / "folder" / "inner").write_bytes(b"inner")
     (tmp_path / "to-file").symlink_to("file")
     (tmp_path / "to-folder").symlink_to("folder")
-    return Overlay(Host()), f"{tmp_path}/"
+    return Overlay(HostFiles()), f"{tmp_path}/"
 
 
 def contents(overlay: Overlay, path: str) -> bytes:

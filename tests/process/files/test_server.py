@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 
 import pytest
 
-from xsim_py.process.files.host_files import Host
+from xsim_py.process.files.host_files import HostFiles
 from xsim_py.process.files.overlay import Overlay
-from xsim_py.process.files.server import Answer, Request, Server
+from xsim_py.process.files.server import Server, StorageAnswer, StorageRequest
 
 LATENCY_PS = 1_000_000
 PS_PER_BYTE = Fraction(2500, 3)
@@ -19,9 +19,9 @@ class World:
 
     def __init__(self, folder, ps_per_byte: Fraction = PS_PER_BYTE) -> None:
         self.path = f"{folder}/file"
-        self.overlay = Overlay(Host())
+        self.overlay = Overlay(HostFiles())
         self.events: list = []
-        self.answers: dict[int, tuple[int, Answer]] = {}
+        self.answers: dict[int, tuple[int, StorageAnswer]] = {}
         self.keys = 0
         self.server = Server(
             self.overlay,
@@ -35,12 +35,12 @@ class World:
     def at(self, time_ps: int, key: int, function, argument) -> None:
         heappush(self.events, (time_ps, key, function, argument))
 
-    def reply(self, time_ps: int, asked: Request, answer: Answer) -> None:
+    def reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
         self.answers[asked.rank] = (time_ps, answer)
 
     def ask(self, time_ps: int, rank: int, kind: str, *arguments) -> None:
         self.keys += 1
-        self.at(time_ps, self.keys, self.server.submit, Request(rank, self.keys, kind, arguments))
+        self.at(time_ps, self.keys, self.server.submit, StorageRequest(rank, self.keys, kind, arguments))
 
     def write(self, time_ps: int, rank: int, start: int | None, data: bytes) -> None:
         self.ask(time_ps, rank, "write", self.number, start, data)
@@ -90,7 +90,7 @@ def test_a_reader_sees_what_was_written_before_and_nothing_of_what_comes_later(w
     world.ask(1, 1, "read", world.number, 0, None)
     world.write(2, 2, 0, b"b" * 300)
     world.run()
-    assert world.answers[1] == (LATENCY_PS + 500_000, Answer(b"a" * 300, None, 300))
+    assert world.answers[1] == (LATENCY_PS + 500_000, StorageAnswer(b"a" * 300, None, 300))
     assert world.contents() == b"b" * 300
 
 

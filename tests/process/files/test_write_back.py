@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from xsim_py.process.files.overlay import Entry, Folder, Gone, Inode, Link
+from xsim_py.process.files.overlay import Entry, Folder, Gone, Inode, SymbolicLink
 from xsim_py.process.files.write_back import write_back
 
 
@@ -50,7 +50,7 @@ def test_files_folders_and_links_come_and_go(tmp_path: Path):
         "made__inner": Folder(2, 0, 0o500),
     }
     gone = {"going": Gone(), "gone__file": Gone(), "gone": Gone()}
-    assert write(tmp_path, **gone, **new, made__inner__file=file("in"), link=Link("old")) == []
+    assert write(tmp_path, **gone, **new, made__inner__file=file("in"), link=SymbolicLink("old")) == []
     expected = {"link": "old", "made": None, "made/inner": None, "made/inner/file": "in", "old": "new"}
     assert there(tmp_path) == expected
     assert (tmp_path / "made/inner").stat().st_mode & 0o777 == 0o500

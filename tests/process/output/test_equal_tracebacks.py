@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.launch import Launched, launch
 from xsim_py import simulate
-from xsim_py.process.output.equal_tracebacks import Alike
+from xsim_py.process.output.equal_tracebacks import EqualTracebacks
 from xsim_py.units import spans
 
 TRACEBACK = re.compile(r"^(?:ranks (?P<ranks>[-\d, ]+): )?(?:Exception in thread.*\n)?Traceback", re.MULTILINE)
@@ -19,17 +19,17 @@ def tracebacks(done: Launched) -> list[str | None]:
 
 
 def test_one_waits_as_long_as_others_may_come_and_no_longer():
-    alike = Alike(10)
+    waiting = EqualTracebacks(10)
     for clock_ps, rank, text in ((100, 3, "a"), (104, 1, "b"), (110, 0, "a")):
-        assert not list(alike.due(clock_ps))
-        alike.add(clock_ps, rank, text)
-    assert not list(alike.due(110))
-    assert (alike.hold(0, "more"), alike.hold(2, "else")) == (True, False)
-    assert list(alike.due(111)) == [([3, 0], "a"), ([0], "more")]
-    assert not alike.hold(0, "much later")
-    alike.add(112, 2, "a")
-    assert list(alike.due(None)) == [([1], "b"), ([2], "a")]
-    assert not alike
+        assert not list(waiting.due(clock_ps))
+        waiting.add(clock_ps, rank, text)
+    assert not list(waiting.due(110))
+    assert (waiting.hold(0, "more"), waiting.hold(2, "else")) == (True, False)
+    assert list(waiting.due(111)) == [([3, 0], "a"), ([0], "more")]
+    assert not waiting.hold(0, "much later")
+    waiting.add(112, 2, "a")
+    assert list(waiting.due(None)) == [([1], "b"), ([2], "a")]
+    assert not waiting
 
 
 def test_numbers_in_few_words():

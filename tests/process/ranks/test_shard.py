@@ -17,7 +17,7 @@ def shards() -> list[Shard]:
     control, nothing = Control(), None
     made = []
     for number in range(2):
-        output = Output(None, label=False, control=control, spill=nothing, alike=nothing)
+        output = Output(None, label=False, control=control, spill=nothing, equal_tracebacks=nothing)
         made.append(Shard(number=number, blocks=BLOCKS, control=control, output=output, abort_delay_ps=10))
     return made
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
 
-__all__ = ["Distances", "table"]
+__all__ = ["MessageCosts", "table"]
 
 _LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end before 2**63
 
 
-class Distances:
-    """Between some ranks, which are always as far apart.
+class MessageCosts:
+    """The costs of messages between some ranks, which are always as far apart.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def table(
     answer_ps: Callable[[], Sequence[Any]],
     messages: int,
 ) -> list[Costs] | None:
-    """Return the costs of messages of several kinds; see `Distances.costs`.
+    """Return the costs of messages of several kinds; see `MessageCosts.costs`.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 
 class Exchanges:
-    """The doings of ranks of which none has more than one message under way that it sends, or that it takes.
+    """The exchanges of ranks, each of which has at most one message under way that it sends, and one that it takes.
 
     In each exchange a rank sends a message, takes one, or both at once, and waits until that is over. Those of one rank
     stand together, in order.

@@ -78,7 +78,7 @@ _lines: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}
 
 
 def line_of(place: Place) -> tuple[str, int]:
-    """File and line of a place; the line is 0 where the compiler has left none."""
+    """Return the file and line of a place; the line is 0 where the compiler has left none."""
     code, at = place
     if isinstance(code, str):
         return code, at

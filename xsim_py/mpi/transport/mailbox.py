@@ -67,7 +67,7 @@ class Probe:
         )
 
 
-class _Hot:
+class _HotSlots:
     """The slots that a message needs of a mailbox: those of a base class lie together, in two lines of the cache."""
 
     __slots__ = (
@@ -84,7 +84,7 @@ class _Hot:
     )
 
 
-class Mailbox(_Hot):
+class Mailbox(_HotSlots):
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
     The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).

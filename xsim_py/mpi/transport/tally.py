@@ -149,12 +149,12 @@ class Tally:
             self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
 
     def messages(self) -> list[int]:
-        """Messages that each rank of the block sent."""
+        """Return how many messages each rank of the block sent."""
         self._total()
         return _listed(self._messages)
 
     def sent_bytes(self) -> list[int]:
-        """Bytes that each rank of the block sent."""
+        """Return how many bytes each rank of the block sent."""
         self._total()
         return _listed(self._bytes)
 

@@ -1,1 +1,1 @@
-"""What a program does with descriptors: pipes, sockets, locks of files and child processes, in virtual time."""
+"""Descriptors of ranks, in virtual time: pipes, sockets, locks of files and child processes."""

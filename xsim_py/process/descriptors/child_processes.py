@@ -1,4 +1,4 @@
-"""What stays real: threads that wait for the pipes of child processes, and the locks between real threads and a rank.
+"""Child processes are real: so are the threads that wait for their pipes, and their locks.
 
 A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` have threads of
 this process that serve it, and hand over what comes by events and queues made in `threading`. These are told from the
@@ -35,7 +35,7 @@ SERVING = "threads that serve children"
 
 
 def are_served(depth: int) -> bool:
-    """Whether the caller, so many frames above, makes something for child processes."""
+    """Return whether the caller, so many frames above, makes something for child processes."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
         if any(map(_is_of_child, _futures(frame))):
@@ -46,7 +46,7 @@ def are_served(depth: int) -> bool:
 
 
 def _futures(frame: FrameType) -> Any:
-    """Those that a function of `concurrent.futures` is about to wait for."""
+    """Return the futures that a function of `concurrent.futures` is about to wait for; none for any other function."""
     return frame.f_locals.get("fs", ()) if frame.f_code.co_name == "_create_and_install_waiters" else ()
 
 
@@ -55,7 +55,7 @@ def _is_of_child(future: Any) -> bool:
 
 
 def waits_really(depth: int) -> bool:
-    """Whether the caller, so many frames above, is a condition that a real thread may notify.
+    """Return whether the caller, so many frames above, is a condition that a real thread may notify.
 
     Its lock is one of `REAL_LOCKS`, or was made outside of the simulation, where there are other threads than this.
     """

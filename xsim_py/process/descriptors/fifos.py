@@ -31,8 +31,8 @@ expected = False
 _real_close, _real_open, _real_read = os.close, os.open, os.read
 
 
-class _Known:
-    """What the ranks of a shard have been told of a FIFO.
+class _FifoState:
+    """The state of a FIFO, as the ranks of a shard have been told of it.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class _Known:
         self.taken: dict[int, int] = {}
 
 
-def _told(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
-    """A rank has done something to a FIFO."""
+def _note(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
+    """Take down in a shard what a rank has done to a FIFO."""
     global expected
     expected = True
     if what == _MADE:
         shard.fifos.pop(place, None)  # that was another file
-    known = shard.fifos.setdefault(place, _Known())
+    known = shard.fifos.setdefault(place, _FifoState())
     if what in (_READER, _WRITER):
         known.open[what] += amount
         known.opened[what] += amount > 0
@@ -64,34 +64,34 @@ def _told(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
 
 
 def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
-    sockets.tell(fiber, partial(_told, place, fiber.rank.number, what, amount))
+    sockets.tell(fiber, partial(_note, place, fiber.rank.number, what, amount))
 
 
 def made(fiber: Fiber, path: Any, *, found: bool) -> None:
-    """A rank has made a FIFO, or has found that it is there."""
+    """Tell all ranks that one has made a FIFO, or has found that it is there."""
     global expected
     expected = True
     _tell(fiber, os.stat(path).st_ino, _FOUND if found else _MADE, 0)
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """A rank has ended: nobody else closes what it has open."""
+    """Close the FIFOs of a rank that has ended: nobody else does."""
     for number, each in list(pipes.ends.items()):
         if each.fifo is not None and each.fifo.rank == rank.number:
             pipes.forget(number)
             _real_close(number)
-            told = partial(_told, each.fifo.place, rank.number, each.fifo.side, -1)
+            told = partial(_note, each.fifo.place, rank.number, each.fifo.side, -1)
             sockets.tell_at(rank, time_ps, told)
 
 
 def forget() -> None:
-    """The run has ended."""
+    """Look for no FIFOs any more: the run has ended."""
     global expected
     expected = False
 
 
 class FifoEnd:
-    """One end, as a rank has opened it.
+    """One end of a FIFO, as a rank has opened it.
 
     Attributes
     ----------
@@ -108,18 +108,18 @@ class FifoEnd:
         self.rank = fiber.rank.number
         _tell(fiber, place, side, 1)
 
-    def known(self, fiber: Fiber) -> _Known | None:
-        """What has been told of it; None where that is not all that happens to it."""
-        known: _Known | None = fiber.rank.shard.fifos.get(self.place)
+    def known(self, fiber: Fiber) -> _FifoState | None:
+        """Return the state of the FIFO as ranks have told it; None where others than ranks may use it."""
+        known: _FifoState | None = fiber.rank.shard.fifos.get(self.place)
         return None if known is None or child_processes.are_there() else known
 
-    def _there(self, known: _Known) -> int:
-        """How many bytes it has been told of that nobody has taken."""
+    def _there(self, known: _FifoState) -> int:
+        """Return how many bytes it has been told of that nobody has taken."""
         others = sum(taken for rank, taken in known.taken.items() if rank != self.rank)
         return sum(known.written.values()) - others - self.amount
 
     def read(self, fiber: Fiber, number: int, count: int) -> bytes:
-        """`os.read`."""
+        """Read from the FIFO as `os.read` does, waiting in virtual time."""
 
         def ready() -> bool:
             known = self.known(fiber)
@@ -155,7 +155,7 @@ class FifoEnd:
         self._wait(fiber, ready, "room in")
 
     def written(self, fiber: Fiber, count: int) -> None:
-        """So many bytes have been written."""
+        """Tell all ranks that so many bytes have been written."""
         self.amount += count
         _tell(fiber, self.place, _WRITTEN, count)
 
@@ -166,13 +166,13 @@ class FifoEnd:
 
 
 def closed(fiber: Fiber, end: pipes.End) -> None:
-    """A rank has closed an end."""
+    """Tell all ranks that one has closed its end."""
     if end.fifo is not None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)
 
 
 def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
-    """`os.open` of a FIFO, which waits for who opens the other end.
+    """Open a FIFO as `os.open` does, waiting in virtual time for who opens the other end.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
     def is_there() -> bool:
         nonlocal number
-        known: _Known | None = None if child_processes.are_there() else shard.fifos.get(place)
+        known: _FifoState | None = None if child_processes.are_there() else shard.fifos.get(place)
         if known is not None and side == _WRITER and not known.open[_READER] and flags & os.O_ACCMODE == os.O_WRONLY:
             return False
         if number < 0:
@@ -219,7 +219,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
 
 def _has_writer(number: int) -> bool:
-    """Whether somebody has a FIFO open for writing, or has had."""
+    """Return whether somebody has a FIFO open for writing, or has had."""
     if pipes.is_ready(number, select.POLLIN):
         return True
     try:

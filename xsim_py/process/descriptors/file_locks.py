@@ -26,7 +26,7 @@ from xsim_py.process.ranks.fiber import Fiber, Parked
 from xsim_py.process.ranks.rank import FIRST_PID
 
 from . import waits
-from .lock_table import DEADLOCK, EXCLUSIVE, GRANTED, NONE, REFUSED, SHARED, WAITS, Ask, LockTable
+from .lock_table import DEADLOCK, EXCLUSIVE, GRANTED, NONE, REFUSED, SHARED, WAITS, LockRequest, LockTable
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["attach", "copied", "end", "forget", "install"]
 
 _ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of the dead"
-_MINE = "file locks"
+_LOCKED = "file locks"
 _EVERYTHING = 1 << 62
 _KINDS = {fcntl.F_UNLCK: NONE, fcntl.F_RDLCK: SHARED, fcntl.F_WRLCK: EXCLUSIVE}
 _TYPES = {kind: number for number, kind in _KINDS.items()}
@@ -51,29 +51,29 @@ _real_flock, _real_fcntl, _real_lockf = fcntl.flock, fcntl.fcntl, fcntl.lockf
 
 
 class _Waiting(Parked):
-    """A rank waits for the answer."""
+    """A rank waits for the answer to its request for a lock."""
 
-    __slots__ = ("answer", "ask", "fiber", "hindrance", "name")
+    __slots__ = ("answer", "ask", "conflict", "fiber", "name")
 
-    def __init__(self, fiber: Fiber, ask: Ask, name: str) -> None:
+    def __init__(self, fiber: Fiber, ask: LockRequest, name: str) -> None:
         self.fiber = fiber
         self.ask = ask
         self.name = name
-        self.hindrance: Ask | None = None
+        self.conflict: LockRequest | None = None
         self.answer = ""
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         how = "shared" if self.ask.kind == SHARED else "exclusive"
-        held = "" if self.hindrance is None else f": rank {self.hindrance.rank} has it"
+        held = "" if self.conflict is None else f": rank {self.conflict.rank} has it"
         return f"waits for the lock of {self.name} ({how}){held}"
 
 
 # ------------------------------------------------------------------------------------------------- the table's side
 
 
-class _Office:
-    """What a shard does for locks: the first keeps the table, all of them wake who waits."""
+class _LockService:
+    """The part of a shard that deals with locks: the first keeps the table, all of them wake who waits."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -83,23 +83,23 @@ class _Office:
         shard.handlers[_ANSWERED] = self._answered
         shard.handlers[_ENDED] = self._table.forget
 
-    def _asked(self, ask: Ask) -> None:
+    def _asked(self, ask: LockRequest) -> None:
         if ask.file[0] == "flock":
             self._table.convert(ask)
         else:
             self._table.ask(ask)
 
-    def _answer(self, ask: Ask, answer: str, hindrance: Ask | None) -> None:
+    def _answer(self, ask: LockRequest, answer: str, conflict: LockRequest | None) -> None:
         if ask.key:
             time_ps = self._shard.kernel.now_ps + self._shard.abort_delay_ps
-            self._shard.post_to(ask.rank, time_ps, ask.key, _ANSWERED, (ask.key, answer, hindrance))
+            self._shard.post_to(ask.rank, time_ps, ask.key, _ANSWERED, (ask.key, answer, conflict))
 
-    def _answered(self, told: tuple[int, str, Ask | None]) -> None:
-        key, answer, hindrance = told
+    def _answered(self, told: tuple[int, str, LockRequest | None]) -> None:
+        key, answer, conflict = told
         waiting = self.waiting.get(key)
         if waiting is None or waiting.fiber.rank.exit_status is not None:
             return
-        waiting.hindrance = hindrance
+        waiting.conflict = conflict
         if answer != WAITS:
             del self.waiting[key]
             waiting.answer = answer
@@ -109,10 +109,10 @@ class _Office:
 
 def attach(shard: Shard) -> None:
     """Let ranks of a shard lock files."""
-    shard.file_locks = _Office(shard)
+    shard.file_locks = _LockService(shard)
 
 
-def _send(rank: Rank, time_ps: int, ask: Ask, *, answered: bool = False) -> int:
+def _send(rank: Rank, time_ps: int, ask: LockRequest, *, answered: bool = False) -> int:
     """Tell the shard that keeps the table; return the key under which it will answer, if it is to."""
     rank.key += 1
     if answered:
@@ -124,7 +124,7 @@ def _send(rank: Rank, time_ps: int, ask: Ask, *, answered: bool = False) -> int:
 # -------------------------------------------------------------------------------------------------- the rank's side
 
 
-class _Open:
+class _LockedFile:
     """A file that a rank has locked: what one `open` has made of it, with all its descriptors.
 
     Attributes
@@ -150,11 +150,11 @@ class _Open:
 
     @property
     def tag(self) -> int:
-        """The mark of its descriptors."""
+        """The mark that its descriptors bear."""
         return 1 + self.number % _TAGS
 
     def has(self, number: int) -> bool:
-        """Whether a descriptor is one of this open file."""
+        """Return whether a descriptor is one of this open file."""
         tag = _tag_of(number)
         return number in self.numbers if tag is None else tag == self.tag
 
@@ -165,15 +165,15 @@ class _Open:
         return {number for number in self.numbers if _file_of(number) != self.file or not self.has(number)}
 
 
-class _Mine:
+class _LockedFiles:
     """The files that a rank has locked."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.open: list[_Open] = []
+        self.open: list[_LockedFile] = []
 
 
-_really_locked: set[_Open] = set()
+_really_locked: set[_LockedFile] = set()
 
 
 def _file_of(number: int) -> tuple[int, int] | None:
@@ -185,7 +185,7 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 
 def _tag_of(number: int) -> int | None:
-    """The mark of an open file, the same for all its descriptors: the signal that it would send, if it sent any."""
+    """Return the mark of an open file, the same for all its descriptors: the signal that it would send."""
     try:
         return int(_real_fcntl(number, fcntl.F_GETSIG))
     except (OSError, AttributeError):
@@ -204,10 +204,10 @@ def _number_of(target: Any) -> int:
     return target if isinstance(target, int) else int(target.fileno())
 
 
-def _opened(rank: Rank, target: Any) -> _Open:
+def _locked_file(rank: Rank, target: Any) -> _LockedFile:
     """Return the open file that a rank wants to lock."""
     raw, number = _storage_file(target), _number_of(target)
-    mine: _Mine = rank.private(_MINE, _Mine)
+    mine: _LockedFiles = rank.private(_LOCKED, _LockedFiles)
     file: Any = raw.place() if raw is not None else _file_of(number)
     if file is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -215,7 +215,7 @@ def _opened(rank: Rank, target: Any) -> _Open:
     found = next((each for each in known if raw is not None or each.has(number)), None)
     if found is None:
         mine.count += 1
-        found = _Open(mine.count, file, raw)
+        found = _LockedFile(mine.count, file, raw)
         mine.open.append(found)
         if raw is None:
             with suppress(OSError, AttributeError):
@@ -226,21 +226,23 @@ def _opened(rank: Rank, target: Any) -> _Open:
 
 
 def copied(rank: Rank, number: int, copy: int) -> None:
-    """A rank has made another descriptor of an open file."""
-    for each in rank.extra[_MINE].open if rank.extra is not None and _MINE in rank.extra else ():
+    """Note that a rank has made another descriptor of an open file."""
+    for each in rank.extra[_LOCKED].open if rank.extra is not None and _LOCKED in rank.extra else ():
         if number in each.numbers:
             each.numbers.add(copy)
 
 
-def _get(fiber: Fiber, target: Any, ask: Ask, *, space: str, by_process: bool = False) -> tuple[str, Ask | None]:
+def _lock(
+    fiber: Fiber, target: Any, ask: LockRequest, *, space: str, by_process: bool = False
+) -> tuple[str, LockRequest | None]:
     """Ask for a lock, wait for the answer, and do the same with the real one."""
     rank = fiber.rank
     look_after(rank, fiber.clock_ps)
-    opened, number = _opened(rank, target), _number_of(target)
+    opened, number = _locked_file(rank, target), _number_of(target)
     owner: Any = rank.number if by_process else (rank.number, opened.number)
     ask = ask._replace(rank=rank.number, file=(space, *opened.file), owner=owner)
     if ask.kind == NONE:
-        _really(opened, number, ask)
+        _set_real_lock(opened, number, ask)
         _send(rank, fiber.clock_ps, ask)
         if space == "flock":
             opened.held.discard((space, owner))
@@ -251,8 +253,8 @@ def _get(fiber: Fiber, target: Any, ask: Ask, *, space: str, by_process: bool = 
     fiber.park(waiting)
     if waiting.answer == GRANTED and not ask.probes:
         opened.held.add((space, owner))
-        return _also_really(fiber, opened, number, ask), None
-    return waiting.answer, waiting.hindrance
+        return _take_real_lock_too(fiber, opened, number, ask), None
+    return waiting.answer, waiting.conflict
 
 
 def _name_of(target: Any, number: int) -> str:
@@ -265,13 +267,13 @@ def _name_of(target: Any, number: int) -> str:
         return f"descriptor {number}"
 
 
-def _also_really(fiber: Fiber, opened: _Open, number: int, ask: Ask) -> str:
+def _take_real_lock_too(fiber: Fiber, opened: _LockedFile, number: int, ask: LockRequest) -> str:
     """Take the real lock, too; who does not want to wait for another process gets none."""
     try:
-        if _really(opened, number, ask):
+        if _set_real_lock(opened, number, ask):
             return GRANTED
         if ask.waits:
-            waits.poll(fiber, lambda: _really(opened, number, ask))
+            waits.poll(fiber, lambda: _set_real_lock(opened, number, ask))
             return GRANTED
     except OSError:
         _send(fiber.rank, fiber.clock_ps, ask._replace(kind=NONE))
@@ -280,8 +282,8 @@ def _also_really(fiber: Fiber, opened: _Open, number: int, ask: Ask) -> str:
     return REFUSED
 
 
-def _really(opened: _Open, number: int, ask: Ask) -> bool:
-    """Take or release the real lock; whether there is nobody else who has it."""
+def _set_real_lock(opened: _LockedFile, number: int, ask: LockRequest) -> bool:
+    """Take or release the real lock; return False where another process has it."""
     if opened.raw is not None or (ask.kind == NONE and opened not in _really_locked):
         return True
     try:
@@ -297,19 +299,19 @@ def _really(opened: _Open, number: int, ask: Ask) -> bool:
     return True
 
 
-def _release(opened: _Open) -> None:
+def _release(opened: _LockedFile) -> None:
     """Let go of the real locks: the file may stay open, as nobody closes what a dead rank has left."""
     _really_locked.discard(opened)
     for number in opened.numbers - opened.closed():
         for space in ("flock", "record"):
             with suppress(OSError):
                 _really_locked.add(opened)
-                _really(opened, number, Ask(0, 0, (space,), 0, NONE, 0, _EVERYTHING))
+                _set_real_lock(opened, number, LockRequest(0, 0, (space,), 0, NONE, 0, _EVERYTHING))
     _really_locked.discard(opened)
 
 
 def forget() -> None:
-    """The ranks of a run have ended, or stay where they are for ever."""
+    """Let go of all real locks, at the end of a run."""
     for opened in list(_really_locked):
         _release(opened)
 
@@ -341,7 +343,7 @@ def _watching(kind: type[Fiber]) -> type[Fiber]:
 
 def look_after(rank: Rank, time_ps: int) -> None:
     """Let go of the locks of files that a rank has closed."""
-    mine: _Mine | None = (rank.extra or {}).get(_MINE)
+    mine: _LockedFiles | None = (rank.extra or {}).get(_LOCKED)
     for each in () if mine is None else list(mine.open):
         closed = each.closed()
         if not closed:
@@ -350,21 +352,21 @@ def look_after(rank: Rank, time_ps: int) -> None:
         gone = {held for held in each.held if not each.numbers or held[1] == rank.number}
         each.held -= gone
         for space, owner in sorted(gone, key=str):
-            told = Ask(rank.number, 0, (space, *each.file), owner, NONE, 0, _EVERYTHING)
+            told = LockRequest(rank.number, 0, (space, *each.file), owner, NONE, 0, _EVERYTHING)
             _send(rank, time_ps, told)
             for number in each.numbers:
-                _really(each, number, told)
+                _set_real_lock(each, number, told)
         if not each.numbers:
             mine.open.remove(each)  # type: ignore[union-attr]
             _really_locked.discard(each)
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """A rank has ended, and holds no locks any more."""
-    if rank.extra is not None and _MINE in rank.extra:
-        for each in rank.extra[_MINE].open:
+    """Let go of all locks of a rank that has ended."""
+    if rank.extra is not None and _LOCKED in rank.extra:
+        for each in rank.extra[_LOCKED].open:
             _release(each)
-        rank.extra[_MINE].open.clear()
+        rank.extra[_LOCKED].open.clear()
         rank.key += 1
         rank.shard.post_to(0, time_ps + rank.shard.abort_delay_ps, rank.key, _ENDED, rank.number)
 
@@ -391,12 +393,12 @@ def _flock(fd: Any, operation: int, /) -> None:
     if fiber is None:
         _real_flock(fd, operation)
         return
-    ask = Ask(0, 0, (), 0, _kind_of(operation), 0, _EVERYTHING, waits=not operation & fcntl.LOCK_NB)
-    _raise(_get(fiber, fd, ask, space="flock")[0])
+    ask = LockRequest(0, 0, (), 0, _kind_of(operation), 0, _EVERYTHING, waits=not operation & fcntl.LOCK_NB)
+    _raise(_lock(fiber, fd, ask, space="flock")[0])
 
 
 def _range(target: Any, start: int, length: int, whence: int) -> tuple[int, int]:
-    """The bytes that are meant, as numbers of the first and of the one behind the last."""
+    """Return the first byte that is meant, and the one behind the last."""
     if whence != os.SEEK_SET:
         number = _number_of(target)
         start += os.lseek(number, 0, os.SEEK_CUR) if whence == os.SEEK_CUR else os.fstat(number).st_size
@@ -412,9 +414,9 @@ def _lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) 
     if fiber is None:
         _real_lockf(fd, cmd, len, start, whence)
         return
-    ask = Ask(0, 0, (), 0, _kind_of(cmd), *_range(fd, start, len, whence), waits=not cmd & fcntl.LOCK_NB)
+    ask = LockRequest(0, 0, (), 0, _kind_of(cmd), *_range(fd, start, len, whence), waits=not cmd & fcntl.LOCK_NB)
     _check_access(fd, ask.kind)
-    _raise(_get(fiber, fd, ask, space="record", by_process=True)[0])
+    _raise(_lock(fiber, fd, ask, space="record", by_process=True)[0])
 
 
 def _check_access(target: Any, kind: int) -> None:
@@ -432,8 +434,8 @@ def _os_lockf(fd: int, command: int, length: int, /) -> None:
         return
     start, end = _range(fd, 0, length, os.SEEK_CUR)
     kind = NONE if command == os.F_ULOCK else EXCLUSIVE
-    ask = Ask(0, 0, (), 0, kind, start, end, waits=command == os.F_LOCK, probes=command == os.F_TEST)
-    _raise(_get(fiber, fd, ask, space="record", by_process=True)[0])
+    ask = LockRequest(0, 0, (), 0, kind, start, end, waits=command == os.F_LOCK, probes=command == os.F_TEST)
+    _raise(_lock(fiber, fd, ask, space="record", by_process=True)[0])
 
 
 def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
@@ -447,23 +449,23 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
     probes = cmd in (_OFD.get("GETLK"), _PROCESS["GETLK"])
     waits_for_it = cmd in (_OFD.get("SETLKW"), _PROCESS["SETLKW"])
     first, last = _range(fd, start, length, whence)
-    ask = Ask(0, 0, (), 0, _KINDS[number], first, last, waits=waits_for_it, probes=probes)
+    ask = LockRequest(0, 0, (), 0, _KINDS[number], first, last, waits=waits_for_it, probes=probes)
     if not probes:
         _check_access(fd, ask.kind)
-    answer, hindrance = _get(fiber, fd, ask, space="record", by_process=cmd in _PROCESS.values())
+    answer, conflict = _lock(fiber, fd, ask, space="record", by_process=cmd in _PROCESS.values())
     if probes:
-        return _described(told, hindrance)[: len(arg)]
+        return _described(told, conflict)[: len(arg)]
     _raise(answer)
     return bytes(arg)
 
 
-def _described(told: bytes, hindrance: Ask | None) -> bytes:
+def _described(told: bytes, conflict: LockRequest | None) -> bytes:
     """Return what F_GETLK says of the lock that is in the way."""
-    if hindrance is None:
+    if conflict is None:
         return struct.pack("h", fcntl.F_UNLCK) + told[struct.calcsize("h") :]
-    length = hindrance.end - hindrance.start if hindrance.end < _EVERYTHING else 0
-    process = FIRST_PID + hindrance.rank if isinstance(hindrance.owner, int) else -1
-    return struct.pack(_WHOLE, _TYPES[hindrance.kind], os.SEEK_SET, hindrance.start, length, process)
+    length = conflict.end - conflict.start if conflict.end < _EVERYTHING else 0
+    process = FIRST_PID + conflict.rank if isinstance(conflict.owner, int) else -1
+    return struct.pack(_WHOLE, _TYPES[conflict.kind], os.SEEK_SET, conflict.start, length, process)
 
 
 _RECORDS = frozenset((*_OFD.values(), *_PROCESS.values()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["DEADLOCK", "EXCLUSIVE", "GRANTED", "NONE", "REFUSED", "SHARED", "WAITS", "Ask", "LockTable"]
+__all__ = ["DEADLOCK", "EXCLUSIVE", "GRANTED", "NONE", "REFUSED", "SHARED", "WAITS", "LockRequest", "LockTable"]
 
 NONE, SHARED, EXCLUSIVE = 0, 1, 2
 GRANTED, REFUSED, DEADLOCK, WAITS = "granted", "refused", "deadlock", "waits"
@@ -21,7 +21,7 @@ _TOLD = 4
 """So many who wait hear of it when another has got the lock, for what a roll-call says; all would be too many."""
 
 
-class Ask(NamedTuple):
+class LockRequest(NamedTuple):
     """A lock that a rank asks for, and then holds.
 
     Attributes
@@ -52,18 +52,18 @@ class Ask(NamedTuple):
     waits: bool = False
     probes: bool = False
 
-    def meets(self, other: Ask) -> bool:
-        """Whether both are about some of the same bytes."""
+    def overlaps(self, other: LockRequest) -> bool:
+        """Return whether both are about some of the same bytes."""
         return self.file == other.file and self.start < other.end and other.start < self.end
 
-    def hinders(self, other: Ask) -> bool:
-        """Whether both cannot be held at a time."""
+    def conflicts_with(self, other: LockRequest) -> bool:
+        """Return whether the two cannot be held at one time."""
         exclusive = EXCLUSIVE in (self.kind, other.kind)
-        return exclusive and self.owner != other.owner and self.meets(other)
+        return exclusive and self.owner != other.owner and self.overlaps(other)
 
-    def without(self, other: Ask) -> Iterator[Ask]:
-        """What is left of this lock where its owner asks for another one on some of its bytes."""
-        if self.owner != other.owner or not self.meets(other):
+    def without(self, other: LockRequest) -> Iterator[LockRequest]:
+        """Yield what is left of this lock where its owner asks for another one on some of its bytes."""
+        if self.owner != other.owner or not self.overlaps(other):
             yield self
             return
         if self.start < other.start:
@@ -72,7 +72,7 @@ class Ask(NamedTuple):
             yield self._replace(start=other.end)
 
 
-Answer = Callable[[Ask, str, "Ask | None"], None]
+Answer = Callable[[LockRequest, str, "LockRequest | None"], None]
 
 
 class LockTable:
@@ -86,47 +86,47 @@ class LockTable:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self._held: list[Ask] = []
-        self._waiting: list[Ask] = []
+        self._held: list[LockRequest] = []
+        self._waiting: list[LockRequest] = []
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: LockRequest) -> None:
         """Grant a lock, or let go of it."""
-        hindrance = self._hindrance(ask) if ask.kind != NONE else None
+        conflict = self._conflict(ask) if ask.kind != NONE else None
         if ask.probes:
-            self._answer(ask, GRANTED if hindrance is None else REFUSED, hindrance)
-        elif hindrance is None:
+            self._answer(ask, GRANTED if conflict is None else REFUSED, conflict)
+        elif conflict is None:
             self._take(ask)
             if ask.kind != NONE:
                 self._answer(ask, GRANTED, None)
             self._serve()
         elif not ask.waits:
-            self._answer(ask, REFUSED, hindrance)
+            self._answer(ask, REFUSED, conflict)
         elif self._is_deadlock(ask):
-            self._answer(ask, DEADLOCK, hindrance)
+            self._answer(ask, DEADLOCK, conflict)
         else:
             self._waiting.append(ask)
-            self._answer(ask, WAITS, hindrance)
+            self._answer(ask, WAITS, conflict)
 
-    def convert(self, ask: Ask) -> None:
-        """Do the same for a lock of a whole file: what its owner had is gone first, whatever comes of it."""
-        if any(held.owner == ask.owner and held.meets(ask) and held.kind != ask.kind for held in self._held):
+    def convert(self, ask: LockRequest) -> None:
+        """Grant a lock of a whole file, or let go of it: what its owner had is gone first, whatever comes of it."""
+        if any(held.owner == ask.owner and held.overlaps(ask) and held.kind != ask.kind for held in self._held):
             self._take(ask._replace(kind=NONE))
             self._serve()
         self.ask(ask)
 
     def forget(self, rank: int) -> None:
-        """A rank has ended."""
+        """Let go of what a rank holds that has ended, and of what it waits for."""
         self._held = [held for held in self._held if held.rank != rank]
         self._waiting = [waiting for waiting in self._waiting if waiting.rank != rank]
         self._serve()
 
-    def _take(self, ask: Ask) -> None:
+    def _take(self, ask: LockRequest) -> None:
         self._held = [left for held in self._held for left in held.without(ask)]
         if ask.kind != NONE:
             self._held.append(ask)
 
-    def _hindrance(self, ask: Ask) -> Ask | None:
-        return next((held for held in self._held if held.hinders(ask)), None)
+    def _conflict(self, ask: LockRequest) -> LockRequest | None:
+        return next((held for held in self._held if held.conflicts_with(ask)), None)
 
     def _serve(self) -> None:
         """Grant what can be granted now; others may go after it, where somebody asks for less than it had."""
@@ -134,16 +134,16 @@ class LockTable:
         while served:
             served = False
             for ask in list(self._waiting):
-                if self._hindrance(ask) is None:
+                if self._conflict(ask) is None:
                     self._waiting.remove(ask)
                     self._take(ask)
                     self._answer(ask, GRANTED, None)
                     served = True
         for ask in self._waiting[:_TOLD]:
-            self._answer(ask, WAITS, self._hindrance(ask))
+            self._answer(ask, WAITS, self._conflict(ask))
 
-    def _is_deadlock(self, ask: Ask) -> bool:
-        """Whether those who hold a process up wait for that process, as the operating system finds out."""
+    def _is_deadlock(self, ask: LockRequest) -> bool:
+        """Return whether those who hold a process up wait for that process, as the operating system finds out."""
         if ask.owner != ask.rank:
             return False
         seen: set[Hashable] = set()
@@ -151,7 +151,7 @@ class LockTable:
         while asked:
             each = asked.pop()
             for held in self._held:
-                if held.hinders(each) and held.owner not in seen:
+                if held.conflicts_with(each) and held.owner not in seen:
                     if held.owner == ask.owner:
                         return True
                     seen.add(held.owner)

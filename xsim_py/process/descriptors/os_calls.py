@@ -259,21 +259,21 @@ class _File(io.RawIOBase):
         self.closefd = closes
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         return self._number
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Return whether it was opened for reading."""
         return self._access != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Return whether it was opened for writing."""
         return self._access != os.O_RDONLY
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return os.isatty(self._number)
 
     def readinto(self, buffer: Any) -> int | None:
@@ -386,7 +386,7 @@ def attach(shard: Shard) -> None:
 
 
 def forget() -> None:
-    """The ranks of this process have ended, or stay where they are for ever."""
+    """Forget what the ranks of this process have open, at the end of a run."""
     file_locks.forget()
 
 

@@ -76,7 +76,7 @@ class End:
 
 
 def made(*numbers: int) -> None:
-    """A rank has made a pipe, or a pair of sockets without names, or the like; not for real threads."""
+    """Note that a rank has made a pipe, or a pair of sockets without names, or the like; not for real threads."""
     name = str(sys._getframe(2).f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
         for number in numbers:
@@ -84,7 +84,7 @@ def made(*numbers: int) -> None:
 
 
 def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
-    """Know a descriptor as the end of a pipe, or of a FIFO."""
+    """Note that a descriptor is the end of a pipe, or of a FIFO."""
     known = os.fstat(number)
     end = ends[number] = End(known.st_ino, common=stat.S_ISSOCK(known.st_mode), served=served)
     end.fifo = fifo
@@ -93,7 +93,7 @@ def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
 
 
 def same(number: int, copy: int) -> None:
-    """A rank has made `copy` the same as `number`."""
+    """Note that a rank has made `copy` the same as `number`."""
     end = ends.get(number)
     if end is not None:
         ends[copy] = end
@@ -103,21 +103,21 @@ def same(number: int, copy: int) -> None:
 
 
 def forget(number: int) -> None:
-    """A descriptor has been closed."""
+    """Forget a descriptor, which has been closed."""
     del ends[number]
     if number > 2:
         special.discard(number)
 
 
 def touched(fiber: Fiber, end: End) -> None:
-    """The running fiber has done something to a pipe: who waits for that may go on."""
+    """Let those look again who wait for a pipe, as the running fiber has done something to it."""
     waits.wake(fiber)
     if end.common:
         sockets.tell(fiber)
 
 
 def is_ready(number: int, event: int) -> bool:
-    """Whether a call would not wait."""
+    """Return whether a call on a descriptor would not wait."""
     poll = _real_poll()
     poll.register(number, event)
     return bool(poll.poll(0))
@@ -134,7 +134,7 @@ def _wait(fiber: Fiber, number: int, event: int, what: str) -> None:
 
 
 def read(fiber: Fiber, number: int, count: int) -> bytes:
-    """`os.read` from a pipe."""
+    """Read from a pipe as `os.read` does, waiting in virtual time."""
     if ends[number].fifo is not None:
         data: bytes = ends[number].fifo.read(fiber, number, count)
         return data
@@ -146,7 +146,7 @@ def read(fiber: Fiber, number: int, count: int) -> bytes:
 
 
 def write(fiber: Fiber, number: int, data: Any) -> int:
-    """`os.write` into a pipe: so much at a time as there is room for."""
+    """Write into a pipe as `os.write` does, so much at a time as there is room for."""
     if not os.get_blocking(number):
         written = _real_write(number, data)
         touched(fiber, ends[number])
@@ -177,7 +177,7 @@ def _named(number: int) -> str:
 
 
 def is_of_child(fiber: Fiber, number: int) -> bool:
-    """Whether reality may do something to a descriptor: another process has it, or a thread that serves one."""
+    """Return whether a real process or thread may use the other end of a descriptor."""
     end = ends.get(number)
     if end is not None and end.is_of_child:
         return True

@@ -26,7 +26,7 @@ _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(sele
 def selected(
     fiber: Fiber, real: Callable[[float | None], Any], files: Iterable[Any], timeout_s: float | None, what: str = ""
 ) -> Any:
-    """What the running fiber gets from ``real(seconds)``, which waits on the wall clock for some of the files."""
+    """Wait in virtual time for files; return the result of ``real(seconds)``, which would wait on the wall clock."""
     numbers = [file if isinstance(file, int) else file.fileno() for file in files]
     if not what:
         what = f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits for nothing, for ever"
@@ -38,14 +38,14 @@ def selected(
 
 
 def _is_real(fiber: Fiber, number: int) -> bool:
-    """Whether something may come from outside of the simulation."""
+    """Return whether something may come from outside of the simulation."""
     if number in pipes.ends:
         return pipes.is_of_child(fiber, number)
     return child_processes.serve(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
 def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:
-    """`select.select`."""
+    """Wait in virtual time as `select.select` does."""
     fiber = current.here()
     if fiber is None or (timeout is not None and timeout <= 0):
         return _real_select(reading, writing, special, timeout)
@@ -59,7 +59,7 @@ def _select(reading: Any, writing: Any, special: Any, timeout: float | None = No
 
 
 class _Poll:
-    """`select.poll` or `select.epoll`; times are counted in so many a second."""
+    """A `select.poll` or `select.epoll` that waits in virtual time; its times are counted in so many a second."""
 
     def __init__(self, poll: Any, per_second: int) -> None:
         self._poll = poll
@@ -67,17 +67,17 @@ class _Poll:
         self._numbers: set[int] = set()
 
     def register(self, fd: Any, *mask: int, **named: int) -> None:
-        """See `select.poll.register`."""
+        """Watch a file, as `select.poll.register` does."""
         self._poll.register(fd, *mask, **named)
         self._numbers.add(_number(fd))
 
     def unregister(self, fd: Any) -> None:
-        """See `select.poll.unregister`."""
+        """Watch a file no more, as `select.poll.unregister` does."""
         self._poll.unregister(fd)
         self._numbers.discard(_number(fd))
 
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> Any:
-        """See `select.poll.poll`."""
+        """Wait in virtual time for one of the files, as `select.poll.poll` does."""
         more = () if self._per_second > 1 else (maxevents,)
         fiber = current.here()
         if timeout is not None and timeout < 0:

@@ -31,7 +31,7 @@ class SemLock(_Real):  # type: ignore[misc]
     _owner: Fiber | None = None
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """See `multiprocessing.Lock.acquire`."""
+        """Take it, waiting in virtual time, as `multiprocessing.Lock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = super().acquire(block, timeout)
@@ -54,7 +54,7 @@ class SemLock(_Real):  # type: ignore[misc]
         return True
 
     def release(self) -> None:
-        """See `multiprocessing.Lock.release`."""
+        """Let go of it, as `multiprocessing.Lock.release` does."""
         super().release()
         fiber = current.here()
         if fiber is not None:

@@ -31,7 +31,7 @@ _TELLING = ("connect", "shutdown", "close")
 
 
 class _OnSocket:
-    """Why a rank is parked."""
+    """A rank waits in a call of a socket."""
 
     __slots__ = ("call",)
 
@@ -39,7 +39,7 @@ class _OnSocket:
         self.call = call
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         return f"socket.{self.call}: another rank to do its part"
 
 
@@ -69,7 +69,7 @@ def tell(fiber: Fiber, first: Callable[[Shard], None] | None = None) -> None:
 
 
 def tell_at(rank: Rank, time_ps: int, first: Callable[[Shard], None] | None = None) -> None:
-    """Do the same for a rank that may have ended."""
+    """Tell all ranks what one has done to a socket, at a time; the rank may have ended."""
     rank.key += 1
     rank.shard.post_everywhere(time_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, first)
 
@@ -99,7 +99,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
-    """As `socket.sendall`: so much at a time as there is room for."""
+    """Send all data as `socket.sendall` does, so much at a time as there is room for."""
     if current.here() is None or self.gettimeout() is not None:
         _real_send_all(self, data, flags)
         return

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks.fiber import Fiber, Parked
-from xsim_py.process.ranks.queues import give_way, is_shared, look
+from xsim_py.process.ranks.queues import give_way, is_shared, sync_threads
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -43,12 +43,12 @@ class Pause(Parked):
 
     @property
     def rank(self) -> Rank:
-        """Whose it is."""
+        """The rank that waits."""
         return self.fiber.rank
 
     @property
     def clock_ps(self) -> int:
-        """The fiber's."""
+        """The clock of the fiber that waits."""
         return self.fiber.clock_ps
 
     @clock_ps.setter
@@ -57,13 +57,13 @@ class Pause(Parked):
             self.fiber.clock_ps = time_ps
 
     def resume(self) -> None:
-        """It has come, unless it had come before."""
+        """Let the fiber go on, unless it has done so before."""
         if not self.over and self.rank.exit_status is None:
             self.over = True
             self.fiber.resume()
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         return self.what
 
 
@@ -89,7 +89,7 @@ def until(
     really : callable, optional
         Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
     """
-    look(fiber)
+    sync_threads(fiber)
     found = ready()
     if found or (timeout_s is not None and timeout_s <= 0):
         return found

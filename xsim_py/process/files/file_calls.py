@@ -50,7 +50,7 @@ _virtual: dict[str, Function] = {}
 
 
 def _place(path: Any) -> str | None:
-    """The absolute path, if it is on the storage and a rank's own code asks the function that calls this; else None."""
+    """Return the absolute path, if it is on the storage and a rank's own code calls the caller of this; else None."""
     storage = virtual_files.active
     if storage is None or current.here() is None or path is None or isinstance(path, int):
         return None
@@ -65,7 +65,7 @@ def _place(path: Any) -> str | None:
 
 
 def _is_pythons_own(frame: FrameType | None) -> bool:
-    """Whether this is part of the import of an installed package, or looks up source lines."""
+    """Return whether a call is part of the import of an installed package, or looks up source lines."""
     imported = ""
     while frame is not None:
         file = frame.f_code.co_filename
@@ -91,13 +91,13 @@ def _ask(path: Any, kind: str, *arguments: Any) -> Any:
 
 
 def _function(virtual: Function) -> Function:
-    """Decorate what takes the place of the function of `os` that has the same name but for the underscore."""
+    """Decorate a virtual function of `os`, whose name is that of the real one behind an underscore."""
     _virtual[virtual.__name__[1:]] = virtual
     return virtual
 
 
 def _path_function(virtual: Function) -> Function:
-    """The same for what is called for paths on the storage only: with the absolute path, then as it was called."""
+    """Decorate a virtual function of `os` that is called, for paths on the storage, with the absolute path first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -113,7 +113,7 @@ def _path_function(virtual: Function) -> Function:
 
 
 def _descriptor_function(virtual: Function) -> Function:
-    """The same for what is called for descriptors of the storage only: with the file, then with the other arguments."""
+    """Decorate a virtual function of `os` that is called, for descriptors of the storage, with the file first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -138,7 +138,7 @@ def open_(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """`open`."""
+    """Open a file as `open` does, on the storage if it is there."""
     raw = of_descriptor(file)
     place = None if raw is not None else _place(file)
     if raw is None and place is None:
@@ -258,7 +258,7 @@ def _listxattr(place: str, path: Any, *, follow_symlinks: bool = True) -> list[s
 
 
 def _like(path: Any) -> Function:
-    """Turns text into what `path` is: names are bytes where the folder was given as bytes."""
+    """Return what makes `path`'s kind of a text: names are bytes where the folder was given as bytes."""
     return os.fsencode if isinstance(os.fspath(path), bytes) else str
 
 
@@ -274,7 +274,7 @@ _virtual["listdir"] = _listdir
 
 
 class _Entry:
-    """What `os.DirEntry` is, for the storage."""
+    """An entry of a folder on the storage, as `os.DirEntry` is one of a real folder."""
 
     def __init__(self, folder: Any, name: Any, kind: int) -> None:
         self.name = name
@@ -315,7 +315,7 @@ class _Entry:
 
 
 class _Entries:
-    """What `os.scandir` gives: entries, and something to close."""
+    """The entries of a folder as `os.scandir` gives them: an iterator that can be closed."""
 
     def __init__(self, entries: list[_Entry]) -> None:
         self._entries = iter(entries)
@@ -401,7 +401,7 @@ def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_s
 
 
 def _two_paths(name: str, refused: int, kind: str = "") -> Function:
-    """A function of two paths; `refused` is the error where it cannot be done on the storage."""
+    """Make a function of two paths; `refused` is the error where it cannot be done on the storage."""
 
     def function(src: Any, dst: Any, **kwargs: Any) -> Any:
         here = _place(src), _place(dst)
@@ -438,7 +438,7 @@ _virtual["symlink"] = _symlink
 
 
 def _getcwd() -> str:
-    """A folder that is on the storage only cannot be this process's own directory."""
+    """Return the current directory, which may be a folder that is on the storage only."""
     fiber = current.here()
     folder: str | None = (fiber.rank.extra or {}).get("storage folder") if fiber is not None else None
     return folder or str(_real["getcwd"]())
@@ -482,7 +482,7 @@ def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
 
 
 def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
-    """What was imported before the run has some of the real functions already: those that are written in C."""
+    """Replace the real functions in modules, too, that have taken them under names of their own before the run."""
     for name, module in list(sys.modules.items()):
         if name not in _KEPT and not name.startswith(_KEPT_PACKAGES) and isinstance(module, ModuleType):
             for key, value in list(vars(module).items()):
@@ -498,7 +498,7 @@ def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
 
 
 def _fit_library(patches: Patches) -> None:
-    """Where Python's library goes ways of its own, have it go the plain one."""
+    """Have Python's library go the plain way to files where it has other ways, too."""
     patches.set(shutil, "_use_fd_functions", False)
     if hasattr(tempfile, "_O_TMPFILE_WORKS"):
         patches.set(tempfile, "_O_TMPFILE_WORKS", False)

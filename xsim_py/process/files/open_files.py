@@ -33,7 +33,7 @@ _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O
 
 
 class _OpenFiles:
-    """What one rank has open.
+    """The files that one rank has open.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class _OpenFiles:
         self.ending = False
 
     def close_all(self) -> None:
-        """What the end of a Python process does."""
+        """Close all files, as the end of a Python process does."""
         self.ending = True
         for outermost in [reference() for reference in self.stacks.values()]:
             if outermost is not None:
@@ -74,7 +74,7 @@ def _open_files(rank: Rank) -> _OpenFiles:
 
 
 def no_real_file(name: object) -> io.UnsupportedOperation:
-    """The error of what needs a file of the operating system."""
+    """Return the error of a call that needs a file of the operating system."""
     return io.UnsupportedOperation(
         f"{name!r} is on the simulated storage, and not a file of the operating system, which numpy.memmap, tofile and "
         "fromfile, and libraries in C, need: use numpy.save and load, or leave its folder out of storage.path"
@@ -120,7 +120,7 @@ class StorageFile(io.RawIOBase):
 
     @classmethod
     def of_folder(cls, name: Any) -> StorageFile:
-        """What stands for a folder that a program opens, to sync what it has renamed in it."""
+        """Make the file that stands for a folder which a program opens, to sync what it has renamed in it."""
         fiber = current.running()
         assert virtual_files.active is not None
         server = virtual_files.active.server_of(fiber.rank)
@@ -132,7 +132,7 @@ class StorageFile(io.RawIOBase):
 
     @property
     def mode(self) -> str:
-        """As that of `io.FileIO`."""
+        """The mode, as that of `io.FileIO`."""
         access = self._flags & os.O_ACCMODE
         if self._flags & os.O_EXCL:
             return "xb+" if access == os.O_RDWR else "xb"
@@ -141,7 +141,7 @@ class StorageFile(io.RawIOBase):
         return {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(access, "rb+")
 
     def _is_mine(self) -> bool:
-        """Whether the rank that has opened it is running, and not the garbage collector in the middle of something."""
+        """Return whether the rank that has opened it runs, and not the garbage collector in the middle of something."""
         fiber = current.here()
         if fiber is None or fiber.rank is not self._rank:
             return False
@@ -166,19 +166,19 @@ class StorageFile(io.RawIOBase):
     # ------------------------------------------------------------------------------------ what io asks of it
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Return whether it was opened for reading."""
         return self._flags & os.O_ACCMODE != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Return whether it was opened for writing."""
         return self._flags & os.O_ACCMODE != os.O_RDONLY
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -234,16 +234,16 @@ class StorageFile(io.RawIOBase):
         return size
 
     def place(self) -> tuple[Any, ...]:
-        """Which file it is."""
+        """Return which file it is: equal for equal files."""
         return "storage", self._server, self._number
 
     def stat(self) -> os.stat_result:
-        """As `os.fstat`."""
+        """Return the status of the file, as `os.fstat` does."""
         known: os.stat_result = self._ask("fstat", self._number)
         return known
 
     def sync(self) -> None:
-        """As `os.fsync`: what was written is on the storage already, and its confirmation takes one operation."""
+        """Wait for one operation of the storage, by which it confirms that what was written is there."""
         self._ask("sync")
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class StorageFile(io.RawIOBase):
                 virtual_files.leave(self._rank, self._server, "close", self._rank.number, self._number)
 
     def fileno(self) -> int:
-        """A number that `os.fsync` and other functions on descriptors know while the run lasts.
+        """Return a number that `os.fsync` and other functions on descriptors know while the run lasts.
 
         Not so the operating system. Whoever would give it the number falls back on `read` and `write` if there is
         none (numpy.save, shutil.copyfile), so installed packages are told that.
@@ -273,7 +273,7 @@ class StorageFile(io.RawIOBase):
         return self.descriptor()
 
     def descriptor(self) -> int:
-        """The same, for whoever asks."""
+        """Return the number that `fileno` gives, also to installed packages."""
         if self._descriptor is None:
             known = _open_files(self._rank)
             self._descriptor = FIRST_DESCRIPTOR + known.count
@@ -283,7 +283,7 @@ class StorageFile(io.RawIOBase):
 
 
 def of_descriptor(number: Any) -> StorageFile | None:
-    """The running rank's raw file that has this descriptor."""
+    """Return the running rank's raw file that has this descriptor."""
     if not isinstance(number, int) or number < FIRST_DESCRIPTOR:
         return None
     fiber = current.here()
@@ -294,7 +294,7 @@ def of_descriptor(number: Any) -> StorageFile | None:
 
 
 def flags_of(mode: str) -> int:
-    """What `os.open` would be told for a mode of `open`.
+    """Return the flags of `os.open` for a mode of `open`.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Link", "Overlay"]
+__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Overlay", "SymbolicLink"]
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -30,26 +30,26 @@ _FILE_MODE, _FOLDER_MODE, _LINK_MODE = 0o644, 0o755, 0o777
 
 
 class Base(Protocol):
-    """What is below the overlay; `host.Host` is one."""
+    """The files below an overlay; `host_files.HostFiles` is one."""
 
     def link(self, path: str) -> str | None:
-        """Where a symbolic link leads; None for everything else."""
+        """Return where a symbolic link leads; None for everything else."""
         ...
 
     def stat(self, path: str) -> os.stat_result | None:
-        """As `os.lstat`; None where nothing is."""
+        """Return what `os.lstat` returns; None where nothing is."""
         ...
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder."""
+        """Return the names in a folder, in order."""
         ...
 
     def allows(self, path: str, mode: int) -> bool:
-        """As `os.access`."""
+        """Return whether a file may be used, as `os.access` does."""
         ...
 
     def read(self, path: str, start: int, size: int | None) -> bytes:
-        """Bytes of a file from `start` on, all that are left without a size."""
+        """Return the bytes of a file from `start` on, all that are left without a size."""
         ...
 
 
@@ -60,7 +60,7 @@ class Gone:
     kind = 0
 
 
-class Link:
+class SymbolicLink:
     """The entry of a symbolic link."""
 
     __slots__ = ("target",)
@@ -113,7 +113,7 @@ class Inode:
         self.opened: dict[int, int] = {}
 
 
-Entry = Inode | Folder | Link | Gone
+Entry = Inode | Folder | SymbolicLink | Gone
 _GONE = Gone()
 
 
@@ -160,7 +160,7 @@ class Overlay:
     # --------------------------------------------------------------------------------------- where things are
 
     def resolve(self, path: str, *, follow: bool = True, strict: bool = True) -> str:
-        """The path without links and dots.
+        """Return a path without links and dots.
 
         Parameters
         ----------
@@ -196,17 +196,17 @@ class Overlay:
         entry = self._entries.get(place)
         if entry is None:
             return self.base.link(place)
-        return entry.target if isinstance(entry, Link) else None
+        return entry.target if isinstance(entry, SymbolicLink) else None
 
     def _find(self, place: str) -> Entry | os.stat_result | None:
-        """What is at a resolved path: an entry, what this computer says of its own, or None."""
+        """Return what is at a resolved path: an entry, the status of a file of this computer, or None."""
         entry = self._entries.get(place)
         if entry is None:
             return self.base.stat(place)
         return None if isinstance(entry, Gone) else entry
 
     def _kind(self, place: str) -> int:
-        """`stat.S_IFREG`, `S_IFDIR`, ...; 0 where nothing is."""
+        """Return what is at a place: `stat.S_IFREG`, `S_IFDIR`, ...; 0 for nothing."""
         entry = self._entries.get(place)
         if entry is not None:
             return entry.kind
@@ -264,7 +264,7 @@ class Overlay:
     # -------------------------------------------------------------------------------------------- open files
 
     def open(self, rank: int, path: str, flags: int) -> tuple[int, int]:
-        """Open a file as `os.open` does: its number here, and its size."""
+        """Open a file as `os.open` does; return its number here, and its size."""
         alone = flags & os.O_CREAT and flags & os.O_EXCL
         place = self.resolve(path, follow=not alone)
         found = self._find(place)
@@ -298,7 +298,7 @@ class Overlay:
         return inode
 
     def size(self, number: int) -> int:
-        """How many bytes a file has."""
+        """Return how many bytes a file has."""
         inode = self._opened(number)
         if inode.data is not None:
             return len(inode.data)
@@ -306,14 +306,14 @@ class Overlay:
         return 0 if found is None else found.st_size
 
     def read(self, number: int, start: int, size: int | None) -> bytes:
-        """Bytes of a file from `start` on, all that are left without a size."""
+        """Return the bytes of a file from `start` on, all that are left without a size."""
         inode = self._opened(number)
         if inode.data is None:
             return self.base.read(inode.source or "", start, size)
         return bytes(memoryview(inode.data)[start : None if size is None else start + size])
 
     def write(self, number: int, start: int | None, data: bytes) -> int:
-        """Write at `start`, or without one at the end, and say where the data ends now."""
+        """Write at `start`, or without one at the end; return where the data ends now."""
         held = self._held(number)
         if start is None:
             start = len(held)
@@ -343,7 +343,7 @@ class Overlay:
         held.extend(bytes(size - len(held)))
 
     def _held(self, number: int) -> bytearray:
-        """The bytes of a file, which the caller is about to change."""
+        """Return the bytes of a file, which the caller is about to change."""
         inode = self._opened(number)
         inode.changed = True
         inode.time_ps = self.now_ps
@@ -355,14 +355,14 @@ class Overlay:
         return inode.data
 
     def fstat(self, number: int) -> os.stat_result:
-        """As `os.fstat`."""
+        """Return the status of an open file, as `os.fstat` does."""
         return self._stat(self._opened(number), self.size(number))
 
     def sync(self) -> None:
-        """As `os.fsync`: what was written is here."""
+        """Do nothing: what was written is here."""
 
     def close(self, rank: int, number: int) -> None:
-        """A rank has closed a file."""
+        """Note that a rank has closed a file."""
         inode = self._inodes[number]
         inode.opened[rank] -= 1
         if not inode.opened[rank]:
@@ -370,7 +370,7 @@ class Overlay:
             self._forget_if_lost(inode)
 
     def died(self, rank: int | None) -> None:
-        """Close everything that a rank has open; that of all of them for None."""
+        """Close everything that a rank has open; None stands for all ranks."""
         for inode in list(self._inodes.values()):
             if rank is None:
                 inode.opened.clear()
@@ -381,14 +381,14 @@ class Overlay:
     # ------------------------------------------------------------------------------------------------- paths
 
     def stat(self, path: str, follow: bool = True) -> os.stat_result:
-        """As `os.stat`, or `os.lstat`."""
+        """Return the status of a file, as `os.stat` does, or `os.lstat`."""
         _, found = self._must(path, follow=follow)
         return self._stat(found, self.size(found.number) if isinstance(found, Inode) else 0)
 
     def _stat(self, found: Entry | os.stat_result, size: int) -> os.stat_result:
         if isinstance(found, os.stat_result):
             return found
-        if isinstance(found, Link):
+        if isinstance(found, SymbolicLink):
             return self._made_stat(stat.S_IFLNK | _LINK_MODE, 0, len(found.target), 0)
         assert isinstance(found, Inode | Folder)
         if isinstance(found, Inode) and not found.changed and (known := self.base.stat(found.source or "")) is not None:
@@ -404,7 +404,7 @@ class Overlay:
         return os.stat_result([mode, number, _DEVICE, 1, os.getuid(), os.getgid(), size, *whole, *exact, *[ns] * 3])
 
     def names(self, path: str) -> list[tuple[str, int]]:
-        """What is in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
+        """Return the names in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
         place = self._folder(path)
         mine = self._below.get(place, {})
         all_names = sorted({*mine, *self.base.names(place)})
@@ -413,7 +413,7 @@ class Overlay:
         return [(name, kind) for name, kind in kinds if kind]
 
     def folder(self, path: str) -> tuple[str, bool]:
-        """The resolved path of a folder, and whether this computer has it too."""
+        """Return the resolved path of a folder, and whether this computer has it too."""
         place = self._folder(path)
         known = self.base.stat(place)
         return place, known is not None and stat.S_ISDIR(known.st_mode)
@@ -425,11 +425,11 @@ class Overlay:
         return place
 
     def realpath(self, path: str) -> str:
-        """As `os.path.realpath`: what is there is resolved."""
+        """Return a path without links, as `os.path.realpath` does, which need not be there."""
         return self.resolve(path, strict=False)
 
     def access(self, path: str, mode: int) -> bool:
-        """As `os.access`: what the run has made is open to all of it."""
+        """Return whether a file may be used, as `os.access` does: what the run has made is open to all of it."""
         try:
             place, found = self._must(path)
         except OSError:
@@ -439,7 +439,7 @@ class Overlay:
         return not mode & os.X_OK or bool(self._stat(found, 0).st_mode & 0o111)
 
     def readlink(self, path: str) -> str:
-        """As `os.readlink`."""
+        """Return the target of a link, as `os.readlink` does."""
         place, _ = self._must(path, follow=False)
         target = self._link(place)
         if target is None:
@@ -449,7 +449,7 @@ class Overlay:
     # ------------------------------------------------------------------------------------------- what changes
 
     def remove(self, path: str) -> None:
-        """As `os.remove`."""
+        """Remove a file, as `os.remove` does."""
         place, _ = self._must(path, follow=False)
         if self._kind(place) == stat.S_IFDIR:
             _refuse(errno.EISDIR, path)
@@ -457,14 +457,14 @@ class Overlay:
         self._take_away(place)
 
     def mkdir(self, path: str, mode: int | None) -> None:
-        """As `os.mkdir`."""
+        """Make a folder, as `os.mkdir` does."""
         place = self._free(path)
         self._put(place, Folder(self._number(), self.now_ps, mode))
 
     def symlink(self, target: str, path: str) -> None:
-        """As `os.symlink`."""
+        """Make a symbolic link, as `os.symlink` does."""
         place = self._free(path)
-        self._put(place, Link(target))
+        self._put(place, SymbolicLink(target))
 
     def _free(self, path: str) -> str:
         place = self.resolve(path, follow=False)
@@ -474,7 +474,7 @@ class Overlay:
         return place
 
     def rmdir(self, path: str) -> None:
-        """As `os.rmdir`."""
+        """Remove an empty folder, as `os.rmdir` does."""
         place, _ = self._must(path, follow=False)
         if self._kind(place) != stat.S_IFDIR:
             _refuse(errno.ENOTDIR, path)
@@ -484,7 +484,7 @@ class Overlay:
         self._take_away(place)
 
     def rename(self, old: str, new: str) -> None:
-        """As `os.replace`."""
+        """Give a file or folder another path, as `os.replace` does."""
         source, target = self.resolve(old, follow=False), self.resolve(new, follow=False)
         for place, path in ((source, old), (target, new)):
             self._check_folder(place, path, os.W_OK)
@@ -514,9 +514,9 @@ class Overlay:
             entry: Entry = found if isinstance(found, Folder) else Folder(self._number(), self.now_ps)
         elif isinstance(found, os.stat_result):
             link = self._link(source)
-            entry = self._inode(source, source=source) if link is None else Link(link)
+            entry = self._inode(source, source=source) if link is None else SymbolicLink(link)
         else:
-            assert isinstance(found, Inode | Link)
+            assert isinstance(found, Inode | SymbolicLink)
             entry = found
         if isinstance(entry, Inode):
             self._touch(entry)
@@ -530,23 +530,23 @@ class Overlay:
             del entry.opened[-1]
 
     def truncate(self, path: str, size: int) -> None:
-        """As `os.truncate`."""
+        """Cut a file off or lengthen it, as `os.truncate` does."""
         number, _ = self.open(-1, path, os.O_WRONLY)
         self.resize(number, size)
         self.close(-1, number)
 
     def chmod(self, path: str, mode: int) -> None:
-        """As `os.chmod`."""
+        """Set the mode of a file, as `os.chmod` does."""
         entry = self._own(path)
         entry.mode = stat.S_IMODE(mode)
 
     def utime(self, path: str, time_ps: int | None) -> None:
-        """As `os.utime`: one time for all, now by default."""
+        """Set the times of a file, as `os.utime` does: one time for all, now by default."""
         entry = self._own(path)
         entry.time_ps = self.now_ps if time_ps is None else time_ps - self._epoch_ps
 
     def _own(self, path: str) -> Inode | Folder:
-        """The entry of a file or folder whose attributes are about to change."""
+        """Return the entry of a file or folder whose attributes are about to change."""
         place, found = self._must(path)
         if isinstance(found, os.stat_result):
             if not self.base.allows(place, os.W_OK):
@@ -570,7 +570,7 @@ class Overlay:
     # ----------------------------------------------------------------------------------------- after the run
 
     def changes(self) -> Iterator[tuple[str, Entry]]:
-        """What differs from this computer's files: what is gone, the innermost first, then what is there."""
+        """Yield what differs from this computer's files: what was removed, the innermost first, then what is there."""
         gone = [place for place, entry in self._entries.items() if isinstance(entry, Gone)]
         yield from ((place, self._entries[place]) for place in sorted(gone, reverse=True))
         for place, entry in sorted(self._entries.items(), key=lambda item: item[0]):
@@ -578,11 +578,11 @@ class Overlay:
                 yield place, entry
 
     def summary(self) -> Iterator[Any]:
-        """Everything that the program has made of the files, as plain values in an order of their own."""
+        """Yield everything that the program has made of the files, as plain values in an order of their own."""
         for place, entry in self.changes():
             if isinstance(entry, Inode):
                 yield place, entry.mode, entry.time_ps, bytes(entry.data or b"")
-            elif isinstance(entry, Link):
+            elif isinstance(entry, SymbolicLink):
                 yield place, entry.target
             else:
                 yield place, type(entry).__name__

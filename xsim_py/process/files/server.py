@@ -1,4 +1,4 @@
-"""A server of files: when it serves each request of the ranks, and what it answers.
+"""A server of files: it decides when each request of the ranks is served, and how it is answered.
 
 Requests are served one at a time, in the order in which they come. Bytes take the server's time; the latency passes for
 the one who waits, and meanwhile the server goes on with the next:
@@ -20,11 +20,11 @@ from xsim_py.units import round_half_up
 
 from .overlay import Overlay
 
-__all__ = ["Answer", "Request", "Server"]
+__all__ = ["Server", "StorageAnswer", "StorageRequest"]
 
 
-class Request(NamedTuple):
-    """What a rank asks for: a method of the overlay, with what it is called with.
+class StorageRequest(NamedTuple):
+    """A method of the overlay that a rank asks for, with its arguments.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class Request(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Answer(NamedTuple):
-    """What comes back: what the method returned, or what it raised; and how many bytes were moved."""
+class StorageAnswer(NamedTuple):
+    """The value that the method returned, or the error that it raised; and how many bytes were moved."""
 
     value: Any
     error: OSError | None
@@ -79,25 +79,25 @@ class Server:
         *,
         latency_ps: int,
         ps_per_byte: Fraction,
-        later: Callable[[int, Request], None],
-        reply: Callable[[int, Request, Answer], None],
+        later: Callable[[int, StorageRequest], None],
+        reply: Callable[[int, StorageRequest, StorageAnswer], None],
     ) -> None:
         self.overlay = overlay
         self._latency_ps = latency_ps
         self._ps_per_byte = ps_per_byte
         self._later = later
         self._reply = reply
-        self._queue: deque[Request] = deque()
-        self._serving: Request | None = None
+        self._queue: deque[StorageRequest] = deque()
+        self._serving: StorageRequest | None = None
         self._began_ps = 0
 
-    def submit(self, now_ps: int, request: Request) -> None:
-        """A request comes. The caller calls this, `transferred` and `died` in the order of time."""
+    def submit(self, now_ps: int, request: StorageRequest) -> None:
+        """Take a request. The caller calls this, `transferred` and `died` in the order of time."""
         self._queue.append(request)
         self._serve(now_ps)
 
-    def transferred(self, now_ps: int, request: Request) -> None:
-        """The last byte of a request has come, if it was not cut short."""
+    def transferred(self, now_ps: int, request: StorageRequest) -> None:
+        """End a request, whose last byte has come if it was not cut short, and serve the next one."""
         if self._serving is request:
             self._serving = None
             if request.kind in _WRITING:
@@ -105,7 +105,7 @@ class Server:
             self._serve(now_ps)
 
     def died(self, now_ps: int, rank: int) -> None:
-        """A rank is dead: what it was writing stays as it is, and what it had still to ask is not asked."""
+        """Drop what a dead rank had still to ask; what it was writing stays as it is."""
         self._queue = deque(request for request in self._queue if request.rank != rank)
         if self._serving is not None and self._serving.rank == rank:
             self._tear(now_ps)
@@ -113,7 +113,7 @@ class Server:
         self._serve(now_ps)
 
     def stop(self, now_ps: int) -> None:
-        """All ranks are dead, or have ended."""
+        """End everything: all ranks are dead, or have ended."""
         self._queue.clear()
         if self._serving is not None:
             self._tear(now_ps)
@@ -133,22 +133,22 @@ class Server:
             if request.kind not in _UNANSWERED:
                 self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
 
-    def _answer(self, request: Request, now_ps: int) -> Answer:
+    def _answer(self, request: StorageRequest, now_ps: int) -> StorageAnswer:
         """Make a request that changes no bytes at once; of a write, which is made at its end, say how it will end."""
         if request.kind == "write":
             number, start, data = request.arguments
             end = len(data) + (self.overlay.size(number) if start is None else start)
-            return Answer(end, None, len(data))
+            return StorageAnswer(end, None, len(data))
         if request.kind == "scatter":  # the storage takes the pieces with what is between them
             _, starts, _, _, end = request.arguments
-            return Answer(None, None, end - int(starts[0]))
+            return StorageAnswer(None, None, end - int(starts[0]))
         try:
             value = self._make(request, now_ps)
         except OSError as error:
-            return Answer(None, error, 0)
-        return Answer(value, None, len(value) if request.kind == "read" else 0)
+            return StorageAnswer(None, error, 0)
+        return StorageAnswer(value, None, len(value) if request.kind == "read" else 0)
 
-    def _make(self, request: Request, now_ps: int) -> Any:
+    def _make(self, request: StorageRequest, now_ps: int) -> Any:
         self.overlay.now_ps = now_ps
         return getattr(self.overlay, request.kind)(*request.arguments)
 

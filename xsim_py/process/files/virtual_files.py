@@ -23,9 +23,9 @@ from xsim_py.process.ranks.fiber import Fiber, Parked
 from xsim_py.process.ranks.meter import metered
 from xsim_py.process.ranks.rank import EPOCH_S
 
-from .host_files import Host
+from .host_files import HostFiles
 from .overlay import Entry, Gone, Inode, Overlay
-from .server import Answer, Request, Server
+from .server import Server, StorageAnswer, StorageRequest
 from .write_back import write_back
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ class Waiting(Parked):
         self.fiber = fiber
         self.kind = kind
         self.name = name
-        self.answer: Answer | None = None
+        self.answer: StorageAnswer | None = None
         self.time_ps = 0
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return one line for the deadlock report."""
         return f"waits for the storage: {self.kind} {self.name}"
 
 
 class _Replica:
-    """What one shard knows of the storage: all of it."""
+    """The storage as one shard knows it: all of its servers, with all their files."""
 
     def __init__(self, files: VirtualFiles, servers: dict[int, Server]) -> None:
         self._files = files
@@ -80,9 +80,9 @@ class _Replica:
         self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
 
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
-        """Tell all shards what a rank asks for; the key under which the answer will come."""
+        """Tell all shards what a rank asks for; return the key under which the answer will come."""
         rank.key += 1
-        asked = Request(rank.number, rank.key, kind, arguments)
+        asked = StorageRequest(rank.number, rank.key, kind, arguments)
         rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
         return rank.key
 
@@ -91,7 +91,7 @@ class _Replica:
         self._waiting[key] = waiting
         waiting.fiber.park(waiting)
 
-    def _handle(self, told: tuple[int, Request]) -> None:
+    def _handle(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
         server, now_ps = self._server(number), self._now_ps()
@@ -106,13 +106,13 @@ class _Replica:
         return self._servers[number]
 
     def _later(self, number: int) -> Any:
-        def later(time_ps: int, asked: Request) -> None:
+        def later(time_ps: int, asked: StorageRequest) -> None:
             assert self._shard is not None
             self._shard.post_common(time_ps, asked.key, self._transferred, (number, asked))
 
         return later
 
-    def _transferred(self, told: tuple[int, Request]) -> None:
+    def _transferred(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
         self._servers[number].transferred(self._now_ps(), asked)
@@ -121,20 +121,20 @@ class _Replica:
         assert self._shard is not None
         return self._shard.common.now_ps
 
-    def _count(self, asked: Request) -> None:
-        """One event of the run, in however many shards it happens."""
+    def _count(self, asked: StorageRequest) -> None:
+        """Count an event of the run once, in however many shards it happens."""
         shard = self._shard
         assert shard is not None
         if not shard.alone and shard.local(asked.rank):
             shard.kernel.events += 1
 
-    def _reply(self, time_ps: int, asked: Request, answer: Answer) -> None:
+    def _reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
         shard = self._shard
         assert shard is not None
         if shard.local(asked.rank):
             shard.kernel.post(time_ps, asked.key, self._answered, (asked, answer))
 
-    def _answered(self, told: tuple[Request, Answer]) -> None:
+    def _answered(self, told: tuple[StorageRequest, StorageAnswer]) -> None:
         asked, answer = told
         waiting = self._waiting.pop(asked.key, None)
         if waiting is not None and waiting.fiber.rank.exit_status is None:
@@ -147,7 +147,7 @@ class _Replica:
         return self._shard.kernel.now_ps
 
     def stop(self) -> None:
-        """The ranks have ended, each for itself or all at once."""
+        """Stop the servers at the time at which the ranks have ended."""
         shard = self._shard
         if shard is not None:
             end_ps = shard.common.now_ps if shard.stopped_ps is None else shard.stopped_ps
@@ -156,7 +156,7 @@ class _Replica:
         self._shard = None
 
     def trees(self) -> list[tuple[int, Overlay]]:
-        """The files of each server, by its number."""
+        """Return the files of each server, by its number."""
         return [(number, server.overlay) for number, server in sorted(self._servers.items())]
 
 
@@ -181,7 +181,7 @@ class VirtualFiles:
     def __init__(self, spec: StorageSpec, *, node_of: Sequence[int]) -> None:
         self._spec = spec
         self._node_of = node_of
-        self._host = Host()
+        self._host = HostFiles()
         self._replicas: dict[int, _Replica] = {}
         self.block_bytes = spec.block_bytes
         self.counts: dict[int, list[int]] = {}
@@ -191,7 +191,7 @@ class VirtualFiles:
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Ranks are placed anew, or there are more of them."""
+        """Take account of ranks that are placed anew, or of more of them."""
         self._node_of = node_of
 
     def attach(self, shard: Shard) -> None:
@@ -209,41 +209,41 @@ class VirtualFiles:
         self._replicas[shard.number].forsake()
 
     def replica(self, rank: Rank) -> _Replica:
-        """The servers as the shard of a rank knows them."""
+        """Return the servers as the shard of a rank knows them."""
         return self._replicas[rank.shard.number]
 
     def server_of(self, rank: Rank) -> int:
-        """The number of the server that a rank uses."""
+        """Return the number of the server that a rank uses."""
         return self._node_of[rank.number] if self._spec.layout == "node" else 0
 
     def make_server(self, later: Any, reply: Any) -> Server:
-        """A server on which is what this computer has."""
+        """Make a server on which are the files of this computer."""
         overlay = Overlay(self._host, epoch_s=EPOCH_S)
         latency_ps, ps_per_byte = self._spec.latency_ps, self._spec.ps_per_byte
         return Server(overlay, latency_ps=latency_ps, ps_per_byte=ps_per_byte, later=later, reply=reply)
 
     def serves(self, path: str) -> bool:
-        """Whether an absolute path is on the storage. The same for all ranks, at all times."""
+        """Return whether an absolute path is on the storage, which is the same for all ranks, at all times."""
         path = _folder(path)
         if self._prefixes is not None:
             return path.startswith(self._prefixes)
         return not path.startswith(self._not_ours) and not is_installed(path)
 
     def died(self, rank: Rank, time_ps: int) -> None:
-        """A rank is dead from now on: what it was writing stays as it is."""
+        """Tell the storage that a rank is dead: what it was writing stays as it is."""
         self.replica(rank).submit(rank, time_ps, self.server_of(rank), "died", ())
 
     def stop(self) -> None:
-        """The ranks have ended or are dead; others may begin where they have left off."""
+        """Stop the servers: the ranks have ended or are dead; others may begin where they have left off."""
         for replica in self._replicas.values():
             replica.stop()
 
     def rows(self, shard: Shard) -> list[tuple[int, int, int, int]]:
-        """What each rank of a shard has done: requests, bytes read, bytes written, picoseconds."""
+        """Return the use that each rank of a shard has made of it: requests, bytes read, bytes written, picoseconds."""
         return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
 
     def digest(self) -> str:
-        """A hash of everything that the program has made of its files; not of where the run was started."""
+        """Return a hash of everything that the program has made of its files; not of where the run was started."""
         digest = hashlib.blake2b(digest_size=16)
         for number, overlay in self._replicas[0].trees():
             for place, *rest in overlay.summary():
@@ -277,7 +277,7 @@ def _folder(path: str) -> str:
 
 
 def _of_python() -> Iterator[str]:
-    """Where Python and its packages are: what they read there is no work of the program."""
+    """Yield the folders of Python and its packages: what they read there is no work of the program."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
         yield from (_folder(os.path.join(prefix, name)) for name in ("bin", "include", "lib", "lib64", "share"))
     yield from map(_folder, sysconfig.get_paths().values())

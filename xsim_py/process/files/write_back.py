@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbed
 
-from .overlay import Entry, Folder, Gone, Inode, Link
+from .overlay import Entry, Folder, Gone, Inode, SymbolicLink
 
 __all__ = ["write_back"]
 
@@ -67,8 +67,10 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
     ]
 
 
-def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> tuple[dict[str, str], list[str]]:
-    """Write what is new beside where it belongs: under what name it is there, and what could not be done."""
+def _written(
+    unfinished: Unfinished, made: dict[str, Inode | Folder | SymbolicLink]
+) -> tuple[dict[str, str], list[str]]:
+    """Write what is new beside where it belongs; return the names for the time being, and what could not be done."""
     ready, problems = {}, []
     pool = ThreadPoolExecutor(_SYNCS_AT_ONCE)
     try:
@@ -92,14 +94,14 @@ def _written(unfinished: Unfinished, made: dict[str, Inode | Folder | Link]) -> 
 
 
 def _folder_of(place: str) -> str:
-    """The folder of a place or, if that is yet to be made, the first one above it that is there."""
+    """Return the folder of a place or, if that is yet to be made, the first one above it that is there."""
     folder = os.path.dirname(place)
     return folder if _is_folder(folder) else _folder_of(folder)
 
 
 def _write(entry: Entry, path: str) -> None:
     """Write a file, or make a link, under a name for the time being."""
-    if isinstance(entry, Link):
+    if isinstance(entry, SymbolicLink):
         os.symlink(entry.target, path)
     elif isinstance(entry, Inode) and path:
         with open(path, "xb") as file:
@@ -124,8 +126,8 @@ def _finish(entry: Entry, path: str, place: str) -> None:
             os.chmod(path, entry.mode)
 
 
-def _placed(made: dict[str, Inode | Folder | Link], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
-    """Give everything its place, then remove what is gone; what could not be done."""
+def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
+    """Give everything its place, then remove what is gone; return what could not be done."""
     problems = []
     for place, entry in made.items():
         try:
@@ -183,6 +185,6 @@ def _said(place: str, what: str, error: OSError) -> str:
 
 
 def _listed(said: list[str], rest: str) -> list[str]:
-    """A few sentences, and how many there are beside these."""
+    """Return the first few sentences, and one that says how many more there are."""
     more = len(said) - _MOST_LISTED
     return said if more <= 0 else [*said[:_MOST_LISTED], f"and {more:,} more files {rest}"]

@@ -1,4 +1,4 @@
-"""What virtual ranks print, in the order of virtual time, and what they read.
+"""The collector takes the lines that virtual ranks print, writes them in the order of virtual time, and gives input.
 
 Lines are collected as ``(clock_ps, rank, count, stream, text)`` and written once no rank can print anything earlier.
 A line's time is that of its newline, as a launcher that forwards whole lines would have it.
@@ -21,7 +21,7 @@ from xsim_py import vitals
 from xsim_py.process.ranks import current
 from xsim_py.units import format_time, spans
 
-from .equal_tracebacks import COMPLAINT, Alike, Complaint
+from .equal_tracebacks import TRACEBACK, EqualTracebacks, WholeTraceback
 from .simulator_descriptors import Apart
 from .spilled_lines import COST, Line, Long, Run, Spill, text_of
 from .standard_descriptors import other_target
@@ -60,12 +60,18 @@ class Output:
         Stops the run when no more can be written or kept, such as when the reader of a pipe has gone; `error` says why.
     spill : Spill
         Where lines wait that are too many for memory.
-    alike : Alike
+    equal_tracebacks : EqualTracebacks
         The tracebacks that wait for others.
     """
 
     def __init__(
-        self, sinks: tuple[TextIO, ...] | None, *, label: bool, control: Control, spill: Spill, alike: Alike
+        self,
+        sinks: tuple[TextIO, ...] | None,
+        *,
+        label: bool,
+        control: Control,
+        spill: Spill,
+        equal_tracebacks: EqualTracebacks,
     ) -> None:
         self.error: OSError | None = None
         self._lines: list[Line] = []
@@ -74,7 +80,7 @@ class Output:
         self._label = label
         self._control = control
         self.spill = spill
-        self._alike = alike
+        self._tracebacks = equal_tracebacks
         self._hash = hashlib.blake2b(digest_size=16)
         self._busy = False
         self._held = 0
@@ -129,7 +135,7 @@ class Output:
             return None
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
-        """The text of such a line."""
+        """Return the text of a line whose beginning is stored."""
         return Long(self.spill, places, end)
 
     def _relieve(self, what: str) -> None:
@@ -196,7 +202,7 @@ class Output:
             self._relief_at = self._held + _SOME
 
     def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
-        """The lines before `bound`, in order, each of which is taken away."""
+        """Yield the lines before `bound`, in order, and take each away."""
         self._lines.sort()
         runs = [run for run in self._runs if run.first() is not None]
         done = 0
@@ -217,16 +223,16 @@ class Output:
 
     def _take_up(self, clock_ps: int, rank: int, stream: int, text: str | Long) -> None:
         """Write a line whose turn has come, or let it wait with tracebacks."""
-        if self._alike:
+        if self._tracebacks:
             self._write_due(clock_ps)
-        if stream == COMPLAINT:
-            self._alike.add(clock_ps, rank, text_of(text))
-        elif stream != 1 or not self._alike or not self._alike.hold(rank, text := text_of(text)):
+        if stream == TRACEBACK:
+            self._tracebacks.add(clock_ps, rank, text_of(text))
+        elif stream != 1 or not self._tracebacks or not self._tracebacks.hold(rank, text := text_of(text)):
             self._write(rank, stream, text)
 
     def _write_due(self, before_ps: int | None) -> None:
         """Write the tracebacks that have waited long enough."""
-        for ranks, text in self._alike.due(before_ps):
+        for ranks, text in self._tracebacks.due(before_ps):
             if len(ranks) > 1 and not self._label:
                 text = f"ranks {spans(ranks)}: {text}"
             self._write(spans(ranks), 1, text)
@@ -242,7 +248,7 @@ class Output:
             _write_to(self._sinks[stream], piece)
 
     def _labelled(self, pieces: Iterable[str], rank: int | str, stream: int) -> Iterator[str]:
-        """The text with the rank in front of each line, which has an end then; the hash is that of the text."""
+        """Yield the text with the rank in front of each line, which has an end then; the hash is that of the text."""
         label = start = f"[{rank}] "
         for piece in pieces:
             if stream == 0:
@@ -254,7 +260,7 @@ class Output:
         yield "\n"
 
     def digest(self) -> str:
-        """A hash of all that was written to standard output, with the ranks, in order."""
+        """Return a hash of all that was written to standard output, with the ranks, in order."""
         return self._hash.hexdigest()
 
 
@@ -269,7 +275,7 @@ def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
 
 
 def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
-    """The lines of all runs before `bound`, in order."""
+    """Yield the lines of all runs before `bound`, in order."""
     while True:
         heads = [(head, place) for place, run in enumerate(runs) if (head := run.first()) is not None and head < bound]
         if not heads:
@@ -363,7 +369,7 @@ class RankStream(io.TextIOBase):
         return _Binary(self)
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
@@ -373,10 +379,10 @@ class RankStream(io.TextIOBase):
         return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:
-        """Nothing: lines are passed on as lines, in UTF-8."""
+        """Do nothing: lines are passed on as lines, in UTF-8."""
 
     def close(self) -> None:
-        """Nothing: the other ranks still need it."""
+        """Do nothing: the other ranks still need it."""
 
     def write(self, text: str) -> int:
         """Keep the text until its line is complete."""
@@ -413,8 +419,8 @@ class RankStream(io.TextIOBase):
     def _keep(self, fiber: Fiber, text: str) -> None:
         rank = fiber.rank
         partial = rank.private("partial", _Partial)
-        if type(text) is Complaint and not (partial.pieces[self._stream] or partial.stored[self._stream]):
-            rank.shard.output.put(rank, COMPLAINT, str(text), fiber.clock_ps)
+        if type(text) is WholeTraceback and not (partial.pieces[self._stream] or partial.stored[self._stream]):
+            rank.shard.output.put(rank, TRACEBACK, str(text), fiber.clock_ps)
             return
         head, newline, tail = text.rpartition("\n")
         if newline:
@@ -423,18 +429,20 @@ class RankStream(io.TextIOBase):
             partial.add(rank, self._stream, tail)
 
     def _writable(self, text: str) -> str:
-        """The text if it can be written; else an error on standard output, and other text on standard error."""
+        """Return the text if it can be written; else raise on standard output, or give other text on standard error."""
         try:
             text.encode(self.encoding, self.errors)
         except UnicodeEncodeError:
             if self._stream == 0:
                 raise
-            kind = Complaint if type(text) is Complaint else str  # that of the program may be made in other ways
+            kind = (
+                WholeTraceback if type(text) is WholeTraceback else str
+            )  # that of the program may be made in other ways
             return kind(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
         return text
 
     def flush(self) -> None:
-        """A line is passed on when it is complete; what there is of it survives the end of this process."""
+        """Keep what there is of a line for the case that this process dies; lines are passed on when complete."""
         fiber = current.here()
         if fiber is None:
             self._real.flush()
@@ -492,14 +500,14 @@ class RankInput(io.TextIOBase):
         self._real = real
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def close(self) -> None:
-        """Nothing: ``exit()`` closes it, and that is no business of other ranks."""
+        """Do nothing: ``exit()`` closes it, and that is no business of other ranks."""
 
     def fileno(self) -> int:
-        """The real one's."""
+        """Return 0 in a rank, else the real stream's descriptor."""
         if current.here() is not None:
             return 0
         if self._real is None:
@@ -508,7 +516,7 @@ class RankInput(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:
-        """The same, in bytes."""
+        """The binary stream below it."""
         source = self._source()
         return io.BytesIO() if source is None else source.buffer
 
@@ -540,7 +548,7 @@ def _descriptor_0() -> TextIO:
 
 
 def _called_by_debugger() -> bool:
-    """A debugger may be started in any rank; a program reads input in rank 0 only."""
+    """Return whether a debugger asks, which may be started in any rank; a program reads input in rank 0 only."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_DEBUGGER_DEPTH):
         if frame is None:

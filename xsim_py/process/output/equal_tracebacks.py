@@ -1,4 +1,4 @@
-"""Equal tracebacks of several ranks, written once.
+"""Equal tracebacks of several ranks are written once.
 
 A program that fails most often fails in all ranks, at one line and at nearly one time. Within a network's latency of
 the first one no rank can have learnt of it, nor the launcher: so long a traceback waits for its like, and what the rank
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["COMPLAINT", "Alike", "Complaint"]
+__all__ = ["TRACEBACK", "EqualTracebacks", "WholeTraceback"]
 
-COMPLAINT = 2
+TRACEBACK = 2
 """The stream of lines that wait for their like, and then go to standard error."""
 
 
-class Complaint(str):
+class WholeTraceback(str):
     """A whole traceback, which is written to a rank's standard error at once."""
 
     __slots__ = ()
@@ -30,8 +30,8 @@ class _Group(NamedTuple):
     """Each rank, and what it has printed on standard error since, stand here in order."""
 
 
-class Alike:
-    """The tracebacks that wait.
+class EqualTracebacks:
+    """The tracebacks that wait for equal ones of other ranks.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Alike:
         self._last: dict[int, _Group] = {}  # of each rank
 
     def __len__(self) -> int:
-        """How many different ones wait."""
+        """Return how many different ones wait."""
         return len(self._groups)
 
     def add(self, clock_ps: int, rank: int, text: str) -> None:
-        """Take one that comes at that time; those that are due by then have been taken."""
+        """Take a traceback that comes at that time; those that are due by then have been taken."""
         group = self._groups.get(text)
         if group is None:
             group = self._groups[text] = _Group(clock_ps, [], [])
@@ -65,7 +65,7 @@ class Alike:
         return True
 
     def due(self, before_ps: int | None) -> Iterator[tuple[list[int], str]]:
-        """Take those for which nothing more can come, as everything before a time has come (None: at all)."""
+        """Yield those for which no equal one can come, as all that is before a time has come (None: all at all)."""
         while self._groups:
             text, group = next(iter(self._groups.items()))
             if before_ps is not None and group.first_ps + self._within_ps >= before_ps:

@@ -22,13 +22,13 @@ _AFTER_ALL: Final = 1 << 62  # the count of a line that has no end yet
 
 
 def memory_for(processes: int) -> mmap.mmap:
-    """Memory for so many processes that are forked later; what is never written to costs nothing."""
+    """Make memory for so many processes that are forked later; what is never written to costs nothing."""
     free = getattr(mmap, "MAP_NORESERVE", 0)
     return mmap.mmap(-1, processes * SIZE_BYTES, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | free)
 
 
 class Journal:
-    """Keeps what the ranks of a process have printed, from one window to the next.
+    """The record of what the ranks of a process have printed, from one window to the next.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Journal:
             self._put(line)
 
     def forget(self) -> None:
-        """The lines are about to be sent; but not those that have no end."""
+        """Forget the lines, which are about to be sent; but not those that have no end."""
         self._at = self._view[0] = 0
         for line in self._unfinished.values():
             self._put(line)
@@ -77,7 +77,7 @@ class Journal:
 
 
 def last_lines(memory: mmap.mmap, number: int) -> list[Line]:
-    """What a process that has ended had printed and not sent."""
+    """Return the lines that a process had printed and not sent when it died."""
     kept = memory[number * SIZE_BYTES : (number + 1) * SIZE_BYTES]
     file = BytesIO(kept)
     lines: list[Line] = []

@@ -24,7 +24,7 @@ _FAR_UP: Final = (700, 200, max(_STANDARD) + 1)
 
 
 def far_up(number: int) -> int:
-    """Duplicate a descriptor to one that a program hardly ever comes across, as far as there is room.
+    """Duplicate a descriptor to a high number, which a program hardly ever comes across; return that number.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Apart(io.TextIOWrapper):
 
 
 def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
-    """Give the same stream by a descriptor of its own, if it is one of those that programs redirect.
+    """Return the same stream on a descriptor of its own, if it is one of those that programs redirect.
 
     What stands before such a stream, and does something else with what is written, stays as it is.
     """
@@ -78,7 +78,7 @@ def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
 
 @contextmanager
 def kept_apart(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
-    """Give such streams in the place of some others for a while; one stream that comes twice stays one."""
+    """Replace some streams for a while by ones on the simulator's own descriptors; one that comes twice stays one."""
     distinct = {id(stream): stream for stream in streams}
     own = {name: apart(stream, closes=True) for name, stream in distinct.items()}
     try:

@@ -40,7 +40,7 @@ _pwrite, _pread = os.pwrite, os.pread  # the real ones: those of `os` are replac
 
 
 class Spill:
-    """A temporary file takes what is put into it, and gives each piece back once."""
+    """A temporary file that takes pieces of data, and gives each back once."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -49,7 +49,7 @@ class Spill:
         self._live = 0
 
     def keep(self, lines: Sequence[Line]) -> Run:
-        """Take lines, which are in order.
+        """Put sorted lines into the file; return them as a run.
 
         Raises
         ------
@@ -90,7 +90,7 @@ def _unnamed_file() -> BinaryIO:
 
 
 def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """The lines in pieces, one of which can be in memory for each of many runs."""
+    """Yield the lines in pieces, so small that one of each of many runs can be in memory."""
     block: list[Line] = []
     size = 0
     for line in lines:
@@ -128,12 +128,12 @@ class Run:
             yield self.pop()
 
     def __reduce__(self) -> Any:
-        """It is as good in another shard of this process."""
+        """Pass it on as it is: it is as good in another shard of this process."""
         return _arrived, (_leaves(self),)
 
 
 class Long:
-    """A text the beginning of which is in the file."""
+    """A long text, the beginning of which is in the file."""
 
     def __init__(self, spill: Spill, places: Sequence[tuple[int, int]], end: str) -> None:
         self._spill = spill
@@ -171,5 +171,5 @@ def drop_unclaimed() -> None:
 
 
 def text_of(text: str | Long) -> str:
-    """The whole text, in memory."""
+    """Return the whole text, in memory."""
     return text if isinstance(text, str) else "".join(text)

@@ -44,13 +44,13 @@ _real_close, _real_dup2 = os.close, os.dup2
 
 
 def _table(rank: Rank) -> dict[int, int]:
-    """Which descriptors of a rank stand for which of the streams that it began with."""
+    """Return which descriptors of a rank stand for which of the streams that it began with."""
     table: dict[int, int] = rank.private(_TABLE, lambda: {number: number for number in STANDARD})
     return table
 
 
 def stream_of(rank: Rank, number: int) -> int | None:
-    """Which of its first streams a rank has under a descriptor; None if that is anything else."""
+    """Return which of its first streams a rank has under a descriptor; None if that is anything else."""
     table = (rank.extra or {}).get(_TABLE)
     if table is None:
         return number if number in STANDARD else None
@@ -59,12 +59,12 @@ def stream_of(rank: Rank, number: int) -> int | None:
 
 
 def other_target(rank: Rank, number: int) -> bool:
-    """Whether a rank has redirected or closed a descriptor that was one of its streams."""
+    """Return whether a rank has redirected or closed a descriptor that was one of its streams."""
     return rank.extra is not None and _TABLE in rank.extra and rank.extra[_TABLE].get(number) != number
 
 
 def copied(fiber: Fiber, number: int, copy: int) -> None:
-    """A rank has made `copy` the same as `number`, which may be one of its streams."""
+    """Note that a rank has made `copy` the same as `number`, which may be one of its streams."""
     rank = fiber.rank
     stream = stream_of(rank, number)
     if stream is None and stream_of(rank, copy) is None and copy not in STANDARD:
@@ -83,7 +83,7 @@ def copied(fiber: Fiber, number: int, copy: int) -> None:
 
 
 def closed(fiber: Fiber, number: int) -> None:
-    """A rank has closed a descriptor."""
+    """Note that a rank has closed a descriptor."""
     rank = fiber.rank
     if number in STANDARD:
         _table(rank).pop(number, None)
@@ -95,8 +95,8 @@ def closed(fiber: Fiber, number: int) -> None:
 
 
 def before(fiber: Fiber, number: int) -> None:
-    """A rank is about to redirect or to close a descriptor; what all ranks have there is to be kept."""
-    if number in STANDARD and (fiber.rank.own is None or _name(number) not in fiber.rank.own):
+    """Keep what all ranks have under a descriptor, as a rank is about to redirect or to close it for itself."""
+    if number in STANDARD and (fiber.rank.private_state is None or _name(number) not in fiber.rank.private_state):
         _flush()
         shared = _copy_of(number)
         private_state.change(fiber.rank, _name(number), shared, _CLOSED)
@@ -105,17 +105,17 @@ def before(fiber: Fiber, number: int) -> None:
 
 
 def _redirect(rank: Rank, number: int) -> None:
-    """Remember what a rank has just put there."""
+    """Remember what a rank has just put under a standard descriptor."""
     _forget_copy(rank, number)
     private_state.change(rank, _name(number), _CLOSED, _copy_of(number))
 
 
 def _take_back(rank: Rank, number: int) -> None:
-    """A rank has its own stream again where it had something else."""
-    if rank.own is not None and _name(number) in rank.own:
+    """Give a rank its own stream back where it had something else."""
+    if rank.private_state is not None and _name(number) in rank.private_state:
         _flush()
         _forget_copy(rank, number)
-        del rank.own[_name(number)]
+        del rank.private_state[_name(number)]
         _put(number, private_state.shared(_name(number)))
 
 
@@ -127,7 +127,7 @@ def _copy_of(number: int) -> int:
 
 
 def _forget_copy(rank: Rank, number: int) -> None:
-    copy = (rank.own or {}).get(_name(number), _CLOSED)
+    copy = (rank.private_state or {}).get(_name(number), _CLOSED)
     if copy != _CLOSED:
         _real_close(copy)
 

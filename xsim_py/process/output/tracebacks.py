@@ -13,7 +13,7 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
 from .collector import RankStream
-from .equal_tracebacks import Complaint
+from .equal_tracebacks import WholeTraceback
 
 __all__ = ["forget_frames", "install", "report", "report_ignored", "say", "without_simulator"]
 
@@ -26,7 +26,7 @@ _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 def report(error: BaseException, heading: str = "") -> None:
     """Print an uncaught exception as Python does, but that of many ranks once."""
     without_simulator(error)
-    say(Complaint("".join([heading, *traceback.format_exception(error)])))
+    say(WholeTraceback("".join([heading, *traceback.format_exception(error)])))
 
 
 def say(text: str) -> None:
@@ -41,11 +41,11 @@ def say(text: str) -> None:
 
 
 def _excepthook(kind: Any, error: Any, tb: Any) -> None:
-    """``sys.__excepthook__``, which many a hook of a program calls before it calls Abort."""
+    """Print a traceback as ``sys.__excepthook__`` does, which many a hook of a program calls before it calls Abort."""
     if current.here() is None:
         _real_excepthook(kind, error, tb)
     else:
-        say(Complaint("".join(traceback.format_exception(kind, error, tb))))
+        say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
 
 def report_ignored(error: BaseException, source: Any) -> None:
@@ -58,7 +58,7 @@ def report_ignored(error: BaseException, source: Any) -> None:
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    """``sys.unraisablehook``: what a finalizer raises, for example."""
+    """Print what a finalizer raises, for example, as ``sys.unraisablehook`` does."""
     if current.here() is None or unraisable.exc_value is None:
         _real_unraisablehook(unraisable)
     else:
@@ -87,7 +87,7 @@ def without_simulator(error: BaseException) -> None:
 
 
 def forget_frames() -> None:
-    """Do that to the error that the running program handles now, if it does: as long, it would keep those frames."""
+    """Take the simulator's frames out of the error that the running program handles, which would keep them alive."""
     error = sys.exc_info()[1]
     if error is not None:
         without_simulator(error)

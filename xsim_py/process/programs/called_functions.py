@@ -1,4 +1,4 @@
-"""A function that is to be simulated, its arguments and its value: what ranks get of them, and give back.
+"""A function that is simulated gets its arguments, and gives its value back, as processes of its ranks would have it.
 
 What pickle can name, each rank finds for itself: a function at the top level of a module of the program is that of the
 rank's own copy of the module, as in processes that were started for it. A closure, a lambda, or a function of
@@ -36,7 +36,7 @@ class _Search(pickle.Pickler):
         self.found = False
 
     def persistent_id(self, thing: Any) -> int | None:
-        """See `pickle.Pickler`."""
+        """Keep an object as it is and return its number, or return None to have it pickled; see `pickle.Pickler`."""
         kind = type(thing)
         if kind in _PLAIN:
             return None
@@ -56,12 +56,12 @@ class _Finder(pickle.Unpickler):
         self._kept = copy.kept
 
     def persistent_load(self, number: int) -> Any:
-        """See `pickle.Unpickler`."""
+        """Return the object that was kept at that place, as `pickle.Unpickler` asks for it."""
         return self._kept[number]
 
 
 class Copy:
-    """Something of which each that asks gets a copy, with the classes and functions that it has by their names."""
+    """A value of which each rank gets a copy, with the rank's own classes and functions of the same names."""
 
     __slots__ = ("kept", "text")
 
@@ -94,7 +94,7 @@ def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
 
 
 def given_back(result: Any) -> None:
-    """Put what ranks have returned, as their host knows it, in the place of copies.
+    """Replace copies among what ranks have returned by objects of their host's own classes.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def given_back(result: Any) -> None:
 
 
 def pack(parts: Iterable[Any], leaves: str) -> None:
-    """Have what a function has returned on each rank as it leaves their process.
+    """Pickle what a function has returned on each rank, where it leaves their process.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def pack(parts: Iterable[Any], leaves: str) -> None:
 
 
 def unpack(parts: Iterable[Any], leaves: str) -> None:
-    """Have it again as it was before `pack`."""
+    """Unpickle what `pack` has pickled."""
     _through(loads, parts, leaves)
 
 

@@ -22,7 +22,7 @@ _KINDS = {"c": "code", "m": "module"}
 
 
 class Called(NamedTuple):
-    """How an interpreter is called.
+    """An interpreter's call: the program, its arguments, and the options.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Called(NamedTuple):
 def program_of(
     command: str, args: Sequence[str], *, start: str, path: Sequence[str] = (), stdin: bytes | None = None
 ) -> Program:
-    """The program that a command starts.
+    """Return the program that a command starts.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def program_of(
 
 
 def is_interpreter(command: str) -> bool:
-    """Whether a command is Python itself; then it is the one that simulates."""
+    """Return whether a command is Python itself; then it is the one that simulates."""
     return command == sys.executable or re.fullmatch(_PYTHON, os.path.basename(command)) is not None
 
 
@@ -117,7 +117,7 @@ def _note(option: str, flags: dict[str, Any]) -> None:
 
 
 def how_called(args: Sequence[str]) -> Called:
-    """What the interpreter's arguments ask for."""
+    """Return the program that the interpreter's arguments ask for, and the options."""
     options: list[str] = []
     words = list(args)
     while words:
@@ -141,7 +141,7 @@ def how_called(args: Sequence[str]) -> Called:
 
 
 def is_python(file: str) -> bool:
-    """Whether a file is a Python program, by its name or its first lines."""
+    """Return whether a file is a Python program, by its name or its first lines."""
     if file.endswith(".py"):
         return True
     try:

@@ -43,5 +43,5 @@ def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
 
 
 def _begins(local: Any) -> bool:
-    """Whether each thread that comes to an object begins with something there."""
+    """Return whether the class of a `threading.local` puts something into it for each new thread."""
     return type(local).__init__ is not object.__init__

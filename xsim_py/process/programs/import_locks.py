@@ -1,4 +1,4 @@
-"""Modules in the making: another rank or thread that imports one waits for it, in virtual time.
+"""A module that is being imported makes another rank or thread that imports it wait, in virtual time.
 
 Real processes share no modules, and a thread that imports what another one is importing waits. A rank may wait in the
 middle of an import (for a message, a time; with ``--compute measured`` at any call), and then others come by. Each
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.python import dates, sys_modules
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.queues import Place, call, line_up
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -39,11 +39,11 @@ class _Making:
         self.fiber = fiber
         self.key = key
         self.module = module
-        self.line: deque[Place] = deque()
+        self.line: deque[QueuedFiber] = deque()
         self.failed = False
 
     def described(self, _: Rank) -> str:
-        """Say in the roll-call what one waits for who waits for this."""
+        """Return the words of the roll-call for a fiber that waits for this module."""
         return f"rank {self.fiber.rank.number} to import {self.key[1]}"
 
     def end(self, *, failed: bool) -> None:
@@ -54,7 +54,7 @@ class _Making:
         for place in self.line:
             place.fiber.clock_ps = max(place.fiber.clock_ps, self.fiber.clock_ps)
         while self.line:
-            call(self.line)
+            call_next(self.line)
 
 
 _now: dict[tuple[Rank | None, str], _Making] = {}
@@ -104,7 +104,7 @@ def _wait(name: str, *, within: bool = False) -> _Making | None:
 
 
 def _depends(fiber: Fiber, on: Fiber) -> bool:
-    """Whether a fiber is another, or waits for a module that the other is to import."""
+    """Return whether a fiber is another, or waits for a module that the other is to import."""
     seen = set()
     while fiber is not on and fiber in _waiting and fiber not in seen:
         seen.add(fiber)
@@ -119,7 +119,7 @@ def _find_and_load(real: Callable[..., Any], name: str, import_: Any) -> Any:
 
 
 def _packages(name: str) -> list[str]:
-    """The packages that a module is in, from the outermost on."""
+    """Return the packages that a module is in, from the outermost on."""
     return [name[:place] for place, sign in enumerate(name) if sign == "."]
 
 

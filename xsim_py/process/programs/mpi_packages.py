@@ -1,4 +1,4 @@
-"""Which installed packages belong to an MPI program: those that import mpi4py, and those that import one of them.
+"""Installed packages belong to an MPI program if they import mpi4py, or a package that does.
 
 ``rank = MPI.COMM_WORLD.rank`` at the top of a module is the commonest line of such packages, so they are private to
 each rank. Found by reading a package's files once, when a rank imports it first: a search for the word, and a parse of
@@ -110,7 +110,7 @@ def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
 
 
 def _is_there(name: str, folders: Collection[str]) -> bool:
-    """Whether there is a package of a name, as far as can be told before the program runs."""
+    """Return whether there is a package of a name, as far as can be told before the program runs."""
     if name == ALL_IMPORTED or name in sys.modules or PathFinder.find_spec(name, [*folders]) is not None:
         return True
     try:
@@ -120,13 +120,13 @@ def _is_there(name: str, folders: Collection[str]) -> bool:
 
 
 def _is_named(name: str, source: bytes | str | None) -> bool:
-    """Whether a program names a package, which may be where it tells Python itself to look."""
+    """Return whether a program names a package, which may be where it tells Python itself to look."""
     text = source if isinstance(source, bytes) else (source or "").encode()
     return re.search(rb"\b%s\b" % re.escape(name.encode()), text) is not None
 
 
 def _nowhere(name: str, folders: Collection[str]) -> str:
-    """What to say of a name that no package has."""
+    """Return the message about a name that no package has."""
     import pkgutil  # not above: nobody needs these whose names are right
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
@@ -136,7 +136,7 @@ def _nowhere(name: str, folders: Collection[str]) -> str:
 
 
 def _problem(name: str, process: ProcessSpec) -> str:
-    """Why a package cannot be private."""
+    """Return why a package cannot be private, or an empty text."""
     if name in process.share:
         return f"{name} is to be shared, too, and can only be one of both"
     if name in sys.stdlib_module_names:
@@ -164,7 +164,7 @@ def has_extensions(spec: ModuleSpec) -> bool:
 
 
 def _places(spec: ModuleSpec) -> list[str]:
-    """The folders of a package, or the file of a module."""
+    """Return the folders of a package, or the file of a module."""
     if spec.submodule_search_locations is not None:
         return list(spec.submodule_search_locations)
     return [spec.origin] if spec.origin and os.path.isabs(spec.origin) else []
@@ -186,7 +186,7 @@ def _finds_mpi(name: str, places: list[str]) -> bool:
 
 
 def _imported(text: bytes) -> Iterator[str]:
-    """The packages that import statements name; those of `TYPE_CHECKING` and of texts are among them."""
+    """Yield the packages that import statements name; those of `TYPE_CHECKING` and of texts are among them."""
     match = re.compile(_STATEMENT).match
     place = text.find(b"import ")  # a search for lines takes five times as long
     while place >= 0:
@@ -198,7 +198,7 @@ def _imported(text: bytes) -> Iterator[str]:
 
 
 def _files(places: list[str], is_test: bool = False) -> Iterator[tuple[str, bool]]:
-    """All files, and whether they are parts of a package's tests."""
+    """Yield all files, and whether they are parts of a package's tests."""
     for place in places:
         try:
             entries = sorted(_scandir(place), key=lambda entry: entry.name)
@@ -228,7 +228,7 @@ def _text(file: str) -> bytes:
 
 
 def _has_import(text: bytes) -> bool:
-    """Whether a file that has the word has it in an import, or in a call such as ``import_module("mpi4py.MPI")``."""
+    """Return whether a file imports mpi4py, by a statement or by a call such as ``import_module("mpi4py.MPI")``."""
     import ast  # not above: few programs have such packages, and all start
 
     def is_import(node: ast.AST) -> bool:
@@ -268,7 +268,7 @@ def _leads_to_mpi(name: str) -> bool:
 
 
 def _metadata(folder: str) -> dict[str, str]:
-    """The files of metadata of what is installed in a folder, by the names of the distributions."""
+    """Return the files of metadata of what is installed in a folder, by the names of the distributions."""
     if folder not in _distributions:
         try:
             names = _listdir(folder)

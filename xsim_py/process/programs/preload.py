@@ -71,7 +71,7 @@ def _own(name: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _imported(source: bytes | str, package: str) -> Iterator[str]:
-    """The modules that a source imports before it does anything else, by their full names.
+    """Yield the modules that a source imports before it does anything else, by their full names.
 
     What comes after that may depend on it, as numpy's threads do on the environment.
     """
@@ -84,7 +84,7 @@ def _imported(source: bytes | str, package: str) -> Iterator[str]:
 
 
 def _named(statement: ast.stmt, package: str) -> Iterator[str]:
-    """The modules that a statement imports."""
+    """Yield the modules that a statement imports."""
     if isinstance(statement, ast.Import):
         for alias in statement.names:
             yield from _with_parents(alias.name)
@@ -98,7 +98,7 @@ def _named(statement: ast.stmt, package: str) -> Iterator[str]:
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
+    """Return whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
     if isinstance(statement, ast.If):
         return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
     busy = ast.Call | ast.Subscript | ast.Attribute | ast.Await
@@ -113,6 +113,6 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _absolute(statement: ast.ImportFrom, package: str) -> str:
-    """The full name of what follows ``from``; empty for one that cannot be."""
+    """Return the full name of what follows ``from``; empty for one that cannot be."""
     above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
     return ".".join([*above, *([statement.module] if statement.module else [])])

@@ -92,7 +92,7 @@ class PrivateModules(MetaPathFinder):
         self._extensions: dict[str, ModuleType] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
+        """Return the specification of a module for the running rank, as `importlib.abc.MetaPathFinder` asks for it."""
         rank = current.rank()
         finders, changed = sys_modules.finders(rank)
         key = (name, *(sys.path if path is None else path))
@@ -117,7 +117,7 @@ class PrivateModules(MetaPathFinder):
         return _Follower(spec.loader, private=True) if hasattr(spec.loader, "exec_module") else spec.loader
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
-        """Whether a module is; `of_rank` says that a finder of the rank's own has found it."""
+        """Return whether a module is private; `of_rank` says that a finder of the rank's own has found it."""
         name = spec.name
         own = rank.modules if rank.modules is not None else OwnModules()
         parent = name.rpartition(".")[0]
@@ -148,7 +148,7 @@ class PrivateModules(MetaPathFinder):
         return taken
 
     def is_private(self, name: str, module: Any = None) -> bool:
-        """Whether a module that was imported outside of the run is private in it."""
+        """Return whether a module that was imported outside of the run is private in it."""
         top = name.partition(".")[0]
         if top == "__main__" or top in self._shared:
             return False
@@ -160,7 +160,7 @@ class PrivateModules(MetaPathFinder):
         return self._is_own(spec) or (self.beside_mpi and _refers_to_mpi(top))
 
     def _is_part(self, spec: ModuleSpec) -> bool:
-        """Whether an installed package is part of the program nevertheless."""
+        """Return whether an installed package is part of the program nevertheless."""
         if spec.name in sys.stdlib_module_names:
             return False
         if ALL_IMPORTED in self._private and not (spec.origin or "").startswith(PACKAGE) and not has_extensions(spec):
@@ -217,7 +217,7 @@ def separate(
 
 
 def _refers_to_mpi(top: str) -> bool:
-    """Whether the modules of an imported package have something of mpi4py; to read its files takes longer."""
+    """Return whether the modules of an imported package hold something of mpi4py; to read its files takes longer."""
     if _modules[top].__name__.partition(".")[0] in (_MPI, _SIMULATOR):
         return False
     named = [module for name, module in list(_modules.items()) if name.partition(".")[0] == top]
@@ -230,7 +230,7 @@ def _refers_to_mpi(top: str) -> bool:
 
 
 def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[ModuleSpec | None, Any]:
-    """What the first of the finders says that knows a module, and that finder."""
+    """Return the specification of a module by the first finder that knows it, and that finder."""
     for finder in finders:
         find = getattr(finder, "find_spec", None)
         spec = None if find is None else find(name, path, target)
@@ -240,7 +240,7 @@ def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[Modul
 
 
 def _followed(spec: ModuleSpec) -> ModuleSpec:
-    """The specification of a shared module, with a loader that lets other ranks wait for it."""
+    """Return the specification of a shared module with a loader that lets other ranks wait for it."""
     loader = spec.loader
     quick = loader is None or isinstance(loader, type | ExtensionFileLoader | NamespaceLoader)
     if not quick and hasattr(loader, "exec_module"):
@@ -249,7 +249,7 @@ def _followed(spec: ModuleSpec) -> ModuleSpec:
 
 
 def code_for(rank: Rank, code: CodeType) -> CodeType:
-    """What a rank is to execute of the program's code: a copy where ranks are few.
+    """Return the code that a rank is to execute of the program: a copy where ranks are few.
 
     Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
     """
@@ -268,7 +268,7 @@ def _is_profiled() -> bool:
 
 
 class SharedPackage(ModuleType):
-    """A package that all ranks share, with modules of which each rank has its own: these are looked up in each.
+    """A package that all ranks share, but for some modules of which each rank has its own.
 
     Give its class to the package's module, and set ``_private`` to the names of those modules there.
     """
@@ -290,7 +290,7 @@ class SharedPackage(ModuleType):
 
 
 def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
-    """The same specification with another loader."""
+    """Return a copy of a module's specification with another loader."""
     own = ModuleSpec(spec.name, loader, origin=spec.origin)
     own.has_location = spec.has_location
     own.loader_state = spec.loader_state
@@ -302,7 +302,7 @@ def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
 
 @contextmanager
 def _registered(module: ModuleType) -> Iterator[None]:
-    """While a module is being imported, and from then on if that works, it is one of the running rank's own."""
+    """Let a module be one of the running rank's own while it is imported, and from then on if that works."""
     rank = current.rank()
     name = module.__name__
     if _modules.get(name) is not module:  # the program executes it without importing it
@@ -376,7 +376,7 @@ class _Follower:
 
 
 def _version(file: str) -> Any:
-    """What changes when a file does."""
+    """Return what changes when a file does: its name, time and size."""
     with current.outside():
         try:
             found = os.stat(file)
@@ -407,7 +407,7 @@ def _seen(module: ModuleType, execute: Callable[[ModuleType], None]) -> CodeType
 
 
 class _PrivateLoader(SourceFileLoader):
-    """Compiles a file once for all ranks."""
+    """A loader that compiles a file once for all ranks."""
 
     def __init__(self, name: str, path: str, codes: dict[str, tuple[object, CodeType]]) -> None:
         super().__init__(name, path)
@@ -428,7 +428,7 @@ class _PrivateLoader(SourceFileLoader):
 
 
 class _ExtensionLoader(ExtensionFileLoader):
-    """Extension modules have state that no copy can be made of: all ranks share one object."""
+    """A loader of extension modules, whose state cannot be copied: all ranks share one object."""
 
     def __init__(self, name: str, path: str, made: dict[str, ModuleType]) -> None:
         super().__init__(name, path)
@@ -448,7 +448,7 @@ class _ExtensionLoader(ExtensionFileLoader):
 
 
 class _NamespaceLoader(Loader):
-    """A folder without ``__init__.py`` is a package, too, and modules are its attributes."""
+    """A loader of a folder without ``__init__.py``, which is a package, too."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None

@@ -17,7 +17,7 @@ from typing import Any
 from xsim_py.code_origin import is_installed
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
-from xsim_py.process.python.private_sys import Unseen, set_flags
+from xsim_py.process.python.private_sys import UncopiedList, set_flags
 from xsim_py.process.ranks.rank import Rank
 
 from . import shared_state
@@ -34,7 +34,7 @@ _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 
 
 class Program:
-    """What every rank runs.
+    """The simulated program, which every rank runs.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class Program:
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
         self.home = self.home or self.folder
-        self.path = Unseen((str(self.folder), *self._search))
-        self.argv = Unseen((self._argv0(), *self.args))  # nothing of this holds for a callable
+        self.path = UncopiedList((str(self.folder), *self._search))
+        self.argv = UncopiedList((self._argv0(), *self.args))  # nothing of this holds for a callable
         self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
         self._names["__package__"] = None if self.spec is None else self.spec.parent
         if self.file is not None:
@@ -142,7 +142,7 @@ class Program:
         self.home = _home(_innermost(target))
 
     def hand_over(self, is_private: Callable[[str], bool]) -> bool:
-        """Find out whether each rank gets its own of the function, which a module has that is private."""
+        """Return whether each rank gets a copy of the function, as its module is private; keep what makes copies."""
         function = copy_of(self.function, is_private)
         self.copies = function, None if function is None else copy_of(self.args, is_private)
         return function is not None
@@ -167,7 +167,7 @@ class Program:
         names = main.__dict__
         names.update(self._names)
         rank.main = main
-        rank.bare = rank.modules is None and rank.own is None
+        rank.bare = rank.modules is None and rank.private_state is None
         rank.argv, rank.path = self.argv, self.path
         _modules["__main__"] = main
         if self.flags:
@@ -180,12 +180,12 @@ class Program:
 
     @property
     def programs(self) -> Sequence[Program]:
-        """This one; see `Apps`."""
+        """This program alone; see `Apps`."""
         return (self,)
 
     @property
     def has_value(self) -> bool:
-        """Whether it may return something to whoever simulates it."""
+        """True if it may return something to whoever simulates it."""
         return self.function is not None
 
     @property
@@ -199,7 +199,7 @@ class Program:
 
 
 def _innermost(function: Any) -> Any:
-    """The function in a callable."""
+    """Return the function in a callable."""
     while isinstance(function, partial):
         function = function.func
     function = getattr(function, "__wrapped__", function)
@@ -209,7 +209,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _home(function: Any) -> Path | None:
-    """The folder from which the module of a function is imported; None where that is installed, or built in."""
+    """Return the folder from which the module of a function is imported; None where that is installed, or built in."""
     names: dict[str, Any] = getattr(function, "__globals__", {})
     name = names.get("__name__")
     if not isinstance(name, str):
@@ -225,7 +225,7 @@ def _home(function: Any) -> Path | None:
 
 
 def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
-    """The module that ``python -m`` would run, without importing the packages it is in: that is for the ranks to do."""
+    """Find the module that ``python -m`` would run, without importing its packages: that is for the ranks to do."""
     spec: ModuleSpec | None = None
     places: Sequence[str] = path
     parts = name.split(".")

@@ -87,7 +87,7 @@ def started(rank: Rank) -> None:
 
 
 def told(ranks: int) -> dict[str, str]:
-    """What to say of each name that ranks have changed for each other, where so many have lived in this process."""
+    """Return a sentence about each name that ranks of this process have changed for each other."""
     return {} if active is None or ranks < 2 else active.told(ranks)
 
 
@@ -119,7 +119,7 @@ def _compiled(text: bytes, path: str) -> CodeType:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code and what is defined in it."""
+    """Yield the code and what is defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -127,7 +127,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _sets_attributes(code: CodeType) -> bool:
-    """Whether code sets an attribute of a global, which may be a module, or calls what may do that."""
+    """Return whether code sets an attribute of a global, which may be a module, or calls what may do that."""
     if not _SETTERS.isdisjoint(code.co_names):
         return True
     operations = code.co_code[::2]
@@ -169,7 +169,7 @@ _GONE = "(not there)"
 
 
 class _Write:
-    """Which ranks have set an attribute of a module, where, and to what at last."""
+    """The ranks that have set an attribute of a module, where, and to what at last."""
 
     __slots__ = ("_before", "_clash", "_last", "place", "values")
 
@@ -181,7 +181,7 @@ class _Write:
         self._clash = False  # whether a rank has come upon what another one had set, and set something else
 
     def add(self, rank: int, value: Any) -> None:
-        """A rank has set it."""
+        """Note that a rank has set it."""
         if self._last not in (-1, rank):
             found = self.values[self._last]
             self._clash = self._clash or not (_same(found, self._before) or _same(found, value))
@@ -189,14 +189,14 @@ class _Write:
         self.values[rank] = value
 
     def matters(self, ranks: int) -> bool:
-        """Whether a rank may have found what it would not find in a process of its own."""
+        """Return whether a rank may have found what it would not find in a process of its own."""
         values = iter(self.values.values())
         first = next(values)
         return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
 
 
 def _comparable(value: Any) -> Any:
-    """What stands for a value where those of several ranks are compared, which may all have made the same."""
+    """Return what stands for a value where those of several ranks are compared, which may all have made equal ones."""
     if value is None or isinstance(value, _PLAIN):
         return value
     return getattr(value, "__code__", None) or type(value).__qualname__
@@ -218,7 +218,7 @@ class _Table:
         self._before = now.copy()
 
     def changes(self) -> Iterator[tuple[str, Any, Any]]:
-        """What has changed since somebody last looked: its name, the value before and the one now."""
+        """Yield what has changed since the last call: a name, the value before and the one now."""
         before = self._before
         if _same(before, self._now):
             return
@@ -240,7 +240,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _tables(module: ModuleType) -> Iterator[_Table]:
-    """Everything of a module that is compared: its names, those of its classes, and what is in small containers."""
+    """Yield all of a module that is compared: its names, those of its classes, and what is in small containers."""
     name = module.__name__
     root = name.partition(".")[0]
     yield _Table(module, name, vars(module), whole=False)
@@ -273,7 +273,7 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
 
 
 class _Change:
-    """What is known of the changes of one name."""
+    """The changes of one name that have been seen."""
 
     __slots__ = ("is_late", "ranks", "table", "was_set")
 
@@ -284,12 +284,12 @@ class _Change:
         self.was_set = False  # whether one plain value has become another then
 
     def matters(self, *, by_program: bool) -> bool:
-        """Whether it is more than what the first rank to come has made for all."""
+        """Return whether the name is more than a cache, which the first rank to come makes for all."""
         return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
 
 
 def _is_made_once(name: str, new: Any) -> bool:
-    """Whether a change is one that packages make for themselves: what is imported or defined late, and caches."""
+    """Return whether a package changes a name for itself: modules or functions that come late, and caches."""
     last = name.rpartition(".")[2]
     inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
     is_inner = last.startswith(inner) or "__" in last[1:]  # as in `_Class__name`
@@ -300,7 +300,7 @@ def _is_made_once(name: str, new: Any) -> bool:
 
 
 class _Sharing:
-    """Watches what ranks share, for one run."""
+    """The watch over what ranks share, for one run."""
 
     def __init__(self, patches: Patches, start: str) -> None:
         self._patches = patches
@@ -332,7 +332,7 @@ class _Sharing:
         self._look_at({name.partition(".")[0] for part in parts for name in part.co_names})
 
     def read_file(self, path: str) -> None:
-        """See `read_file`."""
+        """Read the code of a file of the program, if that was not read before."""
         if path not in self._files:
             self._files.add(path)
             with suppress(OSError, SyntaxError, ValueError):
@@ -368,7 +368,7 @@ class _Sharing:
             self._patches.set(module, "__class__", _Watched)
 
     def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
-        """An attribute of a module has been set by somebody."""
+        """Take down who has set an attribute of a module, and where."""
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
             return
@@ -387,7 +387,7 @@ class _Sharing:
         self._patches.at_end(undo)
 
     def _place(self, frame: FrameType | None) -> str:
-        """Where the program sets something, or nothing if an import does it, which there is one of for all ranks."""
+        """Return where the program sets something; empty where an import does, which happens once for all ranks."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith("<frozen importlib"):
@@ -400,7 +400,7 @@ class _Sharing:
     # --------------------------------------------------------------------------------------------- comparing
 
     def started(self, rank: Rank) -> None:
-        """A rank has come to its first wait, or to its end, and no other one has run since it began."""
+        """Compare what ranks share: one has come to its first wait or its end, and no other has run since it began."""
         if self._to_sample:
             self._to_sample -= 1
             for change, _, _ in self._found():
@@ -408,14 +408,14 @@ class _Sharing:
                     change.ranks.append(rank.number)
 
     def _found(self) -> Iterator[tuple[_Change, Any, Any]]:
-        """What has changed since somebody last looked, with the values before and now."""
+        """Yield each change since the last call, with the values before and now."""
         for table in chain.from_iterable(self._tables.values()):
             for name, old, new in table.changes():
                 if not _is_made_once(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
 
     def told(self, ranks: int) -> dict[str, str]:
-        """See `told`."""
+        """Return a sentence about each name that ranks have changed for each other."""
         for change, old, new in self._found():
             change.is_late = True
             change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
@@ -430,7 +430,7 @@ class _Sharing:
         return said
 
     def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
-        """What there is to say of a name that has changed."""
+        """Yield a name that has changed and the sentence about it, if the change matters."""
         from .writing_lines import line_in_package, line_in_program  # not above: few programs change one
 
         module, last = change.table.module, name.rpartition(".")[2]
@@ -453,7 +453,7 @@ class _Sharing:
 
 
 def _is_partly_compiled(package: str) -> bool:
-    """Whether extension modules are in a package, of which there cannot be a second one in a process."""
+    """Return whether a package has extension modules, of which there cannot be a second one in a process."""
     return any(
         name.partition(".")[0] == package and isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
         for name, module in list(sys.modules.items())

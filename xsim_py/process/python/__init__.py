@@ -1,1 +1,1 @@
-"""What a program sees of Python's standard library: time, threads, locks, logging, randomness, each in virtual time."""
+"""Python's standard library as a program sees it: time, threads, locks, logging, randomness, each in virtual time."""

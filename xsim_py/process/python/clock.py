@@ -41,7 +41,7 @@ class _Reads:
 
 @metered
 def read_ps() -> int:
-    """The running rank's virtual time, in picoseconds; see the head of this file for when reading it costs time."""
+    """Return the running rank's virtual time, in picoseconds; the head of this file says when reading takes time."""
     fiber = current.fiber or current.rank().fiber
     rank = fiber.rank
     reads = rank.reads
@@ -59,7 +59,7 @@ def read_ps() -> int:
 
 @metered
 def sleep(seconds: float) -> None:
-    """`time.sleep` in virtual time."""
+    """Sleep in virtual time, as `time.sleep` does in real time."""
     fiber = current.here()
     if fiber is None:
         _real_sleep(seconds)
@@ -91,7 +91,7 @@ def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
 
 
 def _of_any_clock(seconds: Callable[[], Any], real: Callable[[int], Any], others: Callable[[], Any]) -> Any:
-    """``clock_gettime``: the time of day, or one of the clocks that begin somewhere."""
+    """Make ``clock_gettime``, which reads the time of day or another clock."""
 
     def clock(number: int) -> Any:
         if current.here() is None:
@@ -102,7 +102,7 @@ def _of_any_clock(seconds: Callable[[], Any], real: Callable[[int], Any], others
 
 
 def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """`real` with the virtual time where a call leaves the time out."""
+    """Make a function that gives `real` the virtual time where a call leaves the time out."""
 
     def clock(*args: Any) -> Any:
         if current.here() is not None and (len(args) <= position or args[position] is None):
@@ -116,7 +116,7 @@ def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
 
 
 def _with_defaults() -> list[Any]:
-    """What has clocks for the defaults of its parameters, if it was imported before the run."""
+    """Return the functions, of modules imported before the run, that have clocks for the defaults of parameters."""
     found: list[Any] = []
     if "sched" in sys.modules:
         found.append(sys.modules["sched"].scheduler.__init__)

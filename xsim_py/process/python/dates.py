@@ -27,7 +27,7 @@ _RealDateTime: TypeAlias = datetime.datetime
 
 
 class _Meta(type):
-    """Real dates count as instances, and real classes as subclasses."""
+    """A metaclass by which real dates count as instances, and real classes as subclasses."""
 
     _real: type
 
@@ -69,7 +69,7 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
 
 
 def _reduced(date: Any) -> tuple[Any, ...]:
-    """What `pickle` writes: the class by its name, under which it finds the one that is there now."""
+    """Return what `pickle` writes of a date: the class by its name, which names the virtual class while a run lasts."""
     _, arguments = date.__reduce_ex__(4)
     return _DateTime if isinstance(date, _RealDateTime) else _Date, arguments
 

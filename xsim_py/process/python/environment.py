@@ -95,7 +95,7 @@ def _of_rank() -> _Environment:
     """Return the environment of the running rank, which is about to change it."""
     fiber: Any = current.fiber
     rank = fiber.rank
-    if rank.own is None or "environment" not in rank.own:
+    if rank.private_state is None or "environment" not in rank.private_state:
         if _now is None:
             _left.append(_of_all())
             _set(_left[-1])

@@ -30,7 +30,7 @@ _LOOP = "running loop"
 
 
 def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
-    """What a loop of a rank gets from its selector."""
+    """Wait for events as the selector of a rank's event loop, and return them."""
     fiber: Any = current.fiber
     _note_loop(fiber.rank)
     events: Any = sys.modules["asyncio.events"]
@@ -43,8 +43,8 @@ def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> A
 
 
 def _note_loop(rank: Rank) -> None:
-    """From now on the rank's running loop is put in place and taken away with the rank."""
-    if rank.own is None or _LOOP not in rank.own:
+    """Have the rank's running loop put in place and taken away with the rank from now on."""
+    if rank.private_state is None or _LOOP not in rank.private_state:
         events: Any = sys.modules["asyncio.events"]
         setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
         private_state.touched(rank, _LOOP, setting, None)
@@ -63,7 +63,7 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _making(real: Callable[..., None], patches: Patches) -> Callable[..., None]:
-    """The initializer of a selector: a loop makes one, so by then asyncio has been imported, and has no task yet."""
+    """Make the initializer of a selector: a loop calls it, so by then asyncio is imported, and has no task yet."""
 
     def initialize(self: Any) -> None:
         real(self)

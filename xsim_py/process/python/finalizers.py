@@ -46,7 +46,7 @@ _collecting: list[str] = []
 
 
 def look_at(code: CodeType) -> None:
-    """See the classes be made that a module of the program defines, if one of them may have a ``__del__``."""
+    """Watch which classes a module of the program defines, if one of them may have a ``__del__``."""
     known = _codes.get(id(code))
     if known is None:
         known = _codes[id(code)] = (code, _has_finalizer(code))
@@ -79,7 +79,7 @@ def _put_off(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], 
 
 
 def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
-    """Run it now, if the rank is the one that runs, or when it comes to that."""
+    """Run a finalizer now, if its rank is the one that runs, or when it comes to that."""
     extra = rank.extra
     if rank.exit_status is not None or extra is None or _OVER in extra:
         return None
@@ -158,7 +158,7 @@ def _try(function: Callable[[], object]) -> None:
 
 
 def _within(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
-    """The objects that have an end to come, as far as containers, objects of such classes and generators hold them."""
+    """Return the objects to be finalized, as far as containers, objects of such classes and generators hold them."""
     found, seen, todo = [], {id(table)}, list(table.values())[::-1]
     while todo:
         each = todo.pop()
@@ -210,7 +210,7 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forget() -> None:
-    """See that no finalizer of a rank runs after the run."""
+    """Let no finalizer of a rank run after the run."""
     for each in _owners:
         weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
     _owners.clear()

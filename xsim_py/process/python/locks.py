@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from xsim_py.process.descriptors.child_processes import REAL_LOCKS, are_served, waits_really
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
-from xsim_py.process.ranks.queues import Place, call, line_up, look
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -34,13 +34,13 @@ _MOST_S: float = threading.TIMEOUT_MAX
 
 
 def _real(lock: Any) -> Any:
-    """A real lock for what serves child processes."""
+    """Note a real lock, made for what serves child processes; return it."""
     REAL_LOCKS.add(lock)
     return lock
 
 
-class _Held:
-    """Whether a lock is held in one process, and who waits for it.
+class _LockState:
+    """The state of a lock in one process: whether it is held, and who waits for it.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class _Held:
         self.depth = 0
         self.free_ps = 0
         self.owner: Fiber | None = None
-        self.line: deque[Place] = deque()
+        self.line: deque[QueuedFiber] = deque()
 
 
 class _AnyLock:
-    """What the two kinds of locks have in common."""
+    """The base of both kinds of locks: `Lock` and `RLock`."""
 
     __slots__ = ("__weakref__", "_held", "_rank", "_real")
 
@@ -71,23 +71,23 @@ class _AnyLock:
     def __init__(self) -> None:
         fiber = current.here()
         self._rank = None if fiber is None else fiber.rank
-        self._held = _Held()
+        self._held = _LockState()
         self._real: Any = None
 
-    def _in(self, rank: Rank) -> _Held:
+    def _in(self, rank: Rank) -> _LockState:
         """This lock as `rank` knows it."""
         if rank is self._rank:
             return self._held
-        table: WeakKeyDictionary[_AnyLock, _Held] = rank.private("locks", WeakKeyDictionary)
+        table: WeakKeyDictionary[_AnyLock, _LockState] = rank.private("locks", WeakKeyDictionary)
         held = table.get(self)
         if held is None:
-            held = table[self] = _Held()
+            held = table[self] = _LockState()
         return held
 
     def _outside(self) -> Any:
         raise NotImplementedError
 
-    def _take(self, fiber: Fiber, held: _Held, blocking: bool, timeout: float) -> bool:
+    def _take(self, fiber: Fiber, held: _LockState, blocking: bool, timeout: float) -> bool:
         """Take a lock that the fiber does not hold yet."""
         if held.depth == 0:
             held.depth = 1
@@ -99,30 +99,30 @@ class _AnyLock:
             return False
         return line_up(fiber, held.line, self, None if timeout < 0 else timeout).called
 
-    def _let_go(self, held: _Held) -> None:
+    def _let_go(self, held: _LockState) -> None:
         """Hand the lock to who waits for it, if anybody does."""
         if held.line:
             held.owner = held.line[0].fiber
             held.depth = 1
-            call(held.line)
+            call_next(held.line)
         else:
             held.depth = 0
             fiber = current.fiber
             held.free_ps = fiber.clock_ps if fiber is not None else 0
 
     def described(self, rank: Rank) -> str:
-        """What the roll-call says of who waits for it."""
+        """Return the words of the roll-call for a fiber that waits for this lock."""
         from .threads import name_of
 
         held = self._in(rank)
         return f"a {self._name} that {name_of(held.owner)} holds" if held.owner is not None else f"a {self._name}"
 
     def release(self) -> None:
-        """See `threading.Lock`."""
+        """Let go of the lock, as `threading.Lock.release` does."""
         raise NotImplementedError
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """See `threading.Lock`."""
+        """Take the lock, as `threading.Lock.acquire` does."""
         raise NotImplementedError
 
     def __enter__(self) -> bool:
@@ -132,7 +132,7 @@ class _AnyLock:
         self.release()
 
     def _at_fork_reinit(self) -> None:
-        self._held = _Held()
+        self._held = _LockState()
         self._real = None
 
     def __reduce__(self) -> Any:
@@ -163,18 +163,18 @@ class Lock(_AnyLock):
         return super().__new__(cls)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """See `threading.Lock`."""
+        """Take the lock, waiting in virtual time, as `threading.Lock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = self._outside().acquire(blocking, timeout)
             return taken
         if timeout != -1 or not blocking:
             _check(blocking, timeout)
-        look(fiber)
+        sync_threads(fiber)
         return self._take(fiber, self._in(fiber.rank), blocking, timeout)
 
     def release(self) -> None:
-        """See `threading.Lock`."""
+        """Let go of the lock, as `threading.Lock.release` does."""
         fiber = current.here()
         if fiber is None:
             self._outside().release()
@@ -185,11 +185,11 @@ class Lock(_AnyLock):
         self._let_go(held)
 
     def locked(self) -> bool:
-        """See `threading.Lock`."""
+        """Return whether somebody holds the lock."""
         fiber = current.here()
         if fiber is None:
             return bool(self._outside().locked())
-        look(fiber)
+        sync_threads(fiber)
         return self._in(fiber.rank).depth > 0
 
     def _outside(self) -> Any:
@@ -201,13 +201,13 @@ class Lock(_AnyLock):
 
 
 class SharedLock(Lock):
-    """One that ranks use, wherever it is made."""
+    """A lock that ranks use, wherever it is made."""
 
     __slots__ = ()
 
 
 class Notice(Lock):
-    """What a condition's waiter waits for: a lock that the one who notifies releases."""
+    """A lock by which a condition's waiter waits: the thread that notifies releases it."""
 
     __slots__ = ()
 
@@ -218,7 +218,7 @@ class Notice(Lock):
         return _real(_real_lock()) if waits_really(1) else super().__new__(cls)
 
     def described(self, rank: Rank) -> str:
-        """What the roll-call says of who waits for it."""
+        """Return the words of the roll-call for a fiber that waits for this lock."""
         return "another thread to notify or set what it waits for"
 
 
@@ -236,7 +236,7 @@ class RLock(_AnyLock):
         return _real(_real_rlock()) if are_served(1) else super().__new__(cls)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """See `threading.RLock`."""
+        """Take the lock, once more if this thread holds it, as `threading.RLock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = self._outside().acquire(blocking, timeout)
@@ -247,11 +247,11 @@ class RLock(_AnyLock):
         if held.depth and held.owner is fiber:
             held.depth += 1
             return True
-        look(fiber)
+        sync_threads(fiber)
         return self._take(fiber, held, blocking, timeout)
 
     def release(self) -> None:
-        """See `threading.RLock`."""
+        """Let go of the lock, as `threading.RLock.release` does."""
         fiber = current.here()
         if fiber is None:
             self._outside().release()
@@ -263,11 +263,11 @@ class RLock(_AnyLock):
             self._let_go(held)
 
     def locked(self) -> bool:
-        """See `threading.RLock`."""
+        """Return whether somebody holds the lock."""
         fiber = current.here()
         return self._held.depth > 0 if fiber is None else self._in(fiber.rank).depth > 0
 
-    def _owned(self, fiber: Fiber) -> _Held:
+    def _owned(self, fiber: Fiber) -> _LockState:
         held = self._in(fiber.rank)
         if not held.depth or held.owner is not fiber:
             raise RuntimeError("cannot release un-acquired lock")
@@ -322,22 +322,22 @@ class SimpleQueue:
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
-        self._line: deque[Place] = deque()
+        self._line: deque[QueuedFiber] = deque()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """See `queue.SimpleQueue`."""
+        """Put an item into the queue, as `queue.SimpleQueue.put` does."""
         if self._line:
-            call(self._line, item)
+            call_next(self._line, item)
         else:
             self._items.append(item)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """See `queue.SimpleQueue`."""
+        """Take the oldest item, waiting in virtual time, as `queue.SimpleQueue.get` does."""
         if block and timeout is not None and timeout < 0:
             raise ValueError("'timeout' must be a non-negative number")
         fiber = current.here()
         if fiber is not None:
-            look(fiber)
+            sync_threads(fiber)
             if block and not self._items and timeout != 0:
                 place = line_up(fiber, self._line, "something to be put into a SimpleQueue", timeout)
                 if place.called:
@@ -348,20 +348,20 @@ class SimpleQueue:
             raise Empty from None
 
     def put_nowait(self, item: Any) -> None:
-        """See `queue.SimpleQueue`."""
+        """Put an item into the queue."""
         self.put(item)
 
     def get_nowait(self) -> Any:
-        """See `queue.SimpleQueue`."""
+        """Take the oldest item; raise `queue.Empty` if there is none."""
         return self.get(block=False)
 
     def empty(self) -> bool:
-        """See `queue.SimpleQueue`."""
+        """Return whether there are no items."""
         return self.qsize() == 0
 
     def qsize(self) -> int:
-        """See `queue.SimpleQueue`."""
+        """Return the number of items."""
         fiber = current.here()
         if fiber is not None:
-            look(fiber)
+            sync_threads(fiber)
         return len(self._items)

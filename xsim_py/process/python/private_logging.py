@@ -112,7 +112,7 @@ def _forget_enabled(*_: Any) -> None:
 
 
 def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
-    """Whether a logger says something at a level: most of what is logged is not said, so this is quick."""
+    """Return ``isEnabledFor`` with a memory for each rank: most of what is logged is not shown, so this is quick."""
 
     def is_enabled_for(self: Any, level: int) -> bool:
         fiber = current.here()
@@ -129,7 +129,7 @@ def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _setattr(patches: Patches) -> Callable[[Any, str, Any], None]:
-    """How a logger gets an attribute: from a rank, it is one for which the class has a private setting from then on."""
+    """Return a ``__setattr__`` for loggers: what a rank sets becomes a private setting of the class."""
 
     def set_attribute(self: Any, name: str, value: Any) -> None:
         fiber = current.here()
@@ -163,7 +163,7 @@ class _Loggers(MutableMapping[str, Any]):
         self.of_ranks: set[str] = set()
 
     def of_rank(self) -> dict[str, Any]:
-        """What the running rank has asked for; None is for what it has taken out."""
+        """Return the loggers that the running rank has asked for; None stands for one that it has taken out."""
         fiber = current.here()
         assert fiber is not None
         own: dict[str, Any] = fiber.rank.private("loggers", dict)
@@ -238,7 +238,7 @@ class _Loggers(MutableMapping[str, Any]):
 
 
 def _parents(name: str) -> Iterator[str]:
-    """The names above, from the next one up."""
+    """Yield the names of a logger's parents, from the next one up."""
     while "." in name:
         name = name.rpartition(".")[0]
         yield name
@@ -258,7 +258,7 @@ def _getting(real: Callable[..., Any], loggers: _Loggers) -> Callable[..., Any]:
 
 
 def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
-    """To add to a list of a logger; what a package adds that is imported for all ranks is for all."""
+    """Wrap a method that adds to a list of a logger: what a package adds while all ranks import it is for all."""
 
     @wraps(real)
     def add(self: Any, what: Any) -> None:
@@ -271,7 +271,7 @@ def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
 
 
 def _setting(real: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function that sets a global of `logging`."""
+    """Make a function that sets a global of `logging` for the running rank."""
 
     @wraps(real)
     def function(*args: Any) -> Any:
@@ -326,7 +326,7 @@ _CHANGING = {
 
 
 def _shut_down_at_end() -> None:
-    """A process that has handlers ends with `logging.shutdown`, after what else it does at exit."""
+    """Have a process that has handlers end with `logging.shutdown`, after what else it does at exit."""
     fiber = current.here()
     assert fiber is not None
     fiber.rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))

@@ -19,8 +19,8 @@ _FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
 """The attributes of `sys` that are set for all ranks, for they belong to what all import."""
 
 
-class Unseen(tuple[Any, ...]):
-    """What is in a list of `sys` that a rank has not looked at yet; shared by all ranks."""
+class UncopiedList(tuple[Any, ...]):
+    """A list of `sys` that a rank has not looked at yet, so that it is shared by all ranks."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class PrivateSys(ModuleType):
     modules = property(lambda self: sys_modules.modules(sys._getframe(1)))
 
     def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
-        """A module like any other: Python makes those that it imports with ``type(sys)``."""
+        """Make a module like any other: Python makes those that it imports with ``type(sys)``."""
         return ModuleType(*args)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -64,12 +64,12 @@ class PrivateSys(ModuleType):
 
 
 def _list_of_rank(name: str) -> Any:
-    """The list that the rank whose modules are installed has, or else the shared one; also for the rank's threads."""
+    """Return the list of the rank whose modules are installed, or else the shared one; also for the rank's threads."""
     rank = current.installed
     if rank is None or rank.main is None:
         return sys.__dict__[name]
     own = getattr(rank, name)
-    if type(own) is Unseen:
+    if type(own) is UncopiedList:
         own = list(own)
         setattr(rank, name, own)
     return own

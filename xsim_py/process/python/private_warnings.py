@@ -45,9 +45,9 @@ _SETTING = private_state.Setting(_get, _set, passes=True)
 
 
 def _touch() -> None:
-    """Whoever calls this is about to change something: the running rank gets it for itself."""
+    """Give the running rank warnings of its own, as the caller is about to change something."""
     fiber = current.here()
-    if fiber is not None and (fiber.rank.own is None or "warnings" not in fiber.rank.own):
+    if fiber is not None and (fiber.rank.private_state is None or "warnings" not in fiber.rank.private_state):
         private_state.touch(fiber.rank, "warnings", _SETTING)
         _module["filters"] = list(_module["filters"])
         _module["onceregistry"] = dict(_module["onceregistry"])
@@ -74,7 +74,7 @@ class _OwnWarnings(private_state.OwnAttributes):
 
 
 def _mutated(real: Callable[[], None]) -> None:
-    """Filters have changed, so what has been shown may be shown again: in this rank."""
+    """Let the running rank see warnings again that it has seen, as filters have changed."""
     fiber = current.here()
     if fiber is None:
         real()
@@ -89,7 +89,7 @@ def _mutated(real: Callable[[], None]) -> None:
 
 
 def _show(show: Callable[[Any], None], warning: warnings.WarningMessage) -> None:
-    """Show a warning, if the rank has not seen it before: of what is shared it is asked here."""
+    """Show a warning, unless the rank has seen it before: for modules that ranks share, that is found out here."""
     fiber = current.here()
     frame = None if fiber is None or _asked else _caller(warning)
     if fiber is None or frame is None or _is_private(fiber.rank, frame):
@@ -129,7 +129,7 @@ def _ask(rank: Rank, warning: warnings.WarningMessage, file: str, line: int, nam
 
 
 def _caller(warning: warnings.WarningMessage) -> FrameType | None:
-    """The frame that a warning is of."""
+    """Return the frame that a warning is about."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and (frame.f_lineno != warning.lineno or frame.f_code.co_filename != warning.filename):
         frame = frame.f_back

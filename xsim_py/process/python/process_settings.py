@@ -38,7 +38,7 @@ def _umask() -> int:
 
 
 def _set_limit(limit: int) -> None:
-    """Set it as far as that goes: the simulator itself may stand deeper than a program allows."""
+    """Set the recursion limit as far as that goes: the simulator may stand deeper than a program allows."""
     while True:
         try:
             _real_limit(limit)
@@ -87,7 +87,7 @@ def _changing(real: Callable[..., Any], name: str, setting: Setting) -> Callable
 
 
 class _OwnContext:
-    """How `multiprocessing` starts processes, of which each rank decides once."""
+    """The way in which `multiprocessing` starts processes: each rank decides once."""
 
     def __get__(self, context: Any, owner: Any = None) -> Any:
         fiber = current.here()
@@ -104,7 +104,7 @@ class _OwnContext:
 
 
 class _OwnCount:
-    """Numbers the children of each rank from 1 on."""
+    """A counter that numbers the children of each rank from 1 on."""
 
     def __init__(self, real: Any) -> None:
         self.real = real

@@ -97,7 +97,7 @@ def _install_numpy(patches: Patches, entropy: Callable[[int], bytes]) -> None:
 
 
 def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callable[..., Any]:
-    """The method `name` of the running rank's own generator; the real function outside of ranks."""
+    """Make a function that calls `name` of the running rank's own generator, or the real one outside of ranks."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         fiber = current.here()

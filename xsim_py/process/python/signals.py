@@ -100,7 +100,7 @@ def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
 
 
 def _blocked(rank: Rank) -> set[signal.Signals]:
-    """The signals that a rank does not want to be told of now."""
+    """Return the signals that a rank does not want to be told of now."""
     blocked: set[signal.Signals] = rank.private("signals blocked", set)
     return blocked
 
@@ -111,7 +111,7 @@ def _pending(rank: Rank) -> list[signal.Signals]:
 
 
 def _pause() -> None:
-    """`signal.pause`: only another thread of the rank can send the signal."""
+    """Wait as `signal.pause` does, for a signal that only another thread of the rank can send."""
     fiber: Any = current.fiber
     handled = fiber.rank.private("signals handled", lambda: [0])
     before = handled[0]
@@ -176,7 +176,7 @@ def _install_waits(patches: Patches, raise_signal: Callable[[int], None]) -> Non
 
 
 def _is_child(pid: int) -> bool:
-    """Whether a real process is one that the program has started."""
+    """Return whether a real process is one that the program has started."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, OverflowError):

@@ -55,7 +55,7 @@ def is_for_all() -> bool:
 
 
 def forget() -> None:
-    """Nobody imports anything any more."""
+    """Forget all imports that were under way."""
     _kinds.clear()
 
 
@@ -88,11 +88,11 @@ class _Modules(MutableMapping[str, Any]):
         return repr(_real)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """See `dict.get`."""
+        """Return a module, or the default if there is none of that name."""
         return _real.get(name, default)
 
     def copy(self) -> dict[str, ModuleType]:
-        """See `dict.copy`."""
+        """Return a copy of the table."""
         return _real.copy()
 
     def __setitem__(self, name: str, module: Any) -> None:
@@ -122,7 +122,7 @@ class _Modules(MutableMapping[str, Any]):
 
 
 def _changing(name: str) -> Rank | None:
-    """The rank for which a name is to be changed; None if that is for all."""
+    """Return the rank for which a name is to be changed; None if that is for all."""
     fiber = current.here()
     if fiber is None or is_for_all():
         return None
@@ -156,7 +156,7 @@ def set_meta_path(rank: Rank, value: Any) -> None:
 
 
 def finders(rank: Rank) -> tuple[list[Any], bool]:
-    """The finders that a rank's imports ask, and whether they may be others than those of all ranks.
+    """Return the finders that a rank's imports ask, and whether they may be others than those of all ranks.
 
     A shared package that a rank imports may add one (as ``six`` does): that is there for all ranks.
     """
@@ -177,5 +177,5 @@ def _is_machinery(frame: FrameType) -> bool:
 
 
 def use(finder: Any) -> None:
-    """Let imports of ranks ask this finder."""
+    """Let imports of ranks ask this finder, and no other."""
     _ours[:] = [finder]

@@ -20,7 +20,7 @@ _RealLocal = threading.local
 
 
 class _Key:
-    """Stands for one object among the attributes of a thread."""
+    """A key that stands for one object among the attributes of a thread."""
 
     __slots__ = ("__weakref__", "args", "kwargs", "outside")
 
@@ -43,7 +43,7 @@ def keep(tables: Callable[[], Tables]) -> None:
 
 
 def _attributes(local: Local) -> dict[str, Any]:
-    """Those of the running thread; made at the first question."""
+    """Return the attributes that an object has in the running thread; they are made at the first question."""
     key: _Key = object.__getattribute__(local, "_Local__key")
     if current.here() is None:
         if key.outside is None:

@@ -30,10 +30,10 @@ from xsim_py.process.descriptors.child_processes import SERVING, are_served
 from xsim_py.process.descriptors.waits import wake
 from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.dead_objects import GRAVE
+from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered, metered_thread
-from xsim_py.process.ranks.queues import Place, call, line_up, look
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
 from xsim_py.process.ranks.rank import FIRST_PID
 
 from .locks import Lock, Notice, RLock, SharedLock, SimpleQueue
@@ -49,7 +49,7 @@ _IDENT_BITS = 20
 _real: Any = SimpleNamespace(**vars(_thread))  # what importlib goes on using: one thread runs all ranks
 
 
-class Handle:
+class ThreadHandle:
     """A thread of a rank as the simulator knows it; also what Python 3.13 calls the handle of a thread.
 
     Attributes
@@ -69,24 +69,24 @@ class Handle:
         self.ident = ident
         self.thread = thread
         self.done = False
-        self.joiners: deque[Place] = deque()
+        self.joiners: deque[QueuedFiber] = deque()
         self.attributes: Tables = WeakKeyDictionary()
 
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the thread has ended."""
         return self.done
 
     def described(self, _: Rank) -> str:
-        """What the roll-call says of who waits for it."""
+        """Return the words of the roll-call for a fiber that waits for the end of this thread."""
         return f"the end of thread {self.thread.name}"
 
     def finish(self) -> None:
-        """It has ended: whoever waits for that goes on."""
+        """Mark the thread as ended, and let those go on that wait for it."""
         self.done = True
         if self.thread is not None:
             self.thread._is_stopped = True  # until Python 3.12
         while self.joiners:
-            call(self.joiners)
+            call_next(self.joiners)
 
 
 class _Threads:
@@ -94,9 +94,9 @@ class _Threads:
 
     Attributes
     ----------
-    main : Handle
+    main : ThreadHandle
         That of the program's own thread.
-    alive : dict of Fiber to Handle
+    alive : dict of Fiber to ThreadHandle
         The others that have been started and have not ended.
     names, pools, numbers : iterator
         Count the threads and the pools that have no name, and all threads.
@@ -106,7 +106,7 @@ class _Threads:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.alive: dict[Fiber, Handle] = {}
+        self.alive: dict[Fiber, ThreadHandle] = {}
         self.names = itertools.count(1)
         self.pools = itertools.count()
         self.numbers = itertools.count(1)
@@ -114,12 +114,12 @@ class _Threads:
         self._idents = itertools.count((rank.number + 1) << _IDENT_BITS)
         self.main = self.handle(None)
 
-    def handle(self, thread: Any) -> Handle:
-        """A new handle."""
-        return Handle(self.rank, next(self._idents), thread)
+    def handle(self, thread: Any) -> ThreadHandle:
+        """Make a handle."""
+        return ThreadHandle(self.rank, next(self._idents), thread)
 
-    def of(self, fiber: Fiber) -> Handle:
-        """That of a fiber; what stands for a progress thread belongs to the program's own."""
+    def of(self, fiber: Fiber) -> ThreadHandle:
+        """Return the handle of a fiber; one that goes on with a call of MPI has that of the program's own thread."""
         return self.alive.get(fiber, self.main)
 
 
@@ -129,18 +129,18 @@ def _threads(rank: Rank) -> _Threads:
 
 
 def is_program(fiber: Fiber) -> bool:
-    """Whether what runs in a fiber is the program, and not a call of MPI that goes on by itself."""
+    """Return whether the program runs in a fiber, and not a call of MPI that goes on by itself."""
     rank = fiber.rank
     return fiber is rank.fiber or fiber in others(rank)
 
 
-def others(rank: Rank) -> dict[Fiber, Handle]:
-    """The threads of a rank besides its program's own, in the order in which they were started."""
+def others(rank: Rank) -> dict[Fiber, ThreadHandle]:
+    """Return the threads of a rank besides its program's own, in the order in which they were started."""
     return _threads(rank).alive if rank.extra is not None and "threads" in rank.extra else {}
 
 
 def name_of(fiber: Fiber) -> str:
-    """What the roll-call calls the thread that a fiber is."""
+    """Return the name of the thread that a fiber is, as the roll-call prints it."""
     name: str = _object(_threads(fiber.rank).of(fiber)).name
     return name
 
@@ -149,7 +149,7 @@ def name_of(fiber: Fiber) -> str:
 
 
 @metered
-def _begin(fiber: Fiber, handle: Handle, work: Callable[[], object]) -> None:
+def _begin(fiber: Fiber, handle: ThreadHandle, work: Callable[[], object]) -> None:
     """Start a thread from the running fiber; it begins when the simulator's clock has come there."""
     rank = fiber.rank
     child = type(rank.fiber)(rank, fiber.clock_ps)
@@ -166,7 +166,7 @@ def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
         fiber.start(body)
 
 
-def _body(handle: Handle, work: Callable[[], object], fiber: Fiber) -> None:
+def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> None:
     _run(work)
     rank = fiber.rank
     if not current.thread:  # in a child that the program has forked, and that came back here
@@ -214,7 +214,7 @@ def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> No
 
 
 def end(rank: Rank) -> None:
-    """What a process does at its end: wait for the threads that are no daemons. Called in the program's own fiber."""
+    """Wait for the threads that are no daemons, as a process does at its end. Called in the program's own fiber."""
     if rank.extra is None or "threads" not in rank.extra:
         return
     threads = _threads(rank)
@@ -228,18 +228,18 @@ def end(rank: Rank) -> None:
 
 
 def leave_behind(rank: Rank) -> None:
-    """The process has ended: its daemons are no more."""
+    """Abandon the daemons of a rank whose process has ended."""
     for fiber in others(rank):
         fiber.abandon()
-        fiber.greenlet = GRAVE
+        fiber.greenlet = DEAD_GREENLET
 
 
-def _must_end(handle: Handle) -> bool:
+def _must_end(handle: ThreadHandle) -> bool:
     return handle.thread is not None and not handle.thread.daemon
 
 
 def _end_pools(rank: Rank) -> None:
-    """What `concurrent.futures` does where a process ends: its pools finish what they have."""
+    """Let pools finish what they have, as `concurrent.futures` does where a process ends."""
     for thread, tasks in list(pools._threads_queues.items()):
         handle = _handle(thread)
         if handle is not None and handle.rank is rank and not handle.done:
@@ -250,7 +250,7 @@ def _end_pools(rank: Rank) -> None:
 
 
 def _forget_pools() -> None:
-    """Threads of pools that have not ended, because their ranks have died, are none for which Python has to wait."""
+    """Have Python wait for no threads of pools whose ranks have died."""
     table: Any = pools._threads_queues
     for thread in list(table):
         if _handle(thread) is not None:
@@ -261,18 +261,18 @@ def _forget_pools() -> None:
 
 
 class _Main(Thread):
-    """What stands for the program's own thread."""
+    """The object of the program's own thread."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: ThreadHandle) -> None:
         handle.thread = self
         super().__init__(name="MainThread", daemon=False)
         _mark(self, handle)
 
 
 class _Dummy(Thread):
-    """What stands for a thread that was started without an object."""
+    """The object of a thread that was started without one."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: ThreadHandle) -> None:
         handle.thread = self
         super().__init__(name=f"Dummy-{next(_threads(handle.rank).names)}", daemon=True)
         _mark(self, handle)
@@ -282,7 +282,7 @@ _Main.__name__ = _Main.__qualname__ = "_MainThread"
 _Dummy.__name__ = _Dummy.__qualname__ = "_DummyThread"
 
 
-def _mark(thread: Any, handle: Handle) -> None:
+def _mark(thread: Any, handle: ThreadHandle) -> None:
     """Note in a thread's object that it has begun."""
     thread._simulated = thread._handle = handle  # the second name is Python's, since 3.13
     thread._ident = handle.ident
@@ -291,12 +291,12 @@ def _mark(thread: Any, handle: Handle) -> None:
     thread._started.set()
 
 
-def _handle(thread: Any) -> Handle | None:
-    handle: Handle | None = vars(thread).get("_simulated")
+def _handle(thread: Any) -> ThreadHandle | None:
+    handle: ThreadHandle | None = vars(thread).get("_simulated")
     return handle
 
 
-def _object(handle: Handle) -> Any:
+def _object(handle: ThreadHandle) -> Any:
     if handle.thread is None:
         main = handle is _threads(handle.rank).main
         (_Main if main else _Dummy)(handle)
@@ -332,13 +332,13 @@ def _join(thread: Any, timeout: float | None = None) -> None:
         raise RuntimeError("cannot join thread before it is started")
     if handle is _threads(fiber.rank).of(fiber):
         raise RuntimeError("cannot join current thread")
-    look(fiber)
+    sync_threads(fiber)
     if not handle.done and (timeout is None or timeout > 0):
         line_up(fiber, handle.joiners, handle, timeout)
 
 
 def _hash(thread: Any) -> int:
-    """Pools keep their threads in sets: the order in those must not depend on addresses."""
+    """Number threads by rank: pools keep them in sets, whose order must not depend on addresses."""
     fiber = current.here()
     known = vars(thread).get("_number")
     if known is None:
@@ -355,7 +355,7 @@ def _is_alive(thread: Any) -> bool:
         return alive
     fiber = current.here()
     if fiber is not None:
-        look(fiber)
+        sync_threads(fiber)
     return not handle.done
 
 
@@ -367,7 +367,7 @@ class _Threading(ModuleType):
 
     @property
     def excepthook(self) -> Any:
-        """See `threading.excepthook`."""
+        """The rank's ``threading.excepthook``."""
         fiber = current.here()
         if fiber is None:
             return self.__dict__["excepthook"]
@@ -385,19 +385,19 @@ class _Threading(ModuleType):
 # --------------------------------------------------------------------------------------------------- who is running
 
 
-def _here() -> Handle:
+def _here() -> ThreadHandle:
     fiber: Any = current.fiber
     return _threads(fiber.rank).of(fiber)
 
 
-def _native(handle: Handle) -> int:
-    """What the operating system would call the thread: its main thread has the number of the process."""
+def _native(handle: ThreadHandle) -> int:
+    """Return the number that the operating system would give the thread: that of the process, for its main thread."""
     count = handle.ident & ((1 << _IDENT_BITS) - 1)
     return FIRST_PID + handle.rank.number + (count << _IDENT_BITS)
 
 
 def _everyone() -> list[Any]:
-    """All threads of the running rank that have objects, or have to have one."""
+    """Return all threads of the running rank that have objects, or have to have one."""
     threads = _threads(current.rank())
     found = [_object(threads.main)] if not threads.main.done else []
     return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]

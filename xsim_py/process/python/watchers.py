@@ -1,4 +1,4 @@
-"""What watches a process at work: trace and profile functions, ``cProfile``, and the tools of ``sys.monitoring``.
+"""Watchers of a process at work: trace and profile functions, ``cProfile``, and the tools of ``sys.monitoring``.
 
 The interpreter has them for all ranks together. So those of a rank's thread are put in their places when its greenlet
 goes on, and taken out when it waits; meanwhile the simulator is not watched, whose returns a profiler would take for
@@ -62,7 +62,7 @@ class _Watched:
 
 
 class _Watchers:
-    """What is watching now, in one run."""
+    """The watchers that are in place now, in one run."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
@@ -92,7 +92,7 @@ class _Watchers:
                     patches.add(sys.modules["cProfile"].Profile, name, method)
 
     def _of(self, fiber: Fiber) -> _Watched:
-        """The rank's watchers, which will be put in place whenever it runs."""
+        """Return the rank's watchers, which are put in place whenever it runs from now on."""
         if not self._follows:
             self._follows = True
             before = greenlet.settrace(self._switched)
@@ -230,7 +230,7 @@ _OF_MONITORING: dict[str, _Function] = {
 
 
 def _method(function: _Function) -> _Function:
-    """The same, as a function that becomes a method in a class."""
+    """Return a function that becomes a method in a class, for one that does not."""
     return lambda *args, **kwargs: function(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""What a rank finds in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
+"""The context of a rank in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
 
 Real processes share nothing. Here all ranks share one interpreter, so what is a process's own is swapped when the
 simulator switches ranks: one dictionary store, and two more for each private module that the program has. What few
@@ -44,11 +44,11 @@ def swap(rank: Rank) -> None:
         _remember()
     else:
         if previous.modules is not None:
-            if rank.modules is None or rank.modules.history != previous.modules.history or _has_more():
+            if rank.modules is None or rank.modules.history != previous.modules.history or _has_other_main():
                 _take_away(previous)
             elif previous.main is not None:
                 previous.main = _modules.get("__main__")
-        if previous.own is not None:
+        if previous.private_state is not None:
             private_state.take_back(previous)
     main = rank.main
     if main is not None:
@@ -57,16 +57,16 @@ def swap(rank: Rank) -> None:
         _modules.update(rank.modules)
         for name in rank.modules.gone:
             _modules.pop(name, None)
-    if rank.own is not None:
-        private_state.put(rank.own)
+    if rank.private_state is not None:
+        private_state.put(rank.private_state)
 
 
-_MADE = ("__worker__", "__mp_main__")
+_OTHER_MAINS = ("__worker__", "__mp_main__")
 """What a process that loads the program of another calls it beside ``__main__``: mpi4py.futures, multiprocessing."""
 
 
-def _has_more() -> bool:
-    return _MADE[0] in _modules or _MADE[1] in _modules
+def _has_other_main() -> bool:
+    return _OTHER_MAINS[0] in _modules or _OTHER_MAINS[1] in _modules
 
 
 def _take_away(rank: Rank) -> None:
@@ -74,7 +74,7 @@ def _take_away(rank: Rank) -> None:
     assert rank.modules is not None
     if rank.main is not None:
         rank.main = _modules.get("__main__")
-    for name in _MADE:
+    for name in _OTHER_MAINS:
         if name in _modules:
             rank.modules.put(name, _modules[name])
     for name in rank.modules:
@@ -96,13 +96,13 @@ def release(rank: Rank, *, dead: bool) -> None:
     if current.installed is rank:
         if rank.modules is not None:
             _take_away(rank)
-        if rank.own is not None:
+        if rank.private_state is not None:
             private_state.take_back(rank)
-    if rank.own is not None:
-        private_state.drop(rank.own)
+    if rank.private_state is not None:
+        private_state.drop(rank.private_state)
     if dead:
-        keep_for_ever((rank.main, rank.modules, rank.own, rank.extra))
-    rank.main = rank.modules = rank.argv = rank.path = rank.own = None
+        keep_for_ever((rank.main, rank.modules, rank.private_state, rank.extra))
+    rank.main = rank.modules = rank.argv = rank.path = rank.private_state = None
     rank.bare = False
 
 
@@ -122,7 +122,7 @@ def leave() -> None:
         _take_away(rank)
     elif rank.main is not None:
         rank.main = _modules.get("__main__")
-    if rank.own is not None:
+    if rank.private_state is not None:
         private_state.take_back(rank)
     assert _outside is not None
     _modules["__main__"] = _outside

@@ -1,4 +1,4 @@
-"""Which virtual rank is running now: one module global, set whenever the simulator switches to a rank."""
+"""The virtual rank that is running now: one module global, set whenever the simulator switches to a rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def running() -> Fiber:
 
 
 def here() -> Fiber | None:
-    """The running fiber, if whoever asks is in it: other threads of this process go on while a rank runs."""
+    """Return the running fiber; None outside of ranks, and in other threads of this process, which go on meanwhile."""
     return fiber if fiber is not None and get_ident() == thread else None
 
 
@@ -84,7 +84,7 @@ os.register_at_fork(after_in_child=_leave_simulation)
 
 
 def rank() -> Rank:
-    """The virtual rank that is running; raises `XsimError` outside of a simulated program."""
+    """Return the virtual rank that is running; raises `XsimError` outside of a simulated program."""
     if fiber is None and _forked:
         raise XsimError(
             "a process that a virtual rank has forked is a real one, outside of the simulation: it has no MPI"
@@ -95,5 +95,5 @@ def rank() -> Rank:
 
 
 def rank_number() -> int:
-    """The number of the running rank in the whole run."""
+    """Return the number of the running rank in the whole run."""
     return rank().number

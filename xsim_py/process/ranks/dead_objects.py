@@ -1,24 +1,24 @@
-"""Where dead ranks are kept: none of their code may run, not even what the end of an object's life would run."""
+"""Objects of dead ranks are kept for ever: none of their code may run, not even a finalizer."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
 
-__all__ = ["GRAVE", "keep_for_ever"]
+__all__ = ["DEAD_GREENLET", "keep_for_ever"]
 
 
-class _Grave:
-    """Takes the place of a dead fiber's greenlet: whoever would wake it finds nobody."""
+class _DeadGreenlet:
+    """The greenlet of a dead fiber: whoever would wake it wakes nobody."""
 
     __slots__ = ()
     dead = False
 
     def switch(self, *_: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
-GRAVE: Any = _Grave()
+DEAD_GREENLET: Any = _DeadGreenlet()
 
 
 def keep_for_ever(thing: object) -> None:

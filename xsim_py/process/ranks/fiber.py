@@ -40,22 +40,22 @@ __all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "ke
 
 
 class Parked:
-    """Why a fiber waits; the roll-call prints it. The other kinds live where they are understood, in `mpi`."""
+    """The reason why a fiber waits, which the roll-call prints. Most kinds live in `mpi`, where they are understood."""
 
     __slots__ = ()
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return one line for the deadlock report."""
         raise NotImplementedError
 
 
 class Until(Parked):
-    """Waits for its own clock only."""
+    """The reason of a fiber that waits for its own clock only."""
 
     __slots__ = ()
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return one line for the deadlock report."""
         return "asleep, computing or polling"
 
 
@@ -193,7 +193,7 @@ class MortalFiber(Fiber):
 
 
 def _hub_now() -> greenlet:
-    """The greenlet of the simulator, which is the one that asks."""
+    """Return the greenlet of the simulator, which is the one that asks, and note it as the hub."""
     global _hub
     hub = getcurrent()
     if _hub is not hub:
@@ -214,12 +214,12 @@ def kept_hub() -> greenlet:
 
 
 def is_hub(glet: Any) -> bool:
-    """Whether this is the greenlet of the simulator, and not one of a rank."""
+    """Return whether a greenlet is that of the simulator, and not one of a rank."""
     return glet is _hub
 
 
 def _serve(fiber: Any, body: Any) -> None:
-    """What a worker runs: one body after the other. Nothing here may refer to the worker, or it would stay for ever."""
+    """Run one body after the other, as a worker. Nothing here may refer to the worker, or it would stay for ever."""
     while body is not None:
         body(fiber)
         fiber.greenlet = None
@@ -261,7 +261,7 @@ def dismiss() -> None:
 
 
 def _park_anywhere(self: Fiber, reason: Any) -> None:
-    """Park a fiber that may be in a greenlet of the program's: what it has now is what is to be resumed."""
+    """Park a fiber that may be in a greenlet of the program's own, which is to be resumed then."""
     before, self.greenlet = self.greenlet, getcurrent()
     try:
         _park(self, reason)
@@ -274,7 +274,7 @@ _park = Fiber.park
 
 
 def _noticed(name: str) -> property:
-    """An attribute of `greenlet` that nobody asks for who has no greenlets of their own."""
+    """Make an attribute of the module `greenlet` that only programs with greenlets of their own ask for."""
 
     def value(module: ModuleType) -> Any:
         if current.here() is not None:
@@ -297,13 +297,13 @@ def install(patches: Patches) -> None:
 
 
 def _has_greenlets(name: str, module: Any) -> bool:
-    """Whether a package that ranks share has looked at `greenlet` before the run."""
+    """Return whether a package that ranks share has looked at `greenlet` before the run."""
     found = getattr(module, "__dict__", {}).get("greenlet")
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
 
 
 def keep_idle() -> None:
-    """From now on, keep the workers that are let go: this process ends soon, and the system takes back all at once."""
+    """Keep workers that are let go from now on: this process ends soon, and the system takes back all at once."""
     global _keeps_idle
     _keeps_idle = True
 

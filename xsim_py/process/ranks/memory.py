@@ -1,4 +1,4 @@
-"""What the C library and Python's collector do with memory that many ranks allocate and free."""
+"""The C library and Python's collector are told to suit many ranks, which allocate and free memory at once."""
 
 from __future__ import annotations
 

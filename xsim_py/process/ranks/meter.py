@@ -1,4 +1,4 @@
-"""What the program's own work costs, where the run says that it is to be measured.
+"""The meter charges a rank for its own computing, where the run says that it is to be measured.
 
 The processor time that a rank's code takes here, from one call of the simulator to the next, divided by how many times
 faster the simulated processor is, passes on the rank's virtual clock at the later call. What the simulator itself
@@ -32,7 +32,7 @@ _speed: float | None = None  # how many times faster the simulated processor is;
 
 
 class _Meter:
-    """When the running rank's own code began to run, and whether it is inside a call."""
+    """The moment at which the running rank's own code began to run, and whether it is inside a call."""
 
     __slots__ = ("inside", "mark_ns")
 

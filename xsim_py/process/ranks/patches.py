@@ -1,4 +1,4 @@
-"""The doors between a virtual rank and the operating system: each is swapped for a virtual one while a run lasts."""
+"""The patches of a run: attributes of the standard library, each swapped for a virtual one while the run lasts."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OF_OBJECT = frozenset(dir(object)) - _READING
 
 
 class _OfEachRank:
-    """Looks like a collection; in a rank it is one of its own."""
+    """A collection of which each rank has its own, from the first change on."""
 
     __slots__ = ("begin", "first", "key", "shared")
     __hash__ = None  # type: ignore[assignment]
@@ -46,7 +46,7 @@ class _OfEachRank:
         self.begin = begin
 
     def make(self) -> Any:
-        """Make that of a rank, which is about to change it."""
+        """Make the collection of a rank, which is about to change it."""
         self.begin()
         return self.first.copy()
 

@@ -1,4 +1,4 @@
-"""What a process may change about itself, and few do.
+"""The state of a process that its rank may change, and that few ranks do change.
 
 Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry of its
 own, which is put in place whenever that rank runs. A rank that changes nothing costs nothing. What is only read
@@ -74,14 +74,14 @@ _settings: dict[str, Setting] = {}
 
 
 def put(entries: dict[str, Any]) -> None:
-    """Put what a rank has changed in its place."""
+    """Put what a rank has changed in its place, for its turn."""
     for name, value in entries.items():
         _set(name, value)
 
 
 def take_back(rank: Rank) -> None:
-    """Put what is shared in the place of what a rank has changed."""
-    entries = rank.own
+    """Put what is shared in the place of what a rank has changed, and keep that for its next turn."""
+    entries = rank.private_state
     assert entries is not None
     vain = []
     for name, value in entries.items():
@@ -96,7 +96,7 @@ def take_back(rank: Rank) -> None:
         for name in vain:
             del entries[name]
         if not entries:
-            rank.own = None
+            rank.private_state = None
             rank.bare = rank.main is not None and rank.modules is None
 
 
@@ -140,15 +140,15 @@ def _set(name: str, value: Any) -> None:
 def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
     """Note what `rank` has just put in the place of `shared`."""
     _shared.setdefault(name, shared)
-    if rank.own is None:
-        rank.own = {}
+    if rank.private_state is None:
+        rank.private_state = {}
         rank.bare = False
-    rank.own[name] = value
+    rank.private_state[name] = value
 
 
 def touch(rank: Rank, name: str, setting: Setting) -> None:
     """Give `rank`, which is running, a setting of its own if it has none, before it changes it."""
-    if rank.own is None or name not in rank.own:
+    if rank.private_state is None or name not in rank.private_state:
         touched(rank, name, setting, setting.get())
 
 

@@ -17,14 +17,14 @@ from .meter import metered
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Place", "call", "give_way", "is_shared", "line_up", "look"]
+__all__ = ["QueuedFiber", "call_next", "give_way", "is_shared", "line_up", "sync_threads"]
 
 _PATIENT_LOOKS = 1000
 _TICK_PS = 100_000
 
 
-class Place(Parked):
-    """A fiber in a line, and why.
+class QueuedFiber(Parked):
+    """A fiber in a line, with what it waits for.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Place(Parked):
 
     __slots__ = ("called", "fiber", "given", "line", "what")
 
-    def __init__(self, fiber: Fiber, line: deque[Place], what: Any) -> None:
+    def __init__(self, fiber: Fiber, line: deque[QueuedFiber], what: Any) -> None:
         self.fiber = fiber
         self.line = line
         self.what = what
@@ -44,15 +44,15 @@ class Place(Parked):
         self.given: Any = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """Return one line for the deadlock report."""
         return self.what if isinstance(self.what, str) else str(self.what.described(self.fiber.rank))
 
 
 @partial(
     metered, charge=False
 )  # nothing may happen between the look that finds something held and the place in the line
-def line_up(fiber: Fiber, line: deque[Place], what: Any, timeout_s: float | None = None) -> Place:
-    """Let the running fiber wait until it is called, or until the time is up; its place then says which it was.
+def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
+    """Let the running fiber wait until it is called, or the time is up; what is returned says which it was.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def line_up(fiber: Fiber, line: deque[Place], what: Any, timeout_s: float | None
     timeout_s : float or None
         In seconds of virtual time.
     """
-    place = Place(fiber, line, what)
+    place = QueuedFiber(fiber, line, what)
     line.append(place)
     if timeout_s is not None:
         rank = fiber.rank
@@ -76,7 +76,7 @@ def line_up(fiber: Fiber, line: deque[Place], what: Any, timeout_s: float | None
     return place
 
 
-def call(line: deque[Place], given: Any = None) -> None:
+def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
     """Let the first in the line go on, at the running fiber's time."""
     place = line.popleft()
     place.called = True
@@ -94,7 +94,7 @@ def call(line: deque[Place], given: Any = None) -> None:
     kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)
 
 
-def _time_is_up(entry: tuple[Place, int]) -> None:
+def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
     place, until_ps = entry
     fiber = place.fiber
     if not place.called and fiber.waiting is place and fiber.rank.exit_status is None:
@@ -104,7 +104,7 @@ def _time_is_up(entry: tuple[Place, int]) -> None:
 
 
 class _Looks:
-    """How often one rank has looked at what its other threads can change while its clock stood still."""
+    """A count of how often a rank has looked at what its threads can change while its clock stood still."""
 
     __slots__ = ("clock_ps", "count")
 
@@ -114,13 +114,13 @@ class _Looks:
 
 
 def is_shared(rank: Rank) -> bool:
-    """Whether a rank has other fibers than that of its program now."""
+    """Return whether a rank has other fibers than that of its program now."""
     return rank.extra is not None and bool(rank.extra.get("fibers"))
 
 
 @metered
-def look(fiber: Fiber) -> None:
-    """Before the running fiber sees what other threads of its rank can change: let them come as far as it is.
+def sync_threads(fiber: Fiber) -> None:
+    """Let the other threads of its rank come as far as the running fiber, before it sees what they can change.
 
     Looking takes no time. But a loop that looks again and again would stop the clock that the others wait for, so after
     1,000 looks at one time each further one takes 0.1 us.
@@ -142,7 +142,7 @@ def look(fiber: Fiber) -> None:
 def give_way(fiber: Fiber) -> None:
     """Let the other threads of the running fiber's rank go on that have something to do at this time."""
     if is_shared(fiber.rank):
-        look(fiber)
+        sync_threads(fiber)
         rank = fiber.rank
         rank.key += 1
         rank.shard.kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)

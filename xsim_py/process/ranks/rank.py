@@ -27,7 +27,7 @@ FIRST_PID = 10_000
 
 
 class Abort(NamedTuple):
-    """Why the launcher ends the job: what a rank has come to, and when."""
+    """The reason for which the launcher ends the job: what a rank has come to, and when."""
 
     rank: int
     time_ps: int
@@ -37,13 +37,13 @@ class Abort(NamedTuple):
     """The rank is in another collective than other members of its communicator."""
 
 
-class _Hot:
-    """What a message needs of a rank: slots of a base class lie together, in a line or two of the cache."""
+class _HotSlots:
+    """The attributes of a rank that a message needs: slots of a base class share a line or two of the cache."""
 
     __slots__ = ("bare", "key", "main", "mpi", "nic_free_ps", "number")
 
 
-class Rank(_Hot):
+class Rank(_HotSlots):
     """One virtual process.
 
     Attributes
@@ -86,8 +86,8 @@ class Rank(_Hot):
         "extra",
         "fiber",
         "modules",
-        "own",
         "path",
+        "private_state",
         "reads",
         "shard",
     )
@@ -102,16 +102,16 @@ class Rank(_Hot):
         self.ended_ps: int | None = None
         self.main: ModuleType | None = None
         self.bare = False
-        self.argv: Any = None  # a list, or `private_sys.Unseen`
+        self.argv: Any = None  # a list, or `private_sys.UncopiedList`
         self.path: Any = None
         self.modules: OwnModules | None = None
         self.mpi: Any = None
-        self.own: dict[str, Any] | None = None
+        self.private_state: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
         self.reads: Any = None
 
     def private(self, name: str, make: Any) -> Any:
-        """The rank's own object called `name`, made by ``make()`` on first use."""
+        """Return the rank's own object called `name`, made by ``make()`` on first use."""
         if self.extra is None:
             self.extra = {}
         if name not in self.extra:
@@ -119,19 +119,19 @@ class Rank(_Hot):
         return self.extra[name]
 
     def own_modules(self) -> OwnModules:
-        """The modules that the rank has for itself, to be changed."""
+        """Return the modules that the rank has for itself, to be changed."""
         if self.modules is None:
             self.modules = OwnModules()
             self.bare = False
         return self.modules
 
     def owns(self, names: dict[str, Any]) -> bool:
-        """Tell whether these are the globals of one of the rank's own modules."""
+        """Return whether these are the globals of one of the rank's own modules."""
         if self.main is not None and names is vars(self.main):
             return True
         module = None if self.modules is None else self.modules.get(str(names.get("__name__")))
         return module is not None and vars(module) is names
 
     def has_made(self, cls: type) -> bool:
-        """Tell whether a class has been made in one of the rank's own modules."""
+        """Return whether a class has been made in one of the rank's own modules."""
         return (cls.__module__ == "__main__" and self.main is not None) or cls.__module__ in (self.modules or ())

@@ -42,7 +42,7 @@ _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
 class Control:
-    """What all shards of this process share: whether to stop, and why.
+    """The switch that stops all shards of this process, with the reason.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Control:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Only note the first call of `stop` in here: whoever holds it calls `stop` again, soon."""
+        """Have `stop` only take down its first call in this block; whoever holds it calls `stop` again, soon."""
         self._held, self.wanted = True, ""
         try:
             yield
@@ -224,21 +224,21 @@ class Shard:
         self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
-        """Whether a rank lives in this shard."""
+        """Return whether a rank lives in this shard."""
         return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
-        """The rank with this number in the whole run, which must live here."""
+        """Return the rank with this number in the whole run, which must live here."""
         rank: Rank = self.at[number - self.first]
         return rank
 
     @property
     def everyone(self) -> str:
-        """What the numbers of ranks are of, for people."""
+        """The words for all whom the numbers of ranks count."""
         return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
 
     def bear(self, homes: Sequence[int]) -> list[Rank]:
-        """More ranks begin now, numbered on from those that there are; made are those that live here.
+        """Begin more ranks, numbered on from those that there are; return those that live here.
 
         Every shard does this in the same event, with the shard of each new rank.
         """
@@ -278,7 +278,7 @@ class Shard:
         self._rows[self.owner(number)] += (time_ps, key, *values)
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """The same event in every shard; `time_ps` must be at least a lookahead away."""
+        """Post one event in every shard; `time_ps` must be at least a lookahead away."""
         self.kernel.post(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, handler, argument))
@@ -300,46 +300,46 @@ class Shard:
             self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in every shard, with all of `argument`; else as `share`."""
+        """Have ``handlers[handler](argument)`` called in every shard, in the order of `share`, all of it everywhere."""
         assert self.have_common
         self.post_common(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
 
     def tell(self, number: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in another shard at the end of this window; no event of the run.
+        """Have ``handlers[handler](argument)`` called in another shard after this window, by no event of the run.
 
         What it posts there to ranks may be in the past only if nothing that has happened depends on it.
         """
         self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
 
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
-        """Call `handler` in the order of what is shared; for what every shard posts by itself."""
+        """Call `handler` in the order of what is shared; every shard posts this by itself."""
         self.common.post(time_ps, key + LATE, handler, argument)
 
     def owner(self, number: int) -> int:
-        """The shard in which a rank lives."""
+        """Return the shard in which a rank lives."""
         later = number - self.initial
         return bisect_right(self._ends, number) if later < 0 else self._homes[later]
 
     # ------------------------------------------------------------------------------- the window protocol
 
     def next_ps(self) -> int:
-        """See `engine.windows.Shard`."""
+        """Return the time of the earliest event."""
         return min(self.kernel.next_ps(), self.common.next_ps())
 
     def settle(self) -> None:
-        """See `engine.windows.Shard`."""
+        """Bring up what was put off, as no shard has an event any more."""
         self.before_end()
 
     def run_window(self, end_ps: int) -> None:
-        """See `engine.windows.Shard`."""
+        """Run all events before `end_ps`, unless the run is to stop."""
         if not self.control.stop_reason:
             self._reached_ps = end_ps
             self._until_halted(self.kernel.run_window, end_ps)
 
     def take_outbox(self) -> dict[int, Any]:
-        """See `engine.windows.Shard`."""
+        """Give away what is for other shards: parcels, rows and printed lines, for each that gets anything."""
         parcels, rows = self._outbox, self._rows
         if parcels:
             self._outbox = defaultdict(list)
@@ -350,7 +350,7 @@ class Shard:
         return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
 
     def receive(self, batch: Any) -> None:
-        """See `engine.windows.Shard`."""
+        """Post the parcels and rows of another shard, and take its lines."""
         parcels, rows, lines = batch
         if lines:
             self.output.add(lines)
@@ -371,7 +371,7 @@ class Shard:
 
     @staticmethod
     def span_ps(batch: Any) -> tuple[int, int]:
-        """See `engine.windows.Shard`."""
+        """Return the times of the first and the last event that a batch brings; see `engine.windows.ShardProtocol`."""
         parcels, rows, _ = batch
         times = rows[:: ROW + 2]
         if parcels:
@@ -392,7 +392,7 @@ class Shard:
             self.kernel.post(time_ps, key, handler, argument)
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
-        """See `engine.windows.Shard`."""
+        """Run the common events of this window, and write lines; return whether the run is to stop."""
         self.horizon_ps = horizon_ps
         if not self.alone:
             if self.common.due:
@@ -405,7 +405,7 @@ class Shard:
         return bool(self.control.stop_reason)
 
     def _stop(self, abort: Abort) -> None:
-        """The launcher's signal: end the run at this event. The same event does it in every shard."""
+        """End the run at this event, as the launcher's signal tells. The same event does it in every shard."""
         if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
@@ -467,7 +467,7 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
 
 
 def _nobody_cares(rank: Rank, *_: object) -> None:
-    """Nothing."""
+    """Do nothing: no floor above has asked to be told."""
 
 
 def _never(rank: Rank) -> bool:
@@ -475,7 +475,7 @@ def _never(rank: Rank) -> bool:
 
 
 def _nothing_is_left() -> None:
-    """Nothing was put off."""
+    """Do nothing: nothing was put off."""
 
 
 def _nothing_was_put_off(handler: Callable[[Any], None], argument: Any) -> bool:

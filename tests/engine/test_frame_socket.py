@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from xsim_py.engine.link import Closed, Link
+from xsim_py.engine.frame_socket import Closed, FrameSocket
 
 
-def linked(waiting: Callable[[], None] | None = None) -> tuple[Link, Link]:
+def linked(waiting: Callable[[], None] | None = None) -> tuple[FrameSocket, FrameSocket]:
     ours, theirs = _socket.socketpair()
     if waiting is not None:
         ours.settimeout(0.001)
-    return Link(ours, waiting), Link(theirs)
+    return FrameSocket(ours, waiting), FrameSocket(theirs)
 
 
 def passed(what: Any, buffers: Sequence[Any]) -> tuple[Any, Sequence[Any]]:

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final
 
-__all__ = ["Closed", "Link"]
+__all__ = ["Closed", "FrameSocket"]
 
 _LENGTHS: Final = struct.Struct("<QQ")
 _frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
@@ -23,7 +23,7 @@ class Closed(Exception):
     """The other end of a socket has gone, or this one."""
 
 
-class Link:
+class FrameSocket:
     """One end of a socket: a frame is an object and some buffers.
 
     Parameters
@@ -77,7 +77,7 @@ class Link:
             raise Closed from None
 
     def hear(self) -> tuple[Any, Sequence[Any]]:
-        """The next frame. There is one at a time, for the other end waits for an answer to it."""
+        """Return the next frame. There is one at a time, for the other end waits for an answer to it."""
         got = self._into(_frame, 0, _LENGTHS.size)
         head, rest = _LENGTHS.unpack_from(_frame)
         at = _LENGTHS.size + head
@@ -95,7 +95,7 @@ class Link:
         return what, buffers
 
     def _into(self, frame: memoryview, got: int, needed: int) -> int:
-        """Take in what comes, at least so much in all; returns how much there is."""
+        """Take in what comes, at least so much in all; return how much there is."""
         while got < needed:
             try:
                 more = self._end.recv_into(frame[got:] if got else frame)
