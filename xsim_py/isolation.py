@@ -46,7 +46,7 @@ _LATER: Final = 32
 _TO_ALL: Final = ("abort", "born", "failed")
 
 _CUT_OFF: Final = (
-    "its process has no connection to the simulator any more: the program has closed descriptors that are not its own, "
+    "has no connection to the simulator any more: the program has closed descriptors that are not its own, "
     "or has put another program in its place (exec)"
 )
 
@@ -89,13 +89,17 @@ class _End(NamedTuple):
 
     rank: int | None
     clock_ps: int
-    said: str
+    what: str
     place: str
     status: int
+    subject: str = "its process "
+    """What has ended so, for the rank; empty where it is the rank itself."""
 
     def of(self, rank: int) -> str:
         """Say what has happened to a rank of this process."""
-        said = self.said if self.rank in (rank, None) else f"{self.said} in rank {self.rank}"
+        said = f"{self.subject}{self.what}"
+        if self.rank not in (rank, None):
+            said = f"{said} in rank {self.rank}"
         return f"{said} ({self.place})" if self.place else said
 
 
@@ -191,7 +195,7 @@ class Isolation:
         running, frame = interruption.last_words(self._run.shards)
         place = "" if frame is None else vitals.shown(frame)
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
-        end = _End(who, clock_ps, "exit() of the C library", place, 1)
+        end = _End(who, clock_ps, "exit() of the C library", place, 1, subject="")
         self._transport.die(end, shard, shard.kernel.now_ps)
 
     @staticmethod
@@ -319,11 +323,10 @@ class Isolation:
         self._uncounted |= {rank.number for rank in shard.ranks} - set(ended)
         if shard.number in self._asked:
             return
-        said = end.said.removeprefix("its process ")
         if not by_itself:
-            self._killed.setdefault(said, []).extend(rank.number for rank in shard.ranks)
+            self._killed.setdefault(end.what, []).extend(rank.number for rank in shard.ranks)
         if ended:
-            self._lost.setdefault(said, []).extend(ended)
+            self._lost.setdefault(end.what, []).extend(ended)
 
     @property
     def warnings(self) -> list[str]:
@@ -359,18 +362,18 @@ class Isolation:
         turn = shown.rank
         fault = turn if any(rank.number == turn and rank.exit_status is None for rank in shard.ranks) else None
         if shard.number in self._halted:
-            return _End(None, 0, "its process was stopped by a signal, as SIGSTOP does it", "", 1)
+            return _End(None, 0, "was stopped by a signal, as SIGSTOP does it", "", 1)
         if shard.number in self._asked:
-            return _End(fault, 0, "in a call that does not come back", place, 1)
+            return _End(fault, 0, "in a call that does not come back", place, 1, subject="")
         if death.cut:
             return _End(fault, 0, _CUT_OFF, "", 1)
         if death.code == OUT_OF_MEMORY:
-            return _End(fault, 0, "its process gets no more memory", "", 1)
+            return _End(fault, 0, "gets no more memory", "", 1)
         if death.code >= 0:
-            return _End(fault, 0, f"its process has ended with status {death.code}, past Python", "", death.code or 1)
+            return _End(fault, 0, f"has ended with status {death.code}, past Python", "", death.code or 1)
         number = -death.code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        said = f"its process was killed by {name}"
+        said = f"was killed by {name}"
         if frame is None:
             fault = None
             said += ", perhaps for want of memory" * (number == signal.SIGKILL)
