@@ -81,6 +81,7 @@ class FrameSocket:
         got = self._into(_frame, 0, _LENGTHS.size)
         head, rest = _LENGTHS.unpack_from(_frame)
         at = _LENGTHS.size + head
+        # Hot path: the whole frame has come with the first call of the system, as nearly all do.
         if got == at and not rest:
             said: tuple[Any, Sequence[Any]] = loads(_head)  # which knows where it ends
             return said

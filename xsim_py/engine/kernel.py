@@ -36,6 +36,7 @@ UNBOUNDED_PS = 1 << 90
 """Later than whatever happens in a run, and less than `INFINITY_PS` by more than that."""
 
 # A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's own count.
+# It limits a run to 16 million ranks, and a rank to 17 billion events.
 _COUNT_BITS = 34
 _KEY = itemgetter(0)
 _PRIORITY_SHIFT = 59
@@ -92,6 +93,8 @@ class Kernel(simpy.Environment):
         self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
         self._later: list[Entry] = []  # events of this time that come after those, in any order
         self.key = -1  # of the event that is being run; nothing came before the first
+        # A flag, set where an event is posted: to compare the earliest time with the clock after each event, two large
+        # integers, was slower.
         self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
         self._native_key = first_key(native_origin)
         self._native_pending = 0
@@ -155,6 +158,7 @@ class Kernel(simpy.Environment):
         self._batch = batch = self.due.pop(self._now)
         self.events += len(batch)
         if len(batch) > 1:
+            # Reversed, for `pop` takes the last; usually in order already, which costs one comparison an event.
             batch.sort(key=_KEY, reverse=True)
         return batch
 
@@ -205,6 +209,8 @@ class Kernel(simpy.Environment):
 
     def halt(self) -> None:
         """Have `run_window` raise `Halted` before the next event; safe in a signal handler."""
+        # A time before all others: the loop comes to it by `_belated`, and needs no test of its own for what a signal,
+        # or a rank, asks for.
         self.post(-1, 0, self._halt, self._now)
 
     def _halt(self, now_ps: int) -> NoReturn:

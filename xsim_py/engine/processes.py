@@ -202,6 +202,8 @@ class Processes:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
+            # A fork has copies of all sockets; with one left open here, the end of another process would not close its
+            # socket.
             for link in (FrameSocket(ours), *self._links.values()):
                 link.close()
             self._room.give_back()
@@ -359,6 +361,8 @@ class Processes:
             self._post(sent, batches)
             self._nexts[number] = next_ps
             if taken := self._taken[number]:
+                # A shard that takes its place needs what it has been sent and had not come to; the rest it has dealt
+                # with.
                 taken[:] = [entry for entry in taken if entry[0] >= next_ps]
             self._stopped |= stop
             if news is not None:
@@ -548,6 +552,7 @@ class _Ways:
         import numpy as np  # not above: most runs have one process, and start without it
 
         self._np = np
+        # `INFINITY_PS` does not fit into 64 bits; the sum of two of these bounds does.
         self._ways = np.array([[min(ps, _FAR_PS) for ps in row] for row in lookahead], np.int64)
         others = self._ways.copy()
         np.fill_diagonal(others, _FAR_PS)

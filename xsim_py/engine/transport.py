@@ -119,6 +119,7 @@ class Mpi:
 
     def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
         """Wait for the other shards; return the time of each one's earliest event, and whether any asks to stop."""
+        # As two numbers: `INFINITY_PS` and its like do not fit into 64 bits.
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
         self._wait_for_peers(self._comm.Allgather, array("q", (high, low, stop)), table)

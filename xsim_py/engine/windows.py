@@ -190,6 +190,8 @@ class Loopback:
     def _exchange(self, shards: list[ShardProtocol]) -> None:
         for shard in shards:
             for target, batch in shard.take_outbox().items():
+                # Nothing else would show, before a run with several processes does, that something cannot be pickled or
+                # is shared.
                 shards[target].receive(loads(dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:

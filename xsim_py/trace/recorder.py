@@ -31,6 +31,7 @@ class Rows:
 
     def __init__(self, width: int) -> None:
         self._width = width
+        # A trace may have millions of rows, and a tuple of ten numbers takes five times the memory.
         self._numbers: array[int] | list[int] = array("q")
 
     def __len__(self) -> int:

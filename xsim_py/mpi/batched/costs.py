@@ -40,6 +40,7 @@ class MessageCosts:
         if size_bytes > self._eager_bytes:
             if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
                 return False
+            # Sizes up to one that goes eagerly do so, too; asked for by every rank of an Alltoallv.
             self._eager_bytes = size_bytes
         return True
 

@@ -45,9 +45,11 @@ __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
 """The ways to do collectives; `AUTO` takes arrays where they pay."""
 
+# On fewer ranks arrays do not pay: to set them up takes as long as the messages.
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
 _MOST_KEPT = 256
+# An Alltoallv whose ranks expect other than they get is undone when all have come, and so done twice.
 _MOST_MISSED = 3
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 
@@ -241,6 +243,8 @@ class Meetings(WayBack):
             self.undo([call])
             self.leave_window()
             return True
+        # All that the last rank gets has come to it already: it would leave in this event message by message, so it
+        # goes on at once.
         if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
         self._post_exits(call)
@@ -272,6 +276,7 @@ class Meetings(WayBack):
             if place >= 0 and times.clock_ps[place] >= death_ps:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
+        # The contributions of all ranks would else stay until the last of them has left.
         call.given.clear()
         takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
         call.events = bound.events(times.keys - keys)

@@ -20,6 +20,7 @@ __all__ = ["Item", "MessageNode", "Node", "Recording", "Rope", "Symbol", "Symbol
 Piece: TypeAlias = "tuple[Node, int, int]"
 """A node, the first byte of it and the one after the last; or a `MessageNode` as a whole, of a size not known: -1."""
 
+# To record costs as much as a few calls message by message; beyond this a formula or a tree has to be known.
 _MOST_MESSAGES = 1 << 17
 Rope: TypeAlias = "tuple[Piece, ...]"
 

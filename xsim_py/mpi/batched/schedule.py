@@ -35,7 +35,9 @@ __all__ = [
 
 Numbers = NDArray[np.int64]
 ALL = slice(None)
+# A bit for each pair of ranks is needed: so many columns of that table at a time keep it small.
 _BATCH = 1 << 12
+# Ranks with few messages are put apart from those with many when a common matrix would be mostly empty.
 _MOST_PADDING = 4
 
 

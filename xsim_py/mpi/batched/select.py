@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bind"]
 
+# All bytes of a call lie in one array, beside what the ranks have.
 _MOST_BYTES = 1 << 28
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one

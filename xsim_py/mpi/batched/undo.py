@@ -281,6 +281,7 @@ class Sender:
 
     def _post_last(self, numbers: list[int]) -> None:
         arrival_ps, keys = self._all.first_ps, self._all.key
+        # With the key of the message that was sent, so that it takes the same place among the events of its time.
         self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
 
     def _comes(self, numbers: list[int]) -> None:

@@ -52,6 +52,7 @@ def program_frame(frame: FrameType) -> FrameType:
 def here() -> Place:
     """Return where the program stands that has called us."""
     frame = program_frame(sys._getframe(1))
+    # Not the line: to find it takes a walk through a table, and few places are ever asked for theirs.
     return frame.f_code, frame.f_lasti
 
 

@@ -126,6 +126,7 @@ class Mailbox(_HotSlots):
         self.lone: Receive | None = None
         self.spare: Receive | None = None
         self.used: Message | None = None
+        # Most ranks use one or none of these tables, and an empty dictionary is 64 bytes, one with an entry 224.
         self.posted: dict[tuple[int, int], Any] = _NO_TABLE
         self.posted_any: dict[int, deque[Receive]] | None = None
         self.unexpected: dict[tuple[int, int], Any] = _NO_TABLE
@@ -133,6 +134,7 @@ class Mailbox(_HotSlots):
         self.probes: list[Probe] | None = None
         self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
         self.sends: dict[int, Send] = _NO_TABLE
+        # The subtraction would make a number of its own for each rank, 32 bytes, where all ranks are in this shard.
         self.place = rank.number - fabric.first if fabric.first else rank.number
         self.ticket = 0
         self.world: Any = None
@@ -197,6 +199,8 @@ class Mailbox(_HotSlots):
 
     def post(self, operation: Receive) -> None:
         """Let a receive wait for its message."""
+        # A slot in place of an entry in a table: together with the log of sends that was a quarter of the time of a
+        # message.
         if self.lone is None and not self.posted and self.posted_any is None and operation.source != ANY_SOURCE:
             self.lone = operation
             return
@@ -342,6 +346,7 @@ class Mailbox(_HotSlots):
         if self.wild is None:
             self.wild = {}
         queue = self.wild.get(cid)
+        # Programs that never use a wildcard pay nothing for the order of arrival.
         if queue is None:
             kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in _entries(entry)]
             queue = self.wild[cid] = deque(sorted(kept, key=lambda message: message.serial))
@@ -355,6 +360,7 @@ class Mailbox(_HotSlots):
             elif tag in (message.tag, ANY_TAG):
                 found = message
                 break
+        # Each wildcard receive looks through what others have taken from this queue, so it is cleared now and then.
         if skipped > 64:
             self.wild[cid] = deque(message for message in queue if not message.taken)
         return found

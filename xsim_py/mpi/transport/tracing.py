@@ -42,6 +42,7 @@ class TracingMailbox(Mailbox):
     def post(self, operation: Receive) -> None:
         """Let a receive wait for its message, where `match` finds it."""
         super().post(operation)
+        # The shortcut of `Fabric._deliver` for a lone receive would pass by `match`, where it is noted.
         self._not_alone()
 
     def match(self, message: Message) -> Receive | None:

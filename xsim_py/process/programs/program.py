@@ -82,6 +82,7 @@ class Program:
         self.home = self.home or self.folder
         self.path = UncopiedList((str(self.folder), *self._search))
         self.argv = UncopiedList((self._argv0(), *self.args))  # nothing of this holds for a callable
+        # Laid out once for all ranks, which copy it: to set them one by one took longer.
         self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
         self._names["__package__"] = None if self.spec is None else self.spec.parent
         if self.file is not None:

@@ -23,6 +23,7 @@ from xsim_py.process.ranks.rank import EPOCH_S
 
 __all__ = ["install", "read_ps"]
 
+# So many readings at one time are free: a program that only measures is not delayed.
 _PATIENT_READS = 1000
 _TICK_PS = 100_000
 _LONGEST_TICK_PS = 10**12
@@ -68,6 +69,7 @@ def sleep(seconds: float) -> None:
         raise ValueError("sleep length must be non-negative")
     if seconds >= _LONGEST_SLEEP_S:
         raise OverflowError("timestamp too large to convert to C PyTime_t")
+    # ``time.sleep(0)`` is how a thread lets others go on; without time passing, they have to be let.
     if seconds == 0:
         give_way(fiber)
     fiber.sleep(round(float(seconds) * 10**12))
@@ -140,6 +142,7 @@ def install(patches: Patches) -> None:
         patches.set(module, name, time.monotonic)
     if "timeit" in sys.modules:
         patches.set(sys.modules["timeit"], "default_timer", time.perf_counter)
+    # The defaults of parameters hold the real clocks since the import, whatever is in the module now.
     for function in _with_defaults():
         defaults = tuple(getattr(time, real[each]) if each in real else each for each in function.__defaults__)
         patches.set(function, "__defaults__", defaults)

@@ -70,6 +70,7 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
 
 def _reduced(date: Any) -> tuple[Any, ...]:
     """Return what `pickle` writes of a date: the class by its name, which names the virtual class while a run lasts."""
+    # Not the class of the date itself: pickle would find another one under its name, and refuse.
     _, arguments = date.__reduce_ex__(4)
     return _DateTime if isinstance(date, _RealDateTime) else _Date, arguments
 

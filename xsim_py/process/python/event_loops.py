@@ -55,6 +55,7 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
         fiber = current.here()
         if fiber is None:
             return real(self, timeout)
+        # A selector that a program uses by itself has no loop to take away.
         if sys._getframe(1).f_globals.get("__name__") == "asyncio.base_events":
             return _select(real, self, timeout)
         return selected(fiber, partial(real, self), self.get_map(), timeout)

@@ -51,6 +51,8 @@ def look_at(code: CodeType) -> None:
     if known is None:
         known = _codes[id(code)] = (code, _has_finalizer(code))
     if known[1]:
+        # Until the end of the run, and only where there is a need: each class that is made is one call more from here
+        # on.
         vars(builtins)["__build_class__"] = _build_class
 
 

@@ -78,6 +78,7 @@ class _AnyLock:
         """This lock as `rank` knows it."""
         if rank is self._rank:
             return self._held
+        # Locks of installed packages come here, made while another rank imported these; the program's own do not.
         table: WeakKeyDictionary[_AnyLock, _LockState] = rank.private("locks", WeakKeyDictionary)
         held = table.get(self)
         if held is None:
@@ -92,6 +93,8 @@ class _AnyLock:
         if held.depth == 0:
             held.depth = 1
             held.owner = fiber
+            # A thread whose clock is behind may run later: it gets the lock when it was let go in virtual time, not
+            # before.
             if held.free_ps > fiber.clock_ps:
                 fiber.clock_ps = held.free_ps
             return True
@@ -244,6 +247,7 @@ class RLock(_AnyLock):
         if timeout != -1 or not blocking:
             _check(blocking, timeout)
         held = self._in(fiber.rank)
+        # Before the other threads are let come: who holds it already cannot lose it to them.
         if held.depth and held.owner is fiber:
             held.depth += 1
             return True

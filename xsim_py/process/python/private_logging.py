@@ -119,6 +119,8 @@ def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
         if fiber is None:
             return real(self, level)
         try:
+            # Found at once, or not at all: a question whether it is there would be asked at each call that logs
+            # nothing.
             enabled: bool = fiber.rank.extra[_ENABLED][self, level]  # type: ignore[index]
         except (KeyError, TypeError):
             enabled = not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()

@@ -96,6 +96,7 @@ def _show(show: Callable[[Any], None], warning: warnings.WarningMessage) -> None
         show(warning)
         return
     names = frame.f_globals
+    # With None in its place the interpreter remembers nothing for that module, so it asks again in every rank.
     if names.get(_REGISTRY, ()) is not None:
         _forgetful.append((names, names.get(_REGISTRY)))
         names[_REGISTRY] = None

@@ -32,6 +32,7 @@ _real_gc = (gc.enable, gc.disable, gc.set_threshold)
 
 
 def _umask() -> int:
+    # The operating system tells it only to who sets it.
     mask = _real_umask(0)
     _real_umask(mask)
     return mask
@@ -138,5 +139,6 @@ def install(patches: Patches) -> None:
         patches.set(module, function, _changing(getattr(module, function), name, setting))
     _patches.append(patches)
     patches.at_end(_patches.clear)
+    # Not imported for this: that takes 30 ms, and few programs have children.
     if _CONTEXTS in _modules:
         _install_multiprocessing(patches)

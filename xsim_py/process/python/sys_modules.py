@@ -136,6 +136,7 @@ _table = _Modules()
 
 def modules(reader: FrameType) -> Any:
     """Return what ``sys.modules`` is for the function that reads it."""
+    # Python's import reads and writes the real table, in which the running rank's modules are: written to by C as well.
     return _real if current.fiber is None or _is_machinery(reader) else _table
 
 
@@ -161,6 +162,7 @@ def finders(rank: Rank) -> tuple[list[Any], bool]:
     A shared package that a rank imports may add one (as ``six`` does): that is there for all ranks.
     """
     shared: list[Any] = _sys["meta_path"]
+    # Not `private`, which would make a copy for every rank that imports anything.
     own: _Finders | None = rank.extra.get(_FINDERS) if rank.extra is not None else None
     if own is None:
         return shared, False

@@ -44,6 +44,7 @@ def keep(tables: Callable[[], Tables]) -> None:
 
 def _attributes(local: Local) -> dict[str, Any]:
     """Return the attributes that an object has in the running thread; they are made at the first question."""
+    # The class has a ``__getattribute__`` that comes here.
     key: _Key = object.__getattribute__(local, "_Local__key")
     if current.here() is None:
         if key.outside is None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["end", "install", "is_program", "leave_behind", "name_of", "others"]
 
+# So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
 _IDENT_BITS = 20
 _real: Any = SimpleNamespace(**vars(_thread))  # what importlib goes on using: one thread runs all ranks
 
@@ -152,6 +153,7 @@ def name_of(fiber: Fiber) -> str:
 def _begin(fiber: Fiber, handle: ThreadHandle, work: Callable[[], object]) -> None:
     """Start a thread from the running fiber; it begins when the simulator's clock has come there."""
     rank = fiber.rank
+    # Of the class of the rank's first fiber: a thread of a rank that is to die must stop at that time, too.
     child = type(rank.fiber)(rank, fiber.clock_ps)
     _threads(rank).alive[child] = handle
     rank.private("fibers", set).add(child)
@@ -246,6 +248,7 @@ def _end_pools(rank: Rank) -> None:
             pool = thread._args[0]()
             if pool is not None:
                 pool._shutdown = True
+            # As in ``concurrent.futures.thread._python_exit``: this wakes a worker that waits for a task.
             tasks.put(None)
 
 

@@ -73,6 +73,8 @@ class _Watchers:
         self._held: set[int] = set()
         self._trace, self._profile = sys.settrace, sys.setprofile
         self._profiler: Any = _lsprof.Profiler
+        # Events that a callback has switched off with DISABLE are off for all ranks; another rank's watcher has to see
+        # them.
         self._restart: Callable[[], object] = lambda: None
         self._real: dict[str, _Function] = {}
         self._gettrace = sys.gettrace
@@ -108,6 +110,7 @@ class _Watchers:
         tools: dict[int, _Tool] = {}
         before, self._fiber = self._fiber, None
         if before is not None and (before.rank.extra or {}).get(_WATCHED) is not None:
+            # A tracer in C sets itself by the C interface, which nobody can replace; so it is read here.
             before.rank.extra[_WATCHED].trace[before] = self._gettrace()  # type: ignore[index]
         fiber = current.fiber
         if fiber is not None and not is_hub(greenlets[1]):
@@ -119,6 +122,7 @@ class _Watchers:
         if self._gettrace() is not trace:
             self._trace(trace)
         if sys.getprofile() is not profile:
+            # A profiler in C is no function that `sys.setprofile` would take.
             if isinstance(profile, self._profiler):
                 self._profiler.enable(profile)
             else:

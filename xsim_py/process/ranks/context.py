@@ -44,9 +44,12 @@ def swap(rank: Rank) -> None:
         _remember()
     else:
         if previous.modules is not None:
+            # Equal histories mean equal names: then those of `rank` are stored over those of `previous`, and nothing
+            # has to be taken away first.
             if rank.modules is None or rank.modules.history != previous.modules.history or _has_other_main():
                 _take_away(previous)
             elif previous.main is not None:
+                # A program may have replaced its ``sys.modules["__main__"]`` while it ran.
                 previous.main = _modules.get("__main__")
         if previous.private_state is not None:
             private_state.take_back(previous)

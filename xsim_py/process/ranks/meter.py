@@ -27,6 +27,8 @@ __all__ = ["declare", "install", "metered", "metered_thread"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# The time of this thread only: what other programs of the computer, or a thread of numpy's, do meanwhile is not the
+# rank's.
 _read_ns = time.thread_time_ns
 _speed: float | None = None  # how many times faster the simulated processor is; None: nothing is measured
 
@@ -88,6 +90,7 @@ def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         fiber = current.fiber
+        # Functions decorated so are called in runs that measure nothing, too, so this question comes first.
         if _speed is None or fiber is None or (meter := _meter(fiber)).inside:
             return function(*args, **kwargs)
         meter.inside = True

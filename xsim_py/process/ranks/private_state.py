@@ -83,6 +83,8 @@ def take_back(rank: Rank) -> None:
     """Put what is shared in the place of what a rank has changed, and keep that for its next turn."""
     entries = rank.private_state
     assert entries is not None
+    # A rank that has set something for a while only, as with ``warnings.catch_warnings``, is to cost nothing after
+    # that.
     vain = []
     for name, value in entries.items():
         shared = _shared[name]

@@ -86,6 +86,7 @@ def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
     if rank.exit_status is not None or rank.shard is None:  # the end of an object may come after that of its process
         return
     kernel = rank.shard.kernel
+    # The thread that calls may be ahead of the queue; another one of its rank must not go on at an earlier time.
     if caller is not None and caller.rank is rank and caller.clock_ps > fiber.clock_ps:
         fiber.clock_ps = caller.clock_ps
     if fiber.clock_ps < kernel.now_ps:
@@ -97,6 +98,7 @@ def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
 def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
     place, until_ps = entry
     fiber = place.fiber
+    # It may have been called in an event before this one, and may wait for something else by now.
     if not place.called and fiber.waiting is place and fiber.rank.exit_status is None:
         place.line.remove(place)
         fiber.clock_ps = max(fiber.clock_ps, until_ps)

@@ -107,6 +107,7 @@ class Rank(_HotSlots):
         self.modules: OwnModules | None = None
         self.mpi: Any = None
         self.private_state: dict[str, Any] | None = None
+        # Most ranks never need it, and an empty dictionary is 64 bytes: made at the first use, see `private`.
         self.extra: dict[str, Any] | None = None
         self.reads: Any = None
 

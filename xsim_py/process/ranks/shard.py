@@ -188,6 +188,7 @@ class Shard:
         native = MAX_ORIGINS - len(blocks)  # above every rank's number, also of ranks that are started later
         self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
         self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
+        # A dictionary only once the numbers have gaps (`bear`): every message looks here, and a list is quicker.
         self.at: Any = self.ranks
         self.initial = self.population = blocks[-1].stop
         self.control = control
@@ -257,6 +258,7 @@ class Shard:
 
     def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
         """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
+        # Most messages stay in their shard: two comparisons, and no search.
         owner = self.number if self.first <= number < self.end else self.owner(number)
         if owner == self.number:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
@@ -275,6 +277,8 @@ class Shard:
 
         There must be `ROW` values, all picklable.
         """
+        # Numbers and bytes one after another in one list: an object or a tuple for each message takes pickle several
+        # times as long.
         self._rows[self.owner(number)] += (time_ps, key, *values)
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
@@ -315,6 +319,8 @@ class Shard:
 
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
         """Call `handler` in the order of what is shared; every shard posts this by itself."""
+        # Late, after all that ranks do at that time: one that sends at once what it has just received would else come
+        # too late for its place in this order, but with one shard only, for several wait for the end of the window.
         self.common.post(time_ps, key + LATE, handler, argument)
 
     def owner(self, number: int) -> int:
@@ -347,6 +353,7 @@ class Shard:
             self._rows = defaultdict(list)
         lines = self.output.take(far=self.far) if self.number != 0 else []
         whom = {*parcels, *rows, 0} if lines else {*parcels, *rows}
+        # Sorted, as nothing may depend on the order of a set.
         return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
 
     def receive(self, batch: Any) -> None:
@@ -355,6 +362,7 @@ class Shard:
         if lines:
             self.output.add(lines)
         if self.takes_over:
+            # The process that has died had dealt with the others before it did.
             parcels = [parcel for parcel in parcels if parcel[2] == _AT_ONCE or parcel[0] >= self._reached_ps]
         for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
