@@ -281,7 +281,7 @@ class Isolation:
         _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
         if run.files is not None:
-            run.files.forsake(shard)
+            run.files.drop_shard(shard)
         service_of(shard.fabric)  # others may have windows together with these ranks
         for rank in shard.ranks:
             shard.fabric.close(rank)  # nobody answers here any more

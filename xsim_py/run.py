@@ -65,7 +65,7 @@ from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
 from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
 from xsim_py.process.ranks import context, current, meter
-from xsim_py.process.ranks.fiber import dismiss
+from xsim_py.process.ranks.fiber import dismiss_workers
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.shard import Control, Shard
@@ -193,7 +193,7 @@ def simulate(
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
-            dismiss()
+            dismiss_workers()
             drop_unclaimed()
 
 
@@ -416,7 +416,7 @@ class _Run:
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = shared_state.told(sum(len(self.blocks[number]) for number in numbers))
+            parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):

@@ -83,8 +83,8 @@ class FrameSocket:
         at = _LENGTHS.size + head
         # Hot path: the whole frame has come with the first call of the system, as nearly all do.
         if got == at and not rest:
-            said: tuple[Any, Sequence[Any]] = loads(_head)  # which knows where it ends
-            return said
+            content: tuple[Any, Sequence[Any]] = loads(_head)  # which knows where it ends
+            return content
         frame = memoryview(bytearray(at + rest))
         frame[:got] = _frame[:got]
         self._into(frame, got, len(frame))

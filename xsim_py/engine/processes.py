@@ -137,7 +137,7 @@ class Processes:
         self._nexts: list[int] = []
         self._stopped = False
         self._reached_ps = 0
-        self._room = _Room()
+        self._descriptor_limit = _DescriptorLimit()
 
     @property
     def number(self) -> int:
@@ -180,25 +180,25 @@ class Processes:
         if number in self._links or number in self._here:
             return
         try:
-            ours, theirs = self._room.pair()
+            ours, theirs = self._descriptor_limit.pair()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
                 pid = _fork()
         except OSError as error:
-            said = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
-            raise ConfigError(f"isolation: {said}; give each more ranks, as in process:8") from None
+            message = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
+            raise ConfigError(f"isolation: {message}; give each more ranks, as in process:8") from None
         if not pid:
-            self._be(number, ours, theirs)
+            self._run_shard(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = FrameSocket(ours, self._look), pid
+        self._links[number], self._pids[number] = FrameSocket(ours, self._check_awaited), pid
         self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
 
     # ------------------------------------------------------------------------------- in the process of a shard
 
-    def _be(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
+    def _run_shard(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
@@ -206,7 +206,7 @@ class Processes:
             # socket.
             for link in (FrameSocket(ours), *self._links.values()):
                 link.close()
-            self._room.give_back()
+            self._descriptor_limit.give_back()
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
@@ -222,8 +222,8 @@ class Processes:
             with suppress(BaseException):
                 assert self._up is not None
                 what = "refused" if isinstance(error, ConfigError) else "error"
-                said = str(error) if what == "refused" else traceback.format_exc()
-                self._up.send((what, said, None, False))
+                message = str(error) if what == "refused" else traceback.format_exc()
+                self._up.send((what, message, None, False))
         finally:
             _real_exit(status)
 
@@ -233,13 +233,13 @@ class Processes:
         assert up is not None
         stop = False
         while True:
-            sent, parcels = self._packed(shard)
+            sent, parcels = self._take_outbox(shard)
             up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
             (what, horizon_ps, end_ps), mail = up.hear()
             if what == "end":
                 return
             for batch in mail:
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             if what == "settle":
                 shard.settle()
             if what == "run":
@@ -258,7 +258,7 @@ class Processes:
         self._collect(0)
         self._hear_all(set(self._links))
         self._fresh.clear()
-        ways = _Ways(lookahead)
+        ways = _WindowEnds(lookahead)
         settled = False
         look_s = 0.0
         while True:
@@ -275,14 +275,14 @@ class Processes:
             settled = horizon >= INFINITY_PS
             if settled:
                 everyone = {*self._links, *self._here}
-                self._do("settle", everyone, horizon, [horizon] * self.size)
+                self._command("settle", everyone, horizon, [horizon] * self.size)
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
-            self._do("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
+            self._command("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
             self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
-            self._do("done", again, horizon, ends)
+            self._command("done", again, horizon, ends)
         self._finish()
 
     def _next_times(self) -> list[int]:
@@ -294,7 +294,7 @@ class Processes:
             for number, next_ps in enumerate(self._nexts)
         ]
 
-    def _do(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
+    def _command(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
         """Have some shards do something, each with what has come for it; those of other processes at the same time."""
         asked = set()
         for number in sorted(numbers & self._links.keys()):
@@ -303,11 +303,11 @@ class Processes:
                 self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
                 asked.add(number)
             except Closed:
-                self._gone(number)
+                self._note_death(number)
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
             for batch in self._take_mail(number):
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             if what == "run":
                 shard.run_window(ends[number])
             elif what == "settle":
@@ -332,7 +332,7 @@ class Processes:
     def _collect(self, number: int) -> None:
         """Take what a shard of this process has for others."""
         shard = self._here[number]
-        self._post(*self._packed(shard))
+        self._post(*self._take_outbox(shard))
         self._taken[number].clear()
 
     def _post(self, sent: Sequence[_Span], batches: Sequence[Any]) -> None:
@@ -351,7 +351,7 @@ class Processes:
             try:
                 (sent, next_ps, news, stop), batches = self._links[number].hear()
             except Closed:
-                self._gone(number)
+                self._note_death(number)
                 continue
             finally:
                 self._awaited.discard(number)
@@ -368,22 +368,22 @@ class Processes:
             if news is not None:
                 self._host.take_news(number, news)
 
-    def _take_last_words(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
+    def _take_last_words(self, number: int, what: str, message: Any, batches: Sequence[Any]) -> None:
         """Take the last frame that a process sends."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
         elif what == "died":
-            words, now_ps, sent = said
+            words, now_ps, sent = message
             self._post(sent, batches)
             self._nexts[number] = now_ps
-            self._gone(number, words)
+            self._note_death(number, words)
         elif what == "refused":
-            raise ConfigError(said)
+            raise ConfigError(message)
         else:
-            raise InternalError(f"in the process of shard {number}:\n{said}")
+            raise InternalError(f"in the process of shard {number}:\n{message}")
 
-    def _gone(self, number: int, words: Any = None) -> None:
+    def _note_death(self, number: int, words: Any = None) -> None:
         """Note that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
@@ -405,13 +405,13 @@ class Processes:
                 _sleep(0.001)
         return code, cut
 
-    def _look(self) -> None:
+    def _check_awaited(self) -> None:
         """Look after the processes that are waited for: one may have ended and left its socket to a child."""
-        self._look_at_all()
+        self._check_all()
         for number in self._awaited & self._pids.keys() - self._ended.keys():
             self._host.look_after(number, self._pids[number])
 
-    def _look_at_all(self) -> None:
+    def _check_all(self) -> None:
         for number, link in self._links.items():
             if number not in self._ended:
                 code = _exit_code(self._pids[number])
@@ -421,9 +421,9 @@ class Processes:
 
     def _find_ended(self) -> None:
         """Find out, while no process is waited for, which have ended."""
-        self._look_at_all()
+        self._check_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
-            self._gone(number)
+            self._note_death(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
         """Put another shard in the place of each whose process has died; return whether there were any.
@@ -436,7 +436,7 @@ class Processes:
             shard = self._host.stand_in(number, time_ps, death._replace(over=over))
             self._here[number] = shard
             for _, batch in self._taken[number]:
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             self._collect(number)
         return bool(dead)
 
@@ -446,7 +446,7 @@ class Processes:
             try:
                 self._links[number].send(("end", 0, 0))
             except Closed:
-                self._gone(number)
+                self._note_death(number)
         while self._links:
             self._hear_all(set(self._links))
         self._replace_dead(over=True)
@@ -474,19 +474,19 @@ class Processes:
         """
         assert self._up is not None
         with suppress(Closed):
-            sent, parcels = self._packed(shard)
+            sent, parcels = self._take_outbox(shard)
             self._up.send(("died", (words, now_ps, sent), None, False), parcels)
         _real_exit(1)
 
-    def _packed(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
+    def _take_outbox(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
         """Take what a shard has for others."""
         outbox = shard.take_outbox()
         if not outbox:
             return [], []
         spans = [(to, *shard.span_ps(batch)) for to, batch in outbox.items()]
-        return spans, [self._through(_dumps, batch) for batch in outbox.values()]
+        return spans, [self._try_pickle(_dumps, batch) for batch in outbox.values()]
 
-    def _through(self, function: Callable[[Any], Any], batch: Any) -> Any:
+    def _try_pickle(self, function: Callable[[Any], Any], batch: Any) -> Any:
         """Pickle or unpickle a batch; pickle imports, which the last rank may have made impossible for itself."""
         try:
             return function(batch)
@@ -503,10 +503,10 @@ class Processes:
             self._links.pop(number).close()
         for number in list(self._pids):
             self._reap(number)
-        self._room.give_back()
+        self._descriptor_limit.give_back()
 
 
-class _Room:
+class _DescriptorLimit:
     """Room for the sockets: the limit of open files, which is raised when it is met, as far as that is allowed."""
 
     def __init__(self) -> None:
@@ -545,7 +545,7 @@ def _exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-class _Ways:
+class _WindowEnds:
     """The table of how far each shard may run: `window_end_ps` for all shards at once."""
 
     def __init__(self, lookahead: Lookahead) -> None:

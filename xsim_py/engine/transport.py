@@ -84,12 +84,12 @@ class Mpi:
         except BrokenPipeError:  # whoever read the output has seen enough
             self.leave(141)
         except BaseException as error:
-            status, said = 70, traceback.format_exc()
+            status, message = 70, traceback.format_exc()
             if isinstance(error, OSError) and error.errno in NO_ROOM:
-                status, said = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
+                status, message = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
             if isinstance(error, ConfigError):
-                status, said = 2, f"xsim: {error}\n"
-            sys.stderr.write(said)
+                status, message = 2, f"xsim: {error}\n"
+            sys.stderr.write(message)
             sys.stderr.flush()
             self.leave(status)
 

@@ -12,7 +12,7 @@ import numpy as np
 from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.output.collector import finish_lines
-from xsim_py.process.output.spilled_lines import Line, Run
+from xsim_py.process.output.spilled_lines import Line, SpilledRun
 from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
 from xsim_py.process.ranks.rank import Abort
@@ -103,7 +103,7 @@ class ShardResult:
     """
 
     first: int
-    lines: list[Line | Run]
+    lines: list[Line | SpilledRun]
     digest: int
     events: int
     now_ps: int

@@ -24,7 +24,7 @@ __all__ = ["LinkContention"]
 _Passage: TypeAlias = tuple[int, list[Any], int, int, Any]
 
 
-class _Since0(dict[Hashable, int]):
+class _FreeSinceStart(dict[Hashable, int]):
     """The times from which links are free: virtual time zero for every link that no message has used."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class LinkContention:
     def __init__(self, link: Link, *, per_hop_ps: int) -> None:
         self._link = link
         self._per_hop_ps = per_hop_ps
-        self._free_ps: Any = _Since0()
+        self._free_ps: Any = _FreeSinceStart()
         self._at: dict[int, list[_Passage]] = {}
 
     def number(self, links: int) -> None:

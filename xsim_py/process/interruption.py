@@ -104,7 +104,7 @@ def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int],
         return
 
     def here() -> None:
-        _say_who(shards, stderr)
+        _report_exit(shards, stderr)
         leave(1)
 
     def called(_: object) -> None:
@@ -142,7 +142,7 @@ def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | No
     return fiber, frame
 
 
-def _say_who(shards: Sequence[Shard], stderr: TextIO) -> None:
+def _report_exit(shards: Sequence[Shard], stderr: TextIO) -> None:
     with suppress(Exception):  # or nobody would end this process
         fiber, frame = last_words(shards)
         for shard in shards:
@@ -152,8 +152,8 @@ def _say_who(shards: Sequence[Shard], stderr: TextIO) -> None:
             shards[0].output.flush(UNBOUNDED_PS, last=True)
         who = "compiled code" if fiber is None else f"rank {fiber.rank.number}"
         when = "" if fiber is None else f" at {format_time(fiber.clock_ps, digits=None)}"
-        said = f"xsim: {who} ended this process{when}, and all ranks with it: exit() of the C library"
+        message = f"xsim: {who} ended this process{when}, and all ranks with it: exit() of the C library"
         where = "" if frame is None else f"\n    {vitals.shown(frame)}"
-        print(f"{said}{where}", file=stderr, flush=True)
+        print(f"{message}{where}", file=stderr, flush=True)
         if not hasattr(stderr, "fileno"):  # what only somebody in this process would read
-            print(f"{said}{where}", file=sys.__stderr__, flush=True)
+            print(f"{message}{where}", file=sys.__stderr__, flush=True)

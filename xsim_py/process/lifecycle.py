@@ -72,7 +72,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
         if message is None and rank.shard.unfinalized(rank):
             message = "ended without MPI_Finalize"
         if rank.extra is not None:
-            threads.leave_behind(rank)
+            threads.abandon_daemons(rank)
         context.release(rank, dead=False)
         if rank.extra is not None:
             finish_lines(rank, fiber.clock_ps)

@@ -11,7 +11,7 @@ import pytest
 from tests.process.launch import launch
 from xsim_py import simulate
 from xsim_py.process.output import collector, spilled_lines
-from xsim_py.process.output.spilled_lines import Long, Run, Spill, text_of
+from xsim_py.process.output.spilled_lines import Spill, SpilledRun, SpilledText, text_of
 
 MUCH = """
 import sys, time
@@ -33,7 +33,7 @@ def test_what_waits_in_a_file_comes_in_the_same_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, label: bool
 ):
     expected = launch(tmp_path, MUCH, ranks=4, label=label)
-    for name, small in (("_MUCH", 4000), ("_SOME", 500), ("_LONG", 100)):
+    for name, small in (("_MOST_IN_MEMORY", 4000), ("_RELIEF_STEP", 500), ("_MOST_OF_A_LINE", 100)):
         monkeypatch.setattr(collector, name, small)
     kept = []
     put = Spill.put
@@ -50,7 +50,7 @@ def test_what_waits_is_in_a_real_file_and_draws_nothing_beside_a_simulated_stora
     told: dict[str, Any] = {"ranks": 4, "set": ["storage.latency=1ms"]}
     text = MUCH + "print(__import__('os').urandom(4).hex())"
     expected = launch(tmp_path, text, **told)
-    for name, small in (("_MUCH", 4000), ("_SOME", 500), ("_LONG", 100)):
+    for name, small in (("_MOST_IN_MEMORY", 4000), ("_RELIEF_STEP", 500), ("_MOST_OF_A_LINE", 100)):
         monkeypatch.setattr(collector, name, small)
     done = launch(tmp_path, text, **told)
     assert (done.out, done.result.digest) == (expected.out, expected.result.digest)
@@ -73,7 +73,7 @@ def test_a_run_ends_when_more_has_to_wait_than_is_kept(
         f"from mpi4py import MPI\nwhile MPI.COMM_WORLD.rank == 1: {text}\nprint('0')\nMPI.COMM_WORLD.Barrier()\n"
     )
     monkeypatch.setattr("xsim_py.run.LIMIT_BYTES", 1 << 20)
-    for name, small in (("_MUCH", 100_000), ("_SOME", 50_000), ("_LONG", 50_000)):
+    for name, small in (("_MOST_IN_MEMORY", 100_000), ("_RELIEF_STEP", 50_000), ("_MOST_OF_A_LINE", 50_000)):
         monkeypatch.setattr(collector, name, small)
     sink = io.StringIO()
     with pytest.raises(OSError, match=rf"1 MiB have to wait.*rank 1 prints .*prog.py:2 in <module>.*{why}") as raised:
@@ -85,8 +85,8 @@ def test_a_run_ends_when_more_has_to_wait_than_is_kept(
 
 @pytest.mark.parametrize("printing", [0, 1])
 def test_endless_output_is_written_whole_up_to_the_wall_limit(tmp_path: Path, monkeypatch, printing: int):
-    monkeypatch.setattr(collector, "_MUCH", 100_000)
-    monkeypatch.setattr(collector, "_SOME", 50_000)
+    monkeypatch.setattr(collector, "_MOST_IN_MEMORY", 100_000)
+    monkeypatch.setattr(collector, "_RELIEF_STEP", 50_000)
     sink = io.StringIO()
     program = tmp_path / "prog.py"
     program.write_text(
@@ -118,16 +118,16 @@ def test_room_is_used_again_and_a_full_disk_is_an_error(monkeypatch: pytest.Monk
 
 def test_what_is_in_the_file_goes_to_another_shard_by_name():
     room = Spill()
-    long = Long(room, [room.put(b"a"), room.put(b"\xff")], "c")
+    long = SpilledText(room, [room.put(b"a"), room.put(b"\xff")], "c")
     run = room.keep([(0, 0, 1, 0, long)])
     assert run.first() is not None
-    gone, text = pickle.loads(pickle.dumps((run, Long(room, [room.put(b"b")], ""))))
-    assert isinstance(gone, Run)
+    gone, text = pickle.loads(pickle.dumps((run, SpilledText(room, [room.put(b"b")], ""))))
+    assert isinstance(gone, SpilledRun)
     assert gone is run
     assert [text_of(line[4]) for line in gone] == ["a\udcffc"]
     assert text_of(text) == "b"
     assert text_of("d") == "d"
-    unclaimed = pickle.dumps(Long(room, [], ""))
+    unclaimed = pickle.dumps(SpilledText(room, [], ""))
     spilled_lines.drop_unclaimed()
     with pytest.raises(KeyError):
         pickle.loads(unclaimed)

@@ -117,7 +117,7 @@ def test_an_abort_ends_both_shards_at_the_same_event(shards, seen):
 
 def test_ranks_that_begin_later_live_where_the_launcher_has_put_them(shards, seen):
     for shard in shards:
-        shard.bear([1, 0, 1])
+        shard.add_ranks([1, 0, 1])
     assert [rank.number for rank in shards[0].ranks] == [0, 1, 5]
     assert [shards[0].owner(number) for number in range(4, 7)] == [1, 0, 1]
     assert shards[1].rank(6).number == 6

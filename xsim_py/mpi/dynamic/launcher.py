@@ -299,7 +299,7 @@ class Launcher(LibraryPart):
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
         fabric.settings.machine.settle(world.first, birth.nodes)
-        born = shard.bear(birth.homes)
+        born = shard.add_ranks(birth.homes)
         fabric.ranks = shard.at
         fabric.uniform = self._network.uniform
         fabric.tally.grow([rank.number for rank in born])

@@ -148,7 +148,7 @@ class _Stored:
         self._ask("sync")
 
     def close(self) -> None:
-        virtual_files.tell(self._server, "close", self._rank.number, self._number)
+        virtual_files.submit(self._server, "close", self._rank.number, self._number)
 
 
 def _wait_for_others() -> None:

@@ -20,7 +20,15 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["REAL_LOCKS", "SERVING", "are_served", "are_there", "descendants", "serve", "waits_really"]
+__all__ = [
+    "REAL_LOCKS",
+    "REAL_THREADS",
+    "descendants",
+    "exist",
+    "has_real_threads",
+    "serves_children",
+    "waits_for_real_thread",
+]
 
 REAL_LOCKS: WeakSet[Any] = WeakSet()
 """The real locks that were made in ranks for this."""
@@ -30,11 +38,11 @@ _REAL = (type(_thread.allocate_lock()), type(_thread.RLock()))
 _BETWEEN = ("threading", "queue", "concurrent.futures._base")
 _SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
 
-SERVING = "threads that serve children"
+REAL_THREADS = "threads that serve children"
 """Under this name a rank keeps its real threads."""
 
 
-def are_served(depth: int) -> bool:
+def serves_children(depth: int) -> bool:
     """Return whether the caller, so many frames above, makes something for child processes."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
@@ -54,7 +62,7 @@ def _is_of_child(future: Any) -> bool:
     return future._condition._lock in REAL_LOCKS
 
 
-def waits_really(depth: int) -> bool:
+def waits_for_real_thread(depth: int) -> bool:
     """Return whether the caller, so many frames above, is a condition that a real thread may notify.
 
     Its lock is one of `REAL_LOCKS`, or was made outside of the simulation, where there are other threads than this.
@@ -66,12 +74,12 @@ def waits_really(depth: int) -> bool:
     return lock in REAL_LOCKS or (isinstance(lock, _REAL) and _real_threads() > 0)
 
 
-def serve(rank: Rank) -> bool:
+def has_real_threads(rank: Rank) -> bool:
     """Tell whether a rank has real threads, which wait for child processes."""
-    return any(thread.is_alive() for thread in (rank.extra or {}).get(SERVING, ()))
+    return any(thread.is_alive() for thread in (rank.extra or {}).get(REAL_THREADS, ()))
 
 
-def are_there() -> bool:
+def exist() -> bool:
     """Tell whether this process has children, besides one that `multiprocessing` has for itself."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["closed", "end", "expected", "forget", "made", "open_fifo"]
+__all__ = ["end", "expected", "forget", "open_fifo", "tell_closed", "tell_made"]
 
 _CAPACITY = 65536
 _READER, _WRITER, _WRITTEN, _TAKEN, _MADE, _FOUND = range(6)
@@ -67,7 +67,7 @@ def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
     sockets.tell(fiber, partial(_note, place, fiber.rank.number, what, amount))
 
 
-def made(fiber: Fiber, path: Any, *, found: bool) -> None:
+def tell_made(fiber: Fiber, path: Any, *, found: bool) -> None:
     """Tell all ranks that one has made a FIFO, or has found that it is there."""
     global expected
     expected = True
@@ -111,7 +111,7 @@ class FifoEnd:
     def known(self, fiber: Fiber) -> _FifoState | None:
         """Return the state of the FIFO as ranks have told it; None where others than ranks may use it."""
         known: _FifoState | None = fiber.rank.shard.fifos.get(self.place)
-        return None if known is None or child_processes.are_there() else known
+        return None if known is None or child_processes.exist() else known
 
     def _there(self, known: _FifoState) -> int:
         """Return how many bytes it has been told of that nobody has taken."""
@@ -165,7 +165,7 @@ class FifoEnd:
         waits.until(fiber, ready, None, f"waits for {what} a FIFO")
 
 
-def closed(fiber: Fiber, end: pipes.End) -> None:
+def tell_closed(fiber: Fiber, end: pipes.End) -> None:
     """Tell all ranks that one has closed its end."""
     if end.fifo is not None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)
@@ -188,7 +188,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
     def is_there() -> bool:
         nonlocal number
-        known: _FifoState | None = None if child_processes.are_there() else shard.fifos.get(place)
+        known: _FifoState | None = None if child_processes.exist() else shard.fifos.get(place)
         if known is not None and side == _WRITER and not known.open[_READER] and flags & os.O_ACCMODE == os.O_WRONLY:
             return False
         if number < 0:
@@ -209,9 +209,9 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
         number = _real_open(path, flags)
         pipes.note(number, fifo=FifoEnd(fiber, place, side))
         return number
-    if child_processes.are_there() or place not in shard.fifos:
+    if child_processes.exist() or place not in shard.fifos:
         fiber.sync()
-    if child_processes.are_there():
+    if child_processes.exist():
         waits.poll(fiber, is_there)
     waits.until(fiber, is_there, None, f"waits for the other end of the FIFO {os.fsdecode(path)} to be opened")
     os.set_blocking(number, True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["attach", "copied", "end", "forget", "install"]
+__all__ = ["attach", "end", "forget", "install", "note_copy"]
 
 _ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of the dead"
 _LOCKED = "file locks"
@@ -225,7 +225,7 @@ def _locked_file(rank: Rank, target: Any) -> _LockedFile:
     return found
 
 
-def copied(rank: Rank, number: int, copy: int) -> None:
+def note_copy(rank: Rank, number: int, copy: int) -> None:
     """Note that a rank has made another descriptor of an open file."""
     for each in rank.extra[_LOCKED].open if rank.extra is not None and _LOCKED in rank.extra else ():
         if number in each.numbers:
@@ -237,7 +237,7 @@ def _lock(
 ) -> tuple[str, LockRequest | None]:
     """Ask for a lock, wait for the answer, and do the same with the real one."""
     rank = fiber.rank
-    look_after(rank, fiber.clock_ps)
+    release_closed(rank, fiber.clock_ps)
     opened, number = _locked_file(rank, target), _number_of(target)
     owner: Any = rank.number if by_process else (rank.number, opened.number)
     ask = ask._replace(rank=rank.number, file=(space, *opened.file), owner=owner)
@@ -333,7 +333,7 @@ def _watching(kind: type[Fiber]) -> type[Fiber]:
         return kind
 
     def park(self: Fiber, reason: Any) -> None:
-        look_after(self.rank, self.clock_ps)
+        release_closed(self.rank, self.clock_ps)
         kind.park(self, reason)
 
     if kind not in _kinds:
@@ -341,7 +341,7 @@ def _watching(kind: type[Fiber]) -> type[Fiber]:
     return _kinds[kind]
 
 
-def look_after(rank: Rank, time_ps: int) -> None:
+def release_closed(rank: Rank, time_ps: int) -> None:
     """Let go of the locks of files that a rank has closed."""
     mine: _LockedFiles | None = (rank.extra or {}).get(_LOCKED)
     for each in () if mine is None else list(mine.open):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.files.open_files import check_text, flags_of
 from xsim_py.process.output import standard_descriptors
 from xsim_py.process.output.collector import RankInput, RankStream, finish_lines
-from xsim_py.process.output.standard_descriptors import special
+from xsim_py.process.output.standard_descriptors import virtual_descriptors
 from xsim_py.process.ranks import current
 
 from . import fifos, file_locks, pipes, polls, semaphores, sockets
@@ -43,7 +43,7 @@ _before: dict[str, Any] = {}
 
 
 def _read(fd: int, length: int, /) -> bytes:
-    if fd in special and (fiber := current.here()) is not None:
+    if fd in virtual_descriptors and (fiber := current.here()) is not None:
         if fd in pipes.ends:
             return pipes.read(fiber, fd, length)
         if standard_descriptors.stream_of(fiber.rank, fd) == 0:
@@ -56,7 +56,7 @@ def _read(fd: int, length: int, /) -> bytes:
 
 
 def _write(fd: int, data: Any, /) -> int:
-    if fd in special and (fiber := current.here()) is not None:
+    if fd in virtual_descriptors and (fiber := current.here()) is not None:
         if fd in pipes.ends:
             return pipes.write(fiber, fd, data)
         stream = standard_descriptors.stream_of(fiber.rank, fd)
@@ -67,7 +67,7 @@ def _write(fd: int, data: Any, /) -> int:
 
 
 def _readv(fd: int, buffers: Any, /) -> int:
-    if fd not in special or current.here() is None:
+    if fd not in virtual_descriptors or current.here() is None:
         done: int = _before["readv"](fd, buffers)
         return done
     views = [memoryview(buffer).cast("B") for buffer in buffers]
@@ -81,7 +81,7 @@ def _readv(fd: int, buffers: Any, /) -> int:
 
 
 def _writev(fd: int, buffers: Any, /) -> int:
-    if fd not in special or current.here() is None:
+    if fd not in virtual_descriptors or current.here() is None:
         done: int = _before["writev"](fd, buffers)
         return done
     return _write(fd, b"".join(bytes(buffer) for buffer in buffers))
@@ -91,7 +91,7 @@ def _writev(fd: int, buffers: Any, /) -> int:
 
 
 def _close(fd: int) -> None:
-    fiber = current.here() if fd in special else None
+    fiber = current.here() if fd in virtual_descriptors else None
     if fiber is None:
         _before["close"](fd)
         if fd in pipes.ends:  # of an object that is freed outside of ranks
@@ -99,9 +99,9 @@ def _close(fd: int) -> None:
         return
     if fd in standard_descriptors.STANDARD:
         os.fstat(fd)  # it may be closed already
-        standard_descriptors.before(fiber, fd)
+        standard_descriptors.keep_shared(fiber, fd)
     _before["close"](fd)
-    standard_descriptors.closed(fiber, fd)
+    standard_descriptors.note_closed(fiber, fd)
     _forget_pipe(fiber, fd)
 
 
@@ -110,14 +110,14 @@ def _forget_pipe(fiber: Fiber, fd: int) -> None:
     if end is not None:
         pipes.forget(fd)
         if end not in pipes.ends.values():
-            fifos.closed(fiber, end)
-        pipes.touched(fiber, end)
+            fifos.tell_closed(fiber, end)
+        pipes.wake_waiters(fiber, end)
 
 
 def _closerange(fd_low: int, fd_high: int, /) -> None:
     fiber = current.here()
     if fiber is not None:
-        for number in sorted(special):
+        for number in sorted(virtual_descriptors):
             if fd_low <= number < fd_high and (number in standard_descriptors.STANDARD or _is_mine(fiber, number)):
                 try:
                     _close(number)
@@ -140,19 +140,19 @@ def _dup(fd: int, /) -> int:
 def _copied(fd: int, copy: int) -> None:
     fiber = current.here()
     if fiber is not None:
-        file_locks.copied(fiber.rank, fd, copy)
-        if fd in special or copy in special:
-            standard_descriptors.copied(fiber, fd, copy)
-            pipes.same(fd, copy)
+        file_locks.note_copy(fiber.rank, fd, copy)
+        if fd in virtual_descriptors or copy in virtual_descriptors:
+            standard_descriptors.note_copy(fiber, fd, copy)
+            pipes.note_copy(fd, copy)
 
 
 def _dup2(fd: int, fd2: int, inheritable: bool = True) -> int:
-    if (fd not in special and fd2 not in special) or (fiber := current.here()) is None:
+    if (fd not in virtual_descriptors and fd2 not in virtual_descriptors) or (fiber := current.here()) is None:
         copy: int = _before["dup2"](fd, fd2, inheritable)
         _copied(fd, fd2)
         return copy
     os.fstat(fd)
-    standard_descriptors.before(fiber, fd2)
+    standard_descriptors.keep_shared(fiber, fd2)
     if fd != fd2:
         _forget_pipe(fiber, fd2)
         _before["dup2"](fd, fd2, inheritable)
@@ -170,21 +170,21 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
 def _pipe() -> tuple[int, int]:
     both: tuple[int, int] = _before["pipe"]()
     if current.here() is not None:
-        pipes.made(*both)
+        pipes.note_made(*both)
     return both
 
 
 def _pipe2(flags: int, /) -> tuple[int, int]:
     both: tuple[int, int] = _before["pipe2"](flags)
     if current.here() is not None:
-        pipes.made(*both)
+        pipes.note_made(*both)
     return both
 
 
 def _eventfd(initval: int, flags: int = 0x80000) -> int:
     number: int = _before["eventfd"](initval, flags)
     if current.here() is not None:
-        pipes.made(number)
+        pipes.note_made(number)
     return number
 
 
@@ -205,7 +205,7 @@ def _eventfd_write(fd: int, value: int) -> None:
 def _detach(self: Any) -> int:
     number: int = _real_detach(self)
     if current.here() is not None and number >= 0:
-        pipes.made(number)
+        pipes.note_made(number)
     return number
 
 
@@ -220,7 +220,7 @@ def _mkfifo(path: Any, mode: int = 0o666, *, dir_fd: Any = None) -> None:
         found = False
     finally:
         if fiber is not None and _is_fifo(path):
-            fifos.made(fiber, path, found=found)
+            fifos.tell_made(fiber, path, found=found)
 
 
 def _is_fifo(path: Any) -> bool:
@@ -239,7 +239,7 @@ def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) ->
 
 def _open(file: Any, mode: Any = "r", *rest: Any, **named: Any) -> Any:
     if file.__class__ is int:
-        if file in special and (fiber := current.here()) is not None and _is_mine(fiber, file):
+        if file in virtual_descriptors and (fiber := current.here()) is not None and _is_mine(fiber, file):
             return _opened(fiber, file, file, mode, *rest, **named)
     elif fifos.expected and (fiber := current.here()) is not None and _is_fifo(file):
         number = fifos.open_fifo(fiber, file, flags_of(mode) & ~os.O_EXCL)

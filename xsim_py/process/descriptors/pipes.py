@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process.output.standard_descriptors import special
+from xsim_py.process.output.standard_descriptors import virtual_descriptors
 
 from . import child_processes, sockets, waits
 
@@ -30,11 +30,11 @@ __all__ = [
     "forget",
     "is_of_child",
     "is_ready",
-    "made",
     "note",
+    "note_copy",
+    "note_made",
     "read",
-    "same",
-    "touched",
+    "wake_waiters",
     "write",
 ]
 
@@ -75,7 +75,7 @@ class End:
         self.fifo: Any = None
 
 
-def made(*numbers: int) -> None:
+def note_made(*numbers: int) -> None:
     """Note that a rank has made a pipe, or a pair of sockets without names, or the like; not for real threads."""
     name = str(sys._getframe(2).f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
@@ -88,16 +88,16 @@ def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
     known = os.fstat(number)
     end = ends[number] = End(known.st_ino, common=stat.S_ISSOCK(known.st_mode), served=served)
     end.fifo = fifo
-    special.add(number)
+    virtual_descriptors.add(number)
     return end
 
 
-def same(number: int, copy: int) -> None:
+def note_copy(number: int, copy: int) -> None:
     """Note that a rank has made `copy` the same as `number`."""
     end = ends.get(number)
     if end is not None:
         ends[copy] = end
-        special.add(copy)
+        virtual_descriptors.add(copy)
     elif copy in ends:
         forget(copy)
 
@@ -106,10 +106,10 @@ def forget(number: int) -> None:
     """Forget a descriptor, which has been closed."""
     del ends[number]
     if number > 2:
-        special.discard(number)
+        virtual_descriptors.discard(number)
 
 
-def touched(fiber: Fiber, end: End) -> None:
+def wake_waiters(fiber: Fiber, end: End) -> None:
     """Let those look again who wait for a pipe, as the running fiber has done something to it."""
     waits.wake(fiber)
     if end.common:
@@ -141,7 +141,7 @@ def read(fiber: Fiber, number: int, count: int) -> bytes:
     if os.get_blocking(number):
         _wait(fiber, number, select.POLLIN, f"waits for something to be written into {_named(number)}")
     data = _real_read(number, count)
-    touched(fiber, ends[number])
+    wake_waiters(fiber, ends[number])
     return data
 
 
@@ -149,7 +149,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
     """Write into a pipe as `os.write` does, so much at a time as there is room for."""
     if not os.get_blocking(number):
         written = _real_write(number, data)
-        touched(fiber, ends[number])
+        wake_waiters(fiber, ends[number])
         return written
     view = memoryview(data).cast("B")
     done = 0
@@ -162,7 +162,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
         done += _real_write(number, piece)
         if fifo is not None:
             fifo.written(fiber, len(piece))
-        touched(fiber, ends[number])
+        wake_waiters(fiber, ends[number])
         if not len(view):
             break
     return done
@@ -181,9 +181,9 @@ def is_of_child(fiber: Fiber, number: int) -> bool:
     end = ends.get(number)
     if end is not None and end.is_of_child:
         return True
-    if (end is None or end.served) and child_processes.serve(fiber.rank):
+    if (end is None or end.served) and child_processes.has_real_threads(fiber.rank):
         return True
-    if not child_processes.are_there():
+    if not child_processes.exist():
         return False
     if end is None or stat.S_ISSOCK(os.fstat(number).st_mode):
         return True  # the other end of a socket has another inode

@@ -41,7 +41,7 @@ def _is_real(fiber: Fiber, number: int) -> bool:
     """Return whether something may come from outside of the simulation."""
     if number in pipes.ends:
         return pipes.is_of_child(fiber, number)
-    return child_processes.serve(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
+    return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
 def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:

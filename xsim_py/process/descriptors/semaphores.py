@@ -39,7 +39,7 @@ class SemLock(_Real):  # type: ignore[misc]
         take = partial(self._take, fiber, super().acquire)
         if not block:
             return take()
-        if child_processes.are_there() or child_processes.serve(fiber.rank):
+        if child_processes.exist() or child_processes.has_real_threads(fiber.rank):
             return waits.poll(fiber, take, timeout)
         what = "waits for a lock or semaphore of multiprocessing that another thread is to release"
         return bool(waits.until(fiber, take, timeout, what))

@@ -140,7 +140,7 @@ class StorageFile(io.RawIOBase):
             return "ab+" if access == os.O_RDWR else "ab"
         return {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(access, "rb+")
 
-    def _is_mine(self) -> bool:
+    def _may_wait(self) -> bool:
         """Return whether the rank that has opened it runs, and not the garbage collector in the middle of something."""
         fiber = current.here()
         if fiber is None or fiber.rank is not self._rank:
@@ -205,10 +205,10 @@ class StorageFile(io.RawIOBase):
             raise io.UnsupportedOperation("not writable")
         whole = bytes(data)
         start = None if self._flags & os.O_APPEND else self._position
-        if self._is_mine():
+        if self._may_wait():
             self._position = self._ask("write", self._number, start, whole)
         else:
-            virtual_files.leave(self._rank, self._server, "write", self._number, start, whole)
+            virtual_files.submit_later(self._rank, self._server, "write", self._number, start, whole)
             self._position += len(whole)
         return len(whole)
 
@@ -256,10 +256,10 @@ class StorageFile(io.RawIOBase):
                 known.descriptors.pop(self._descriptor, None)
             if not self._number:
                 return
-            if self._is_mine():
-                virtual_files.tell(self._server, "close", self._rank.number, self._number)
+            if self._may_wait():
+                virtual_files.submit(self._server, "close", self._rank.number, self._number)
             else:
-                virtual_files.leave(self._rank, self._server, "close", self._rank.number, self._number)
+                virtual_files.submit_later(self._rank, self._server, "close", self._rank.number, self._number)
 
     def fileno(self) -> int:
         """Return a number that `os.fsync` and other functions on descriptors know while the run lasts.

@@ -519,7 +519,7 @@ class Overlay:
             assert isinstance(found, Inode | SymbolicLink)
             entry = found
         if isinstance(entry, Inode):
-            self._touch(entry)
+            self._take_over(entry)
             entry.opened[-1] = 1  # keeps it, for a moment without a name
         self._put(target, entry)
         for name, _ in inside:
@@ -537,15 +537,15 @@ class Overlay:
 
     def chmod(self, path: str, mode: int) -> None:
         """Set the mode of a file, as `os.chmod` does."""
-        entry = self._own(path)
+        entry = self._changeable(path)
         entry.mode = stat.S_IMODE(mode)
 
     def utime(self, path: str, time_ps: int | None) -> None:
         """Set the times of a file, as `os.utime` does: one time for all, now by default."""
-        entry = self._own(path)
+        entry = self._changeable(path)
         entry.time_ps = self.now_ps if time_ps is None else time_ps - self._epoch_ps
 
-    def _own(self, path: str) -> Inode | Folder:
+    def _changeable(self, path: str) -> Inode | Folder:
         """Return the entry of a file or folder whose attributes are about to change."""
         place, found = self._must(path)
         if isinstance(found, os.stat_result):
@@ -558,10 +558,10 @@ class Overlay:
                 self._put(place, found)
         assert isinstance(found, Inode | Folder)
         if isinstance(found, Inode):
-            self._touch(found)
+            self._take_over(found)
         return found
 
-    def _touch(self, inode: Inode) -> None:
+    def _take_over(self, inode: Inode) -> None:
         """Make a file one of our own, with the contents and the time that it has."""
         time_ps = inode.time_ps
         self._held(inode.number)

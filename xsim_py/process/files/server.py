@@ -101,14 +101,14 @@ class Server:
         if self._serving is request:
             self._serving = None
             if request.kind in _WRITING:
-                self._make(request, now_ps)
+                self._carry_out(request, now_ps)
             self._serve(now_ps)
 
     def died(self, now_ps: int, rank: int) -> None:
         """Drop what a dead rank had still to ask; what it was writing stays as it is."""
         self._queue = deque(request for request in self._queue if request.rank != rank)
         if self._serving is not None and self._serving.rank == rank:
-            self._tear(now_ps)
+            self._cut_short(now_ps)
         self.overlay.died(rank)
         self._serve(now_ps)
 
@@ -116,7 +116,7 @@ class Server:
         """End everything: all ranks are dead, or have ended."""
         self._queue.clear()
         if self._serving is not None:
-            self._tear(now_ps)
+            self._cut_short(now_ps)
         self.overlay.died(None)
 
     def _serve(self, now_ps: int) -> None:
@@ -129,7 +129,7 @@ class Server:
                 self._serving, self._began_ps = request, now_ps
                 self._later(now_ps + busy_ps, request)
             elif request.kind in _WRITING:
-                self._make(request, now_ps)
+                self._carry_out(request, now_ps)
             if request.kind not in _UNANSWERED:
                 self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
 
@@ -143,16 +143,16 @@ class Server:
             _, starts, _, _, end = request.arguments
             return StorageAnswer(None, None, end - int(starts[0]))
         try:
-            value = self._make(request, now_ps)
+            value = self._carry_out(request, now_ps)
         except OSError as error:
             return StorageAnswer(None, error, 0)
         return StorageAnswer(value, None, len(value) if request.kind == "read" else 0)
 
-    def _make(self, request: StorageRequest, now_ps: int) -> Any:
+    def _carry_out(self, request: StorageRequest, now_ps: int) -> Any:
         self.overlay.now_ps = now_ps
         return getattr(self.overlay, request.kind)(*request.arguments)
 
-    def _tear(self, now_ps: int) -> None:
+    def _cut_short(self, now_ps: int) -> None:
         """End what is being served here and now, with the bytes that have come so far."""
         request = self._serving
         assert request is not None
@@ -165,4 +165,4 @@ class Server:
             else:
                 number, starts, sizes, data, _ = request.arguments
                 cut = (number, starts, sizes, data, int(starts[0]) + come)
-            self._make(request._replace(arguments=cut), now_ps)
+            self._carry_out(request._replace(arguments=cut), now_ps)

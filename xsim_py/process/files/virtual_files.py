@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["VirtualFiles", "active", "leave", "request", "tell"]
+__all__ = ["VirtualFiles", "active", "request", "submit", "submit_later"]
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _HANDLER = "storage"
@@ -73,7 +73,7 @@ class _Replica:
         self._waiting.clear()
         shard.handlers[_HANDLER] = self._handle
 
-    def forsake(self) -> None:
+    def drop_shard(self) -> None:
         """Follow no server, but count what the ranks of this shard have still asked for."""
         assert self._shard is not None
         self._servers.clear()
@@ -204,9 +204,9 @@ class VirtualFiles:
         """Be what shard `number` knows from now on, in a process that is a copy of that of shard 0."""
         self._replicas = {number: self._replicas[0]} if self._replicas else {}
 
-    def forsake(self, shard: Shard) -> None:
+    def drop_shard(self, shard: Shard) -> None:
         """Serve a shard no more, in which nobody lives and which has not followed what came before."""
-        self._replicas[shard.number].forsake()
+        self._replicas[shard.number].drop_shard()
 
     def replica(self, rank: Rank) -> _Replica:
         """Return the servers as the shard of a rank knows them."""
@@ -328,7 +328,7 @@ def request(kind: str, *arguments: Any, name: str = "", server: int | None = Non
     return answer.value
 
 
-def tell(server: int, kind: str, *arguments: Any) -> None:
+def submit(server: int, kind: str, *arguments: Any) -> None:
     """Have the storage do something for the running rank, which does not wait for it."""
     files, fiber = active, current.fiber
     assert files is not None
@@ -336,7 +336,7 @@ def tell(server: int, kind: str, *arguments: Any) -> None:
     files.replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
 
 
-def leave(rank: Rank, server: int, kind: str, *arguments: Any) -> None:
+def submit_later(rank: Rank, server: int, kind: str, *arguments: Any) -> None:
     """Have the storage do something for a rank when that next asks for something: it is not its turn now.
 
     It is what a file wants that Python's garbage collector finds, in the middle of whatever runs.

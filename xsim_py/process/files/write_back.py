@@ -81,13 +81,13 @@ def _written(
                 _write(entry, path)
                 ready[place] = path
             except OSError as error:
-                problems.append(_said(place, "written", error))
+                problems.append(_failure(place, "written", error))
         for place, future in {place: pool.submit(_finish, made[place], ready[place], place) for place in ready}.items():
             try:
                 future.result()
             except OSError as error:
                 del ready[place]
-                problems.append(_said(place, "written", error))
+                problems.append(_failure(place, "written", error))
     finally:
         pool.shutdown(cancel_futures=True)
     return ready, problems
@@ -139,7 +139,7 @@ def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str
             elif not _is_folder(place):
                 os.mkdir(place)
         except OSError as error:
-            problems.append(_said(place, "written", error))
+            problems.append(_failure(place, "written", error))
     for folder in {os.path.dirname(place) for place in made}:
         with suppress(OSError):  # where that cannot be done, what is done is all there is
             sync(folder)
@@ -147,7 +147,7 @@ def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str
         try:
             _remove(place)
         except OSError as error:
-            problems.append(_said(place, "removed", error))
+            problems.append(_failure(place, "removed", error))
     for place, entry in made.items():
         if isinstance(entry, Folder) and entry.mode is not None:  # only now: it may forbid to put something there
             with suppress(OSError):
@@ -180,11 +180,11 @@ def _is_folder(place: str) -> bool:
     return os.path.isdir(place) and not os.path.islink(place)
 
 
-def _said(place: str, what: str, error: OSError) -> str:
+def _failure(place: str, what: str, error: OSError) -> str:
     return f"{place} could not be {what} at the end of the run: {error.strerror}"
 
 
-def _listed(said: list[str], rest: str) -> list[str]:
+def _listed(sentences: list[str], rest: str) -> list[str]:
     """Return the first few sentences, and one that says how many more there are."""
-    more = len(said) - _MOST_LISTED
-    return said if more <= 0 else [*said[:_MOST_LISTED], f"and {more:,} more files {rest}"]
+    more = len(sentences) - _MOST_LISTED
+    return sentences if more <= 0 else [*sentences[:_MOST_LISTED], f"and {more:,} more files {rest}"]

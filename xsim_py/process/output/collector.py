@@ -23,8 +23,8 @@ from xsim_py.units import format_time, spans
 
 from .equal_tracebacks import TRACEBACK, EqualTracebacks, WholeTraceback
 from .simulator_descriptors import Apart
-from .spilled_lines import COST, Line, Long, Run, Spill, text_of
-from .standard_descriptors import other_target
+from .spilled_lines import LINE_COST, Line, Spill, SpilledRun, SpilledText, text_of
+from .standard_descriptors import is_redirected
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -41,9 +41,9 @@ NO_OUTPUT = "no output"
 _ORDER = "others may print something earlier, for which all of that waits"
 _NO_END = "a line is written when it has come to its end"
 
-_MUCH = 16 << 20  # characters that wait in memory
-_SOME = 2 << 20
-_LONG = 1 << 20  # characters of a line without an end
+_MOST_IN_MEMORY = 16 << 20  # characters that wait in memory
+_RELIEF_STEP = 2 << 20
+_MOST_OF_A_LINE = 1 << 20  # characters of a line without an end
 _DEBUGGER_DEPTH = 12
 
 
@@ -75,7 +75,7 @@ class Output:
     ) -> None:
         self.error: OSError | None = None
         self._lines: list[Line] = []
-        self._runs: list[Run] = []
+        self._runs: list[SpilledRun] = []
         self._sinks = sinks
         self._label = label
         self._control = control
@@ -84,34 +84,34 @@ class Output:
         self._hash = hashlib.blake2b(digest_size=16)
         self._busy = False
         self._held = 0
-        self._relief_at = _SOME
+        self._relief_at = _RELIEF_STEP
         self.journal: Journal | None = None  # in a process that may die by itself
 
-    def put(self, rank: Rank, stream: int, text: str | Long, clock_ps: int) -> None:
+    def put(self, rank: Rank, stream: int, text: str | SpilledText, clock_ps: int) -> None:
         """Take whole lines that a rank has printed."""
         count = rank.private("lines", _Counter).next()
         line = (clock_ps, rank.number, count, stream, text)
         self._lines.append(line)
         if self.journal is not None:
             self.journal.add(line)
-        self._held += len(text) + COST
+        self._held += len(text) + LINE_COST
         if self._held > self._relief_at and self.error is None:  # else the run is about to end
             if self._sinks is not None and rank.shard.alone:
-                self._flush(_certain(rank, clock_ps))
+                self._flush(_known_until(rank, clock_ps))
             self._relieve(f"rank {rank.number} prints at {format_time(clock_ps, digits=None)}")
 
-    def add(self, lines: Iterable[Line | Run]) -> None:
+    def add(self, lines: Iterable[Line | SpilledRun]) -> None:
         """Take what another shard sent."""
         for line in lines:
-            if isinstance(line, Run):
+            if isinstance(line, SpilledRun):
                 self._runs.append(line)
             else:
                 self._lines.append(line)
-                self._held += len(line[4]) + COST
+                self._held += len(line[4]) + LINE_COST
         if self._held > self._relief_at and not self._control.stop_reason:
             self._relieve("shards print")
 
-    def take(self, *, far: bool) -> list[Line | Run]:
+    def take(self, *, far: bool) -> list[Line | SpilledRun]:
         """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
         if not (self._lines or self._runs):
             return []
@@ -134,13 +134,13 @@ class Output:
             self._give_up(error, what, _NO_END)
             return None
 
-    def end_of(self, places: list[tuple[int, int]], end: str) -> Long:
+    def end_of(self, places: list[tuple[int, int]], end: str) -> SpilledText:
         """Return the text of a line whose beginning is stored."""
-        return Long(self.spill, places, end)
+        return SpilledText(self.spill, places, end)
 
     def _relieve(self, what: str) -> None:
         """Put what has to wait out of memory, if it is much."""
-        if self._held > _MUCH and not self._busy:
+        if self._held > _MOST_IN_MEMORY and not self._busy:
             with self._undisturbed():
                 self._lines.sort()
                 try:
@@ -149,7 +149,7 @@ class Output:
                     self._held = 0
                 except OSError as error:
                     self._give_up(error, what, _ORDER)
-        self._relief_at = self._held + _SOME
+        self._relief_at = self._held + _RELIEF_STEP
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -188,7 +188,7 @@ class Output:
                 written = last
                 for clock_ps, rank, _, stream, text in self._due(bound):
                     written = True
-                    self._take_up(clock_ps, rank, stream, text)
+                    self._write_or_hold(clock_ps, rank, stream, text)
                     if self._control.wanted:
                         break
                 else:
@@ -197,9 +197,9 @@ class Output:
                     sink.flush()
             except OSError as error:
                 # Not to be raised here, where a rank may be running, which would take it for its own.
-                self.error, self._sinks = _said(error), None
+                self.error, self._sinks = _explained(error), None
                 self._control.stop(NO_OUTPUT)
-            self._relief_at = self._held + _SOME
+            self._relief_at = self._held + _RELIEF_STEP
 
     def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
         """Yield the lines before `bound`, in order, and take each away."""
@@ -213,7 +213,7 @@ class Output:
                 if runs:
                     yield from _before(line, runs)
                 done += 1
-                self._held -= len(line[4]) + COST
+                self._held -= len(line[4]) + LINE_COST
                 yield line
             if runs:
                 yield from _before(bound, runs)
@@ -221,7 +221,7 @@ class Output:
             del self._lines[:done]
             self._runs[:] = [run for run in runs if run.first() is not None]
 
-    def _take_up(self, clock_ps: int, rank: int, stream: int, text: str | Long) -> None:
+    def _write_or_hold(self, clock_ps: int, rank: int, stream: int, text: str | SpilledText) -> None:
         """Write a line whose turn has come, or let it wait with tracebacks."""
         if self._tracebacks:
             self._write_due(clock_ps)
@@ -237,7 +237,7 @@ class Output:
                 text = f"ranks {spans(ranks)}: {text}"
             self._write(spans(ranks), 1, text)
 
-    def _write(self, rank: int | str, stream: int, text: str | Long) -> None:
+    def _write(self, rank: int | str, stream: int, text: str | SpilledText) -> None:
         assert self._sinks is not None
         pieces: Iterable[str] = (text,) if isinstance(text, str) else text
         if stream == 0:
@@ -264,7 +264,7 @@ class Output:
         return self._hash.hexdigest()
 
 
-def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
+def _known_until(rank: Rank, clock_ps: int) -> tuple[int, ...]:
     """Return the bound before which all output is known, if all ranks are in the shard of one that prints now.
 
     No other rank prints before the time of the event that is being run, and then only those after the first one.
@@ -274,7 +274,7 @@ def _certain(rank: Rank, clock_ps: int) -> tuple[int, ...]:
     return (now_ps, rank.number + 1) if first is rank and clock_ps == now_ps else (now_ps,)
 
 
-def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
+def _before(bound: Any, runs: list[SpilledRun]) -> Iterator[Line]:
     """Yield the lines of all runs before `bound`, in order."""
     while True:
         heads = [(head, place) for place, run in enumerate(runs) if (head := run.first()) is not None and head < bound]
@@ -286,7 +286,7 @@ def _before(bound: Any, runs: list[Run]) -> Iterator[Line]:
             yield run.pop()
 
 
-def _said(error: OSError) -> OSError:
+def _explained(error: OSError) -> OSError:
     if error.errno != errno.EBADF:
         return error
     return OSError(error.errno, f"{error.strerror}: the program has closed a descriptor that is the simulator's")
@@ -327,7 +327,7 @@ class _Partial:
     def take(self, rank: Rank, stream: int, end: str, clock_ps: int) -> None:
         """Pass the line on, with its end."""
         pieces = self.pieces[stream]
-        text: str | Long = end
+        text: str | SpilledText = end
         if pieces or self.stored[stream]:
             text = "".join((*pieces, end))
             if self.stored[stream]:
@@ -342,7 +342,7 @@ class _Partial:
         pieces = self.pieces[stream]
         pieces.append(piece)
         self.sizes[stream] += len(piece)
-        if self.sizes[stream] > _LONG:
+        if self.sizes[stream] > _MOST_OF_A_LINE:
             kept = pieces[:]
             self.sizes[stream] = 0
             pieces.clear()
@@ -394,7 +394,7 @@ class RankStream(io.TextIOBase):
         if not text.isascii():
             text = self._writable(text)
         rank = fiber.rank
-        if other_target(rank, self._stream + 1):
+        if is_redirected(rank, self._stream + 1):
             self._write_elsewhere(rank, text)
         else:
             self._keep(fiber, text)
@@ -527,7 +527,7 @@ class RankInput(io.TextIOBase):
         rank = fiber.rank
         finish_lines(rank, fiber.clock_ps)
         rank.shard.output.flush(fiber.clock_ps + 1)
-        if other_target(rank, 0):
+        if is_redirected(rank, 0):
             source: TextIO = rank.private("redirected input", _descriptor_0)
             return source
         return self._real if rank.number == 0 or _called_by_debugger() else None

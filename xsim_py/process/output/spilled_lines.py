@@ -18,7 +18,17 @@ from xsim_py.process.ranks import current
 
 from .simulator_descriptors import far_up
 
-__all__ = ["COST", "LIMIT_BYTES", "LIMIT_ELSEWHERE_BYTES", "Line", "Long", "Run", "Spill", "drop_unclaimed", "text_of"]
+__all__ = [
+    "LIMIT_BYTES",
+    "LIMIT_ELSEWHERE_BYTES",
+    "LINE_COST",
+    "Line",
+    "Spill",
+    "SpilledRun",
+    "SpilledText",
+    "drop_unclaimed",
+    "text_of",
+]
 
 LIMIT_BYTES: Final = 1 << 30
 """At most so much is kept at a time."""
@@ -26,10 +36,10 @@ LIMIT_BYTES: Final = 1 << 30
 LIMIT_ELSEWHERE_BYTES: Final = 1 << 28
 """A process of a real MPI that has to send its lines to another one, at once, keeps at most so much."""
 
-Line = tuple[int, int, int, int, "str | Long"]
+Line = tuple[int, int, int, int, "str | SpilledText"]
 """``(clock_ps, rank, count, stream, text)``; the first three order them, and tell any two of them apart."""
 
-COST: Final = 100
+LINE_COST: Final = 100
 """A line needs so many characters besides its text."""
 
 Key = tuple[int, int, int]
@@ -48,7 +58,7 @@ class Spill:
         self._end = 0
         self._live = 0
 
-    def keep(self, lines: Sequence[Line]) -> Run:
+    def keep(self, lines: Sequence[Line]) -> SpilledRun:
         """Put sorted lines into the file; return them as a run.
 
         Raises
@@ -56,7 +66,7 @@ class Spill:
         OSError
             There is no more room, by the limit or on the disk.
         """
-        return Run(self, [(block[0][:3], self.put(pickle.dumps(block, -1))) for block in _blocks(lines)])
+        return SpilledRun(self, [(block[0][:3], self.put(pickle.dumps(block, -1))) for block in _blocks(lines)])
 
     def put(self, data: bytes) -> tuple[int, int]:
         """Take bytes; return where they are and how many."""
@@ -95,7 +105,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
     size = 0
     for line in lines:
         block.append(line)
-        size += len(line[4]) + COST
+        size += len(line[4]) + LINE_COST
         if size > _BLOCK:
             yield block
             block, size = [], 0
@@ -103,7 +113,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
         yield block
 
 
-class Run:
+class SpilledRun:
     """Lines in the file, in order, which are taken from the first on."""
 
     def __init__(self, spill: Spill, blocks: Iterable[tuple[Key, tuple[int, int]]]) -> None:
@@ -132,7 +142,7 @@ class Run:
         return _arrived, (_leaves(self),)
 
 
-class Long:
+class SpilledText:
     """A long text, the beginning of which is in the file."""
 
     def __init__(self, spill: Spill, places: Sequence[tuple[int, int]], end: str) -> None:
@@ -170,6 +180,6 @@ def drop_unclaimed() -> None:
     _on_the_way.clear()
 
 
-def text_of(text: str | Long) -> str:
+def text_of(text: str | SpilledText) -> str:
     """Return the whole text, in memory."""
     return text if isinstance(text, str) else "".join(text)

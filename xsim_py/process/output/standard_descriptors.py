@@ -27,13 +27,23 @@ if TYPE_CHECKING:
 
     from .collector import RankStream
 
-__all__ = ["STANDARD", "before", "closed", "copied", "install", "other_target", "special", "stream_of", "streams"]
+__all__ = [
+    "STANDARD",
+    "install",
+    "is_redirected",
+    "keep_shared",
+    "note_closed",
+    "note_copy",
+    "stream_of",
+    "streams",
+    "virtual_descriptors",
+]
 
 STANDARD = (0, 1, 2)
 _CLOSED = -1
 _TABLE = "descriptors"
 
-special: set[int] = set(STANDARD)
+virtual_descriptors: set[int] = set(STANDARD)
 """The descriptors that any rank has for something else than the operating system knows: a stream, or a pipe."""
 
 streams: list[RankStream] = []
@@ -58,12 +68,12 @@ def stream_of(rank: Rank, number: int) -> int | None:
     return found
 
 
-def other_target(rank: Rank, number: int) -> bool:
+def is_redirected(rank: Rank, number: int) -> bool:
     """Return whether a rank has redirected or closed a descriptor that was one of its streams."""
     return rank.extra is not None and _TABLE in rank.extra and rank.extra[_TABLE].get(number) != number
 
 
-def copied(fiber: Fiber, number: int, copy: int) -> None:
+def note_copy(fiber: Fiber, number: int, copy: int) -> None:
     """Note that a rank has made `copy` the same as `number`, which may be one of its streams."""
     rank = fiber.rank
     stream = stream_of(rank, number)
@@ -74,7 +84,7 @@ def copied(fiber: Fiber, number: int, copy: int) -> None:
         table.pop(copy, None)
     else:
         table[copy] = stream
-        special.add(copy)
+        virtual_descriptors.add(copy)
     if copy in STANDARD:
         if stream == copy:
             _take_back(rank, copy)
@@ -82,7 +92,7 @@ def copied(fiber: Fiber, number: int, copy: int) -> None:
             _redirect(rank, copy)
 
 
-def closed(fiber: Fiber, number: int) -> None:
+def note_closed(fiber: Fiber, number: int) -> None:
     """Note that a rank has closed a descriptor."""
     rank = fiber.rank
     if number in STANDARD:
@@ -91,10 +101,10 @@ def closed(fiber: Fiber, number: int) -> None:
         private_state.change(rank, _name(number), _CLOSED, _CLOSED)
     elif stream_of(rank, number) is not None:
         del _table(rank)[number]
-        special.discard(number)
+        virtual_descriptors.discard(number)
 
 
-def before(fiber: Fiber, number: int) -> None:
+def keep_shared(fiber: Fiber, number: int) -> None:
     """Keep what all ranks have under a descriptor, as a rank is about to redirect or to close it for itself."""
     if number in STANDARD and (fiber.rank.private_state is None or _name(number) not in fiber.rank.private_state):
         _flush()
@@ -170,7 +180,7 @@ def _forked() -> None:
     rank = current.installed
     if rank is not None and streams:
         for stream, number in zip(streams, (1, 2), strict=True):
-            if other_target(rank, number):
+            if is_redirected(rank, number):
                 stream.follow(number)
 
 
@@ -179,8 +189,8 @@ os.register_at_fork(after_in_child=_forked)
 
 def install(patches: Patches, *printed: RankStream) -> None:
     """Keep descriptors for ranks for the duration of a run."""
-    special.clear()
-    special.update(STANDARD)
+    virtual_descriptors.clear()
+    virtual_descriptors.update(STANDARD)
     streams[:] = printed
     patches.at_end(streams.clear)
     for number in STANDARD:

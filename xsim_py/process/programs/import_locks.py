@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["drop", "install", "noted"]
+__all__ = ["being_imported", "drop", "install"]
 
 _modules = sys.modules
 
@@ -62,7 +62,7 @@ _waiting: dict[Fiber, _Making] = {}
 
 
 @contextmanager
-def noted(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
+def being_imported(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
     """Note a module while the running fiber executes it, for a rank or (None) for all of them."""
     fiber = current.running()
     making = _Making(fiber, (rank, module.__name__), module)

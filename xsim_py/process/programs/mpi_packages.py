@@ -97,7 +97,7 @@ def with_packages(
     for key in ("private", "share"):
         for name in getattr(process, key):
             is_there = _is_there(name, folders) or any(_is_named(name, program.source) for program in programs)
-            _refuse(spec, key, name, "" if is_there else _nowhere(name, folders))
+            _refuse(spec, key, name, "" if is_there else _no_such_package(name, folders))
     return replace(spec, process=process)
 
 
@@ -125,7 +125,7 @@ def _is_named(name: str, source: bytes | str | None) -> bool:
     return re.search(rb"\b%s\b" % re.escape(name.encode()), text) is not None
 
 
-def _nowhere(name: str, folders: Collection[str]) -> str:
+def _no_such_package(name: str, folders: Collection[str]) -> str:
     """Return the message about a name that no package has."""
     import pkgutil  # not above: nobody needs these whose names are right
 

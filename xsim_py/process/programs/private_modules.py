@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import ALL_IMPORTED, PACKAGE, is_installed
 from xsim_py.process.python import process_settings, sys_modules
-from xsim_py.process.python.finalizers import look_at
+from xsim_py.process.python.finalizers import watch_classes
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.own_modules import OwnModules
 
 from . import host_thread_locals, import_locks, shared_state
-from .import_locks import noted
+from .import_locks import being_imported
 from .mpi_packages import has_extensions, imports_mpi
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def code_for(rank: Rank, code: CodeType) -> CodeType:
 
     Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
     """
-    look_at(code)
+    watch_classes(code)
     shared_state.read(code)
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
@@ -306,14 +306,14 @@ def _registered(module: ModuleType) -> Iterator[None]:
     rank = current.rank()
     name = module.__name__
     if _modules.get(name) is not module:  # the program executes it without importing it
-        with noted(module, rank=rank):
+        with being_imported(module, rank=rank):
             yield
         return
     own = rank.own_modules()
     before = own.get(name)
     own.put(name, module)
     try:
-        with noted(module, rank=rank):
+        with being_imported(module, rank=rank):
             yield
     except BaseException:
         if before is None and name in own:
@@ -349,7 +349,7 @@ class _Follower:
             module.__loader__ = self._loader
         if self._private and spec is not None and spec.has_location:
             shared_state.read_file(str(spec.origin))
-        with _registered(module) if self._private else noted(module, rank=None):
+        with _registered(module) if self._private else being_imported(module, rank=None):
             if self._makes_the_same:
                 self._execute(module)
             else:

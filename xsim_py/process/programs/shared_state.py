@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["active", "install", "read", "started", "told"]
+__all__ = ["active", "findings", "install", "read", "started"]
 
 active: _Sharing | None = None
 """This watches the run, where several ranks live in this interpreter."""
@@ -86,9 +86,9 @@ def started(rank: Rank) -> None:
         active.started(rank)
 
 
-def told(ranks: int) -> dict[str, str]:
+def findings(ranks: int) -> dict[str, str]:
     """Return a sentence about each name that ranks of this process have changed for each other."""
-    return {} if active is None or ranks < 2 else active.told(ranks)
+    return {} if active is None or ranks < 2 else active.findings(ranks)
 
 
 # ------------------------------------------------------------------------------------- what the program's code says
@@ -414,20 +414,20 @@ class _Sharing:
                 if not _is_made_once(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
 
-    def told(self, ranks: int) -> dict[str, str]:
+    def findings(self, ranks: int) -> dict[str, str]:
         """Return a sentence about each name that ranks have changed for each other."""
         for change, old, new in self._found():
             change.is_late = True
             change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
-        said = {
-            name: self._said(name, list(write.values), write.place)
+        found = {
+            name: self._sentence(name, list(write.values), write.place)
             for name, write in self._writes.items()
             if write.matters(ranks)
         }
         for name, change in self._changes.items():
             if name not in self._writes:
-                said.update(self._judged(name, change))
-        return said
+                found.update(self._judged(name, change))
+        return found
 
     def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
         """Yield a name that has changed and the sentence about it, if the change matters."""
@@ -440,9 +440,9 @@ class _Sharing:
         if change.matters(by_program=found is not None):
             found = found or line_in_package(last, str(getattr(module, "__file__", "")))
             place = "" if found is None else f"{shown(found[0], self._start)}:{found[1]}"
-            yield name, self._said(name, change.ranks, place)
+            yield name, self._sentence(name, change.ranks, place)
 
-    def _said(self, name: str, ranks: list[int], place: str) -> str:
+    def _sentence(self, name: str, ranks: list[int], place: str) -> str:
         package = name.partition(".")[0]
         way = "--isolation process"
         if package not in sys.stdlib_module_names and not _is_partly_compiled(package):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["end", "install", "look_at"]
+__all__ = ["end", "install", "watch_classes"]
 
 _WAITING = "finalizers that wait"
 _MADE = "finalizers"
@@ -45,7 +45,7 @@ _collecting: list[str] = []
 """Not empty while the collector is at work."""
 
 
-def look_at(code: CodeType) -> None:
+def watch_classes(code: CodeType) -> None:
     """Watch which classes a module of the program defines, if one of them may have a ``__del__``."""
     known = _codes.get(id(code))
     if known is None:
@@ -144,7 +144,7 @@ def end(rank: Rank) -> None:
         tables = [vars(first)]
     else:
         tables = [vars(each) for each in (rank.main, *modules.values()) if each is not None]
-    found = [each for table in tables for each in _within(table, classes)]
+    found = [each for table in tables for each in _finalizable(table, classes)]
     if classes and rank.shard.initial <= _FEW:
         _collect()
     for each in found:
@@ -159,7 +159,7 @@ def _try(function: Callable[[], object]) -> None:
         report_ignored(error, function)
 
 
-def _within(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
+def _finalizable(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
     """Return the objects to be finalized, as far as containers, objects of such classes and generators hold them."""
     found, seen, todo = [], {id(table)}, list(table.values())[::-1]
     while todo:

@@ -19,7 +19,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from xsim_py.process.descriptors.child_processes import REAL_LOCKS, are_served, waits_really
+from xsim_py.process.descriptors.child_processes import REAL_LOCKS, serves_children, waits_for_real_thread
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
@@ -161,7 +161,7 @@ class Lock(_AnyLock):
         if cls is Lock:
             if current.here() is None:
                 return _real_lock()
-            if are_served(1):
+            if serves_children(1):
                 return _real(_real_lock())
         return super().__new__(cls)
 
@@ -218,7 +218,7 @@ class Notice(Lock):
         """Make one."""
         if current.here() is None:
             return _real_lock()
-        return _real(_real_lock()) if waits_really(1) else super().__new__(cls)
+        return _real(_real_lock()) if waits_for_real_thread(1) else super().__new__(cls)
 
     def described(self, rank: Rank) -> str:
         """Return the words of the roll-call for a fiber that waits for this lock."""
@@ -236,7 +236,7 @@ class RLock(_AnyLock):
         """Make one."""
         if current.here() is None:
             return _real_rlock()
-        return _real(_real_rlock()) if are_served(1) else super().__new__(cls)
+        return _real(_real_rlock()) if serves_children(1) else super().__new__(cls)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock, once more if this thread holds it, as `threading.RLock.acquire` does."""
@@ -322,7 +322,7 @@ class SimpleQueue:
 
     def __new__(cls) -> Any:
         """Make one."""
-        return _RealQueue() if current.here() is None or are_served(1) else super().__new__(cls)
+        return _RealQueue() if current.here() is None or serves_children(1) else super().__new__(cls)
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()

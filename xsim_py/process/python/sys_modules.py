@@ -13,7 +13,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.own_modules import covered
+from xsim_py.process.ranks.own_modules import shadowed
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -100,11 +100,11 @@ class _Modules(MutableMapping[str, Any]):
         before = _real.get(name, _NOTHING)
         if rank is not None and module is not before:
             own = rank.own_modules()
-            if covered.get(name, _NOTHING) is module:
+            if shadowed.get(name, _NOTHING) is module:
                 own.show(name)
             else:
                 if name not in own and before is not _NOTHING:
-                    covered.setdefault(name, before)  # type: ignore[arg-type]
+                    shadowed.setdefault(name, before)  # type: ignore[arg-type]
                 own.put(name, module)
         _real[name] = module
 
@@ -116,8 +116,8 @@ class _Modules(MutableMapping[str, Any]):
             if name in own:
                 own.drop(name)
             else:
-                covered.setdefault(name, before)
-            if name in covered:
+                shadowed.setdefault(name, before)
+            if name in shadowed:
                 own.hide(name)
 
 

@@ -26,7 +26,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from xsim_py.process.descriptors.child_processes import SERVING, are_served
+from xsim_py.process.descriptors.child_processes import REAL_THREADS, serves_children
 from xsim_py.process.descriptors.waits import wake
 from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.ranks import current
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["end", "install", "is_program", "leave_behind", "name_of", "others"]
+__all__ = ["abandon_daemons", "end", "install", "is_program", "name_of", "others"]
 
 # So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
 _IDENT_BITS = 20
@@ -229,7 +229,7 @@ def end(rank: Rank) -> None:
         line_up(rank.fiber, handle.joiners, handle)
 
 
-def leave_behind(rank: Rank) -> None:
+def abandon_daemons(rank: Rank) -> None:
     """Abandon the daemons of a rank whose process has ended."""
     for fiber in others(rank):
         fiber.abandon()
@@ -308,10 +308,10 @@ def _object(handle: ThreadHandle) -> Any:
 
 def _start(thread: Any) -> None:
     fiber = current.here()
-    if fiber is None or are_served(1) or type(thread).__module__ == "concurrent.futures.process":
+    if fiber is None or serves_children(1) or type(thread).__module__ == "concurrent.futures.process":
         _real_start(thread)
         if fiber is not None:
-            fiber.rank.private(SERVING, list).append(thread)
+            fiber.rank.private(REAL_THREADS, list).append(thread)
             wake(fiber)  # who waits for a pipe may wait for this thread
         return
     if not thread._initialized:

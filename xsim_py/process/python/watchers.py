@@ -87,13 +87,13 @@ class _Watchers:
             for name, method in _OF_MONITORING.items():
                 patches.set(sys.monitoring, name, partial(method, self))
         else:  # since then it is one of the tools
-            methods = {"enable": _method(self._profiling), "disable": _method(self._profiled)}
+            methods = {"enable": _method(self._enable_profiler), "disable": _method(self._disable_profiler)}
             patches.set(_lsprof, "Profiler", type("Profiler", (_lsprof.Profiler,), methods))
             if "cProfile" in sys.modules:
                 for name, method in methods.items():
                     patches.add(sys.modules["cProfile"].Profile, name, method)
 
-    def _of(self, fiber: Fiber) -> _Watched:
+    def _watchers_of(self, fiber: Fiber) -> _Watched:
         """Return the rank's watchers, which are put in place whenever it runs from now on."""
         if not self._follows:
             self._follows = True
@@ -137,13 +137,13 @@ class _Watchers:
     def _settrace_of_threads(self, real: _Function, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
-            self._of(fiber)
+            self._watchers_of(fiber)
         real(function)
 
     def _settrace(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
-            self._of(fiber).trace[fiber] = function
+            self._watchers_of(fiber).trace[fiber] = function
             if "bdb" in sys.modules:
                 hide_simulator(self._patches, sys.modules["bdb"].Bdb)
         self._trace(function)
@@ -151,19 +151,19 @@ class _Watchers:
     def _setprofile(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
-            self._of(fiber).profile[fiber] = function
+            self._watchers_of(fiber).profile[fiber] = function
         self._profile(function)
 
-    def _profiling(self, profiler: Any, *args: Any, **kwargs: Any) -> None:
+    def _enable_profiler(self, profiler: Any, *args: Any, **kwargs: Any) -> None:
         fiber = current.here()
         if fiber is not None:
-            self._of(fiber).profile[fiber] = profiler
+            self._watchers_of(fiber).profile[fiber] = profiler
         self._profiler.enable(profiler, *args, **kwargs)
 
-    def _profiled(self, profiler: Any) -> None:
+    def _disable_profiler(self, profiler: Any) -> None:
         fiber = current.here()
         if fiber is not None:
-            self._of(fiber).profile[fiber] = None
+            self._watchers_of(fiber).profile[fiber] = None
         self._profiler.disable(profiler)
 
     # --------------------------------------------------------------------------------------- sys.monitoring
@@ -185,7 +185,7 @@ class _Watchers:
         if fiber is None:
             self._real["use_tool_id"](number, name)
             return
-        tools = self._of(fiber).tools
+        tools = self._watchers_of(fiber).tools
         if number in tools:
             raise ValueError(f"tool {number} is already in use")
         if number not in self._held:  # by any rank

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from . import current, fiber, private_state
 from .dead_objects import keep_for_ever
-from .own_modules import covered
+from .own_modules import shadowed
 
 if TYPE_CHECKING:
     from .patches import Patches
@@ -82,8 +82,8 @@ def _take_away(rank: Rank) -> None:
             rank.modules.put(name, _modules[name])
     for name in rank.modules:
         _modules.pop(name, None)
-    if covered:
-        _modules.update({name: covered[name] for name in (*rank.modules, *rank.modules.gone) if name in covered})
+    if shadowed:
+        _modules.update({name: shadowed[name] for name in (*rank.modules, *rank.modules.gone) if name in shadowed})
 
 
 def _remember() -> None:
@@ -140,4 +140,4 @@ def forget() -> None:
     if _outside is not None:
         _modules["__main__"] = _outside
     current.installed = _outside = None
-    covered.clear()
+    shadowed.clear()

@@ -36,7 +36,17 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss", "install", "is_hub", "keep_idle", "kept_hub", "show_turns"]
+__all__ = [
+    "Fiber",
+    "MortalFiber",
+    "Parked",
+    "dismiss_workers",
+    "install",
+    "is_hub",
+    "keep_idle",
+    "kept_hub",
+    "show_turns",
+]
 
 
 class Parked:
@@ -103,7 +113,7 @@ class Fiber:
         It runs in a worker that has come to the end of what it did before, where there is one. To make a greenlet and
         to give back its memory, which the system has to map and to unmap, takes longer than most ranks take to start.
         """
-        hub = _hub_now()
+        hub = _note_hub()
         self.greenlet = glet = _idle.pop() if _idle else greenlet(_serve, hub)
         if current.installed is not self.rank:
             _swap(self.rank)
@@ -199,7 +209,7 @@ class MortalFiber(Fiber):
             self.sync()
 
 
-def _hub_now() -> greenlet:
+def _note_hub() -> greenlet:
     """Return the greenlet of the simulator, which is the one that asks, and note it as the hub."""
     global _hub
     hub = getcurrent()
@@ -258,7 +268,7 @@ def show_turns() -> None:
     _vitals = vitals.mine
 
 
-def dismiss() -> None:
+def dismiss_workers() -> None:
     """Let all workers go that have nothing to do; the next run may be traced, or in another thread."""
     if _keeps_idle:
         keep_for_ever(_idle.copy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import ClassVar
 
-covered: dict[str, ModuleType] = {}
+shadowed: dict[str, ModuleType] = {}
 """Modules that all ranks share, but for ranks that have put others in their places, or nothing."""
 
 _NONE: set[str] = set()  # stays empty

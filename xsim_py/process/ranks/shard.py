@@ -188,7 +188,7 @@ class Shard:
         native = MAX_ORIGINS - len(blocks)  # above every rank's number, also of ranks that are started later
         self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
         self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
-        # A dictionary only once the numbers have gaps (`bear`): every message looks here, and a list is quicker.
+        # A dictionary only once the numbers have gaps (`add_ranks`): every message looks here, and a list is quicker.
         self.at: Any = self.ranks
         self.initial = self.population = blocks[-1].stop
         self.control = control
@@ -197,7 +197,7 @@ class Shard:
         self.abort_delay_ps = abort_delay_ps
         self.fault_tolerant = fault_tolerant
         self.have_common = have_common
-        self.on_failure: Callable[[Rank, str, bool], None] = _nobody_cares
+        self.on_failure: Callable[[Rank, str, bool], None] = _ignore
         self.before_end: Callable[[], None] = _nothing_is_left
         self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
         self.horizon_ps = self.start_ps = start_ps
@@ -205,9 +205,9 @@ class Shard:
         self.socket_waiters: list[Any] = []
         self.file_locks: Any = None  # what `file_locks` keeps here
         self.fifos: dict[int, Any] = {}  # and what `fifos` does
-        self.on_start: Callable[[Rank], None] = _nobody_cares
+        self.on_start: Callable[[Rank], None] = _ignore
         self.unfinalized: Callable[[Rank], bool] = _never
-        self.on_thread: Callable[[Rank, int], None] = _nobody_cares
+        self.on_thread: Callable[[Rank, int], None] = _ignore
         self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
         self.abort: Abort | None = None
         self.finished = 0
@@ -238,7 +238,7 @@ class Shard:
         """The words for all whom the numbers of ranks count."""
         return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
 
-    def bear(self, homes: Sequence[int]) -> list[Rank]:
+    def add_ranks(self, homes: Sequence[int]) -> list[Rank]:
         """Begin more ranks, numbered on from those that there are; return those that live here.
 
         Every shard does this in the same event, with the shard of each new rank.
@@ -474,7 +474,7 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
     raise InternalError(f"nobody takes {row}")
 
 
-def _nobody_cares(rank: Rank, *_: object) -> None:
+def _ignore(rank: Rank, *_: object) -> None:
     """Do nothing: no floor above has asked to be told."""
 
 
