@@ -38,12 +38,18 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def functions(path: Path) -> list[Function]:
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, Function)]
+    """Return all functions of a file, each with its lines of comment as `comments`."""
+    text = path.read_text(encoding="utf-8")
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+    comments = [number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")]
+    for function in found:
+        function.comments = sum(function.lineno <= number <= function.end_lineno for number in comments)
+    return found
 
 
 def length(function: Function) -> int:
-    """Lines from the def to the end, without the docstring: explaining more is no offence."""
-    lines = function.end_lineno - function.lineno + 1
+    """Lines from the def to the end, without docstring and comments: explaining more is no offence."""
+    lines = function.end_lineno - function.lineno + 1 - function.comments
     first = function.body[0]
     if ast.get_docstring(function, clean=False) is not None and len(function.body) > 1:
         lines -= first.end_lineno - first.lineno + 1
