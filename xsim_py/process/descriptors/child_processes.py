@@ -46,7 +46,7 @@ def serves_children(depth: int) -> bool:
     """Return whether the caller, so many frames above, makes something for child processes."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
-        if any(map(_is_of_child, _futures(frame))):
+        if any(future._condition._lock in REAL_LOCKS for future in _futures(frame)):
             return True
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__"))
@@ -56,10 +56,6 @@ def serves_children(depth: int) -> bool:
 def _futures(frame: FrameType) -> Any:
     """Return the futures that a function of `concurrent.futures` is about to wait for; none for any other function."""
     return frame.f_locals.get("fs", ()) if frame.f_code.co_name == "_create_and_install_waiters" else ()
-
-
-def _is_of_child(future: Any) -> bool:
-    return future._condition._lock in REAL_LOCKS
 
 
 def waits_for_real_thread(depth: int) -> bool:

@@ -111,9 +111,8 @@ class StorageFile(io.RawIOBase):
     @classmethod
     def open(cls, path: str, name: Any, flags: int) -> StorageFile:
         """Have the storage open a file for the running rank, and wait for that."""
-        fiber = current.running()
-        assert virtual_files.active is not None
-        rank, server = fiber.rank, virtual_files.active.server_of(fiber.rank)
+        rank = current.running().rank
+        server = virtual_files.storage().server_of(rank)
         number, size = virtual_files.request("open", rank.number, path, flags, name=str(name))
         position = size if flags & os.O_APPEND else 0
         return cls(rank, server=server, number=number, name=name, flags=flags, position=position)
@@ -121,10 +120,9 @@ class StorageFile(io.RawIOBase):
     @classmethod
     def of_folder(cls, name: Any) -> StorageFile:
         """Make the file that stands for a folder which a program opens, to sync what it has renamed in it."""
-        fiber = current.running()
-        assert virtual_files.active is not None
-        server = virtual_files.active.server_of(fiber.rank)
-        return cls(fiber.rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)
+        rank = current.running().rank
+        server = virtual_files.storage().server_of(rank)
+        return cls(rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)
 
     def outermost(self, stack: Any) -> None:
         """Note what is to be closed when the rank ends."""
@@ -334,13 +332,12 @@ def open_file(
 def _stacked(
     raw: StorageFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
 ) -> Any:
-    assert virtual_files.active is not None
     binary = "b" in mode
     if buffering == 0:
         if not binary:
             raise ValueError("can't have unbuffered text I/O")
         return raw
-    block = buffering if buffering > 1 else virtual_files.active.block_bytes
+    block = buffering if buffering > 1 else virtual_files.storage().block_bytes
     buffered: Any
     if "+" in mode:
         buffered = io.BufferedRandom(raw, block)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["VirtualFiles", "active", "request", "submit", "submit_later"]
+__all__ = ["VirtualFiles", "active", "request", "storage", "submit", "submit_later"]
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _HANDLER = "storage"
@@ -65,7 +65,7 @@ class _Replica:
         self._files = files
         self._servers = servers
         self._waiting: dict[int, Waiting] = {}
-        self._shard: Shard | None = None
+        self._shard: Any = None  # a `Shard`, from `attach` to `stop`
 
     def attach(self, shard: Shard) -> None:
         """Serve the ranks of a shard."""
@@ -75,7 +75,6 @@ class _Replica:
 
     def drop_shard(self) -> None:
         """Follow no server, but count what the ranks of this shard have still asked for."""
-        assert self._shard is not None
         self._servers.clear()
         self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
 
@@ -94,7 +93,7 @@ class _Replica:
     def _handle(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
-        server, now_ps = self._server(number), self._now_ps()
+        server, now_ps = self._server(number), self._shard.common.now_ps
         if asked.kind == "died":
             server.died(now_ps, asked.rank)
         else:
@@ -107,7 +106,6 @@ class _Replica:
 
     def _later(self, number: int) -> Any:
         def later(time_ps: int, asked: StorageRequest) -> None:
-            assert self._shard is not None
             self._shard.post_common(time_ps, asked.key, self._transferred, (number, asked))
 
         return later
@@ -115,22 +113,16 @@ class _Replica:
     def _transferred(self, told: tuple[int, StorageRequest]) -> None:
         number, asked = told
         self._count(asked)
-        self._servers[number].transferred(self._now_ps(), asked)
-
-    def _now_ps(self) -> int:
-        assert self._shard is not None
-        return self._shard.common.now_ps
+        self._servers[number].transferred(self._shard.common.now_ps, asked)
 
     def _count(self, asked: StorageRequest) -> None:
         """Count an event of the run once, in however many shards it happens."""
         shard = self._shard
-        assert shard is not None
         if not shard.alone and shard.local(asked.rank):
             shard.kernel.events += 1
 
     def _reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
         shard = self._shard
-        assert shard is not None
         if shard.local(asked.rank):
             shard.kernel.post(time_ps, asked.key, self._answered, (asked, answer))
 
@@ -139,12 +131,8 @@ class _Replica:
         waiting = self._waiting.pop(asked.key, None)
         if waiting is not None and waiting.fiber.rank.exit_status is None:
             waiting.answer = answer
-            waiting.time_ps = self._now_kernel_ps()
+            waiting.time_ps = self._shard.kernel.now_ps
             waiting.fiber.resume()
-
-    def _now_kernel_ps(self) -> int:
-        assert self._shard is not None
-        return self._shard.kernel.now_ps
 
     def stop(self) -> None:
         """Stop the servers at the time at which the ranks have ended."""
@@ -286,6 +274,11 @@ def _of_python() -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------- what ranks ask
 
 
+def storage() -> VirtualFiles:
+    """Return the files of the run that goes on now, which has a simulated storage."""
+    return active  # type: ignore[return-value]
+
+
 @metered
 def request(kind: str, *arguments: Any, name: str = "", server: int | None = None) -> Any:
     """Have the storage do something for the running fiber, which waits for it.
@@ -304,9 +297,7 @@ def request(kind: str, *arguments: Any, name: str = "", server: int | None = Non
     OSError
         What the method raised.
     """
-    files, fiber = active, current.fiber
-    assert files is not None
-    assert fiber is not None
+    files, fiber = storage(), current.running()
     rank = fiber.rank
     replica = files.replica(rank)
     if rank.extra is not None:
@@ -330,10 +321,8 @@ def request(kind: str, *arguments: Any, name: str = "", server: int | None = Non
 
 def submit(server: int, kind: str, *arguments: Any) -> None:
     """Have the storage do something for the running rank, which does not wait for it."""
-    files, fiber = active, current.fiber
-    assert files is not None
-    assert fiber is not None
-    files.replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
+    fiber = current.running()
+    storage().replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
 
 
 def submit_later(rank: Rank, server: int, kind: str, *arguments: Any) -> None:

@@ -13,7 +13,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from functools import partial
+from itertools import chain, count
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -45,6 +46,7 @@ _MOST_IN_MEMORY = 16 << 20  # characters that wait in memory
 _RELIEF_STEP = 2 << 20
 _MOST_OF_A_LINE = 1 << 20  # characters of a line without an end
 _DEBUGGER_DEPTH = 12
+_line_numbers = partial(count, 1)
 
 
 class Output:
@@ -89,8 +91,8 @@ class Output:
 
     def put(self, rank: Rank, stream: int, text: str | SpilledText, clock_ps: int) -> None:
         """Take whole lines that a rank has printed."""
-        count = rank.private("lines", _Counter).next()
-        line = (clock_ps, rank.number, count, stream, text)
+        number = next(rank.private("lines", _line_numbers))
+        line = (clock_ps, rank.number, number, stream, text)
         self._lines.append(line)
         if self.journal is not None:
             self.journal.add(line)
@@ -301,17 +303,6 @@ def _write_to(sink: TextIO, text: str) -> None:
             sink.buffer.write(text.encode("utf-8", "surrogateescape"))
         else:
             sink.write(text.encode("ascii", "backslashreplace").decode())
-
-
-class _Counter:
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def next(self) -> int:
-        self.value += 1
-        return self.value
 
 
 class _Partial:
@@ -528,7 +519,7 @@ class RankInput(io.TextIOBase):
         finish_lines(rank, fiber.clock_ps)
         rank.shard.output.flush(fiber.clock_ps + 1)
         if is_redirected(rank, 0):
-            source: TextIO = rank.private("redirected input", _descriptor_0)
+            source: TextIO = rank.private("redirected input", partial(open, 0, closefd=False))
             return source
         return self._real if rank.number == 0 or _called_by_debugger() else None
 
@@ -541,10 +532,6 @@ class RankInput(io.TextIOBase):
         """Read all."""
         source = self._source()
         return "" if source is None else source.read(-1 if size is None else size)
-
-
-def _descriptor_0() -> TextIO:
-    return open(0, closefd=False)
 
 
 def _called_by_debugger() -> bool:

@@ -29,9 +29,9 @@ def hide(patches: Patches) -> None:
     if len(sys.modules) != _imported:
         _imported = len(sys.modules)
         gc.unfreeze()  # what is frozen (see `memory`) is not among the objects that Python tells
-        _known[:] = [
-            ref(each) for each in gc.get_objects() if issubclass(type(each), _Local) and not _has_initializer(each)
-        ]
+        found = [each for each in gc.get_objects() if issubclass(type(each), _Local)]
+        # A class with an initializer puts something there for each new thread.
+        _known[:] = [ref(each) for each in found if type(each).__init__ is object.__init__]
         gc.freeze()
     for each in _known:
         if (local := each()) is not None and vars(local):
@@ -42,8 +42,3 @@ def hide(patches: Patches) -> None:
 def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
     names.clear()
     names.update(before)
-
-
-def _has_initializer(local: Any) -> bool:
-    """Return whether the class of a `threading.local` puts something into it for each new thread."""
-    return type(local).__init__ is not object.__init__

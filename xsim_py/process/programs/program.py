@@ -81,7 +81,8 @@ class Program:
         getattr(self, f"_load_{kind}")(target)
         self.home = self.home or self.folder
         self.path = UncopiedList((str(self.folder), *self._search))
-        self.argv = UncopiedList((self._argv0(), *self.args))  # nothing of this holds for a callable
+        has_name = kind in ("script", "code", "stdin") or self.file is None
+        self.argv = UncopiedList((self.name if has_name else self.file, *self.args))  # nothing of this for a callable
         # Laid out once for all ranks, which copy it: to set them one by one took longer.
         self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
         self._names["__package__"] = None if self.spec is None else self.spec.parent
@@ -194,9 +195,6 @@ class Program:
         """The globals of the function, if the program is one."""
         found: dict[str, Any] | None = getattr(_innermost(self.function), "__globals__", None)
         return found
-
-    def _argv0(self) -> str:
-        return self.name if self.kind in ("script", "code", "stdin") or self.file is None else self.file
 
 
 def _innermost(function: Any) -> Any:

@@ -166,10 +166,8 @@ class _Loggers(MutableMapping[str, Any]):
 
     def of_rank(self) -> dict[str, Any]:
         """Return the loggers that the running rank has asked for; None stands for one that it has taken out."""
-        fiber = current.here()
-        assert fiber is not None
-        own: dict[str, Any] = fiber.rank.private("loggers", dict)
-        return own
+        loggers: dict[str, Any] = current.running().rank.private("loggers", dict)
+        return loggers
 
     def _seen(self) -> dict[str, Any]:
         if current.here() is None:
@@ -206,8 +204,7 @@ class _Loggers(MutableMapping[str, Any]):
         own = self.of_rank()
         if isinstance(own.get(name), logging.Logger):
             return own[name]
-        fiber = current.here()
-        assert fiber is not None
+        fiber = current.running()
         cls = manager.loggerClass or logging._loggerClass  # type: ignore[attr-defined]
         there: Any = self.shared.get(name)
         is_there = isinstance(there, logging.Logger)
@@ -329,6 +326,4 @@ _CHANGING = {
 
 def _shut_down_at_end() -> None:
     """Have a process that has handlers end with `logging.shutdown`, after what else it does at exit."""
-    fiber = current.here()
-    assert fiber is not None
-    fiber.rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))
+    current.running().rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))

@@ -225,8 +225,8 @@ def end(rank: Rank) -> None:
         exits.pop()()
     _end_pools(rank)
     threads.main.finish()
-    while (handle := next((each for each in threads.alive.values() if _must_end(each)), None)) is not None:
-        line_up(rank.fiber, handle.joiners, handle)
+    while handles := [each for each in threads.alive.values() if each.thread is not None and not each.thread.daemon]:
+        line_up(rank.fiber, handles[0].joiners, handles[0])
 
 
 def abandon_daemons(rank: Rank) -> None:
@@ -234,10 +234,6 @@ def abandon_daemons(rank: Rank) -> None:
     for fiber in others(rank):
         fiber.abandon()
         fiber.greenlet = DEAD_GREENLET
-
-
-def _must_end(handle: ThreadHandle) -> bool:
-    return handle.thread is not None and not handle.thread.daemon
 
 
 def _end_pools(rank: Rank) -> None:

@@ -198,8 +198,8 @@ class Shard:
         self.fault_tolerant = fault_tolerant
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _ignore
-        self.before_end: Callable[[], None] = _nothing_is_left
-        self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _nothing_was_put_off
+        self.before_end: Callable[[], None] = _ignore
+        self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
         self.horizon_ps = self.start_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
@@ -474,17 +474,9 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
     raise InternalError(f"nobody takes {row}")
 
 
-def _ignore(rank: Rank, *_: object) -> None:
+def _ignore(*_: object) -> None:
     """Do nothing: no floor above has asked to be told."""
 
 
-def _never(rank: Rank) -> bool:
-    return False
-
-
-def _nothing_is_left() -> None:
-    """Do nothing: nothing was put off."""
-
-
-def _nothing_was_put_off(handler: Callable[[Any], None], argument: Any) -> bool:
+def _never(*_: object) -> bool:
     return False
