@@ -441,7 +441,7 @@ class Processes:
         return bool(dead)
 
     def _finish(self) -> None:
-        """Have every process end, and take what its shard is left with."""
+        """End the processes of all shards, and take from each the result of its shard."""
         for number in sorted(self._links):
             try:
                 self._links[number].send(("end", 0, 0))

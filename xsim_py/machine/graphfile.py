@@ -24,7 +24,7 @@ _NO_GRAPH: Final = "this cannot be read as a graph"
 
 @dataclass
 class GraphFile:
-    """A graph has vertices by name, and links, each with the line of the file where it stands."""
+    """A graph as a file gives it: vertices by name, and links, each with the line where it stands."""
 
     file: Path
     vertices: dict[str, int] = field(default_factory=dict)

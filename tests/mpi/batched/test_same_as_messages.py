@@ -419,8 +419,8 @@ def test_messages_above_the_threshold_are_computed(
     operation: str, algorithm: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    asking = _Ranks._asking_keys
-    monkeypatch.setattr(_Ranks, "_asking_keys", lambda it, stage, *args: made.append(it) or asking(it, stage, *args))
+    keys = _Ranks._rendezvous_keys
+    monkeypatch.setattr(_Ranks, "_rendezvous_keys", lambda it, stage, *args: made.append(it) or keys(it, stage, *args))
     monkeypatch.setattr("xsim_py.mpi.batched.timing._MOST_KEPT", 100)  # some are kept, others found out again
     machine = {**MACHINES["overheads"], "mpi": {"collectives": {operation: algorithm}}}
     step = Step(operation, count)

@@ -12,7 +12,7 @@ from xsim_py.mpi.transport.tally import summed
 
 from .hashing import hash_sum
 from .schedule import CollectiveSchedule, Numbers
-from .timing import Asked, Costs, Times
+from .timing import Costs, RendezvousMoments, Times
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.tally import Sends
@@ -59,7 +59,7 @@ class Listing(NamedTuple):
     taken_ps: Numbers
     sent_ps: Numbers
     receive_ps: Numbers
-    asks: Any
+    rendezvous: Any
     answer_ps: Numbers
     answer_key: Numbers
     data_key: Numbers
@@ -139,8 +139,8 @@ class Batch:
         stages = zip(self.schedule.stages(), self.costs, times.moments(), strict=True)
         for turn, (stage, costs, each) in enumerate(stages):
             checks = self.schedule.checks(memory, turn) if self.check and np.any(stage.size_bytes) else 0
-            columns = stage.source, stage.dest, stage.size_bytes, each.first_ps, checks, costs.asks, each.arrival_ps
-            parts.append(columns)
+            ends = stage.source, stage.dest, stage.size_bytes
+            parts.append((*ends, each.first_ps, checks, costs.rendezvous, each.arrival_ps))
             count += len(stage)
             if count >= _HASHED:  # hot path: many short stages together, and a long one without a copy
                 total += self._hash_sum(parts, tag)
@@ -148,12 +148,12 @@ class Batch:
         return total + (self._hash_sum(parts, tag) if parts else 0) & _WORD
 
     def _hash_sum(self, parts: list[tuple[Any, ...]], tag: int) -> int:
-        source, target, sizes, first, checks, asks, arrival = parts[0] if len(parts) == 1 else _joined(parts)
+        source, target, sizes, first, checks, rendezvous, arrival = parts[0] if len(parts) == 1 else _joined(parts)
         dest = self.numbers[target]
         which = None if self.local is None else self.local[target]
         total = _hash_of([first, dest, source, tag, sizes, checks], len(source), which)
-        if asks is not False and np.any(asks):
-            which = np.broadcast_to(asks, len(source)) if which is None else which & asks
+        if rendezvous is not False and np.any(rendezvous):
+            which = np.broadcast_to(rendezvous, len(source)) if which is None else which & rendezvous
             total += _hash_of([arrival, dest, 0, 0, sizes, 0], len(source), which)
         return total
 
@@ -169,10 +169,10 @@ class Batch:
         """Return all messages."""
         rows = []
         for stage, c, each in zip(self.schedule.stages(), self.costs, times.moments(), strict=True):
-            asked = each.asked or Asked(each.first_ps, each.key, each.key)
-            sent_ps = each.first_ps - np.where(c.asks, c.latency_ps, c.way_ps)
+            after_request = each.after_request or RendezvousMoments(each.first_ps, each.key, each.key)
+            sent_ps = each.first_ps - np.where(c.rendezvous, c.latency_ps, c.way_ps)
             ends = stage.source, stage.dest, self.numbers[stage.source], self.numbers[stage.dest], stage.size_bytes
-            rows.append((*ends, *each[:4], sent_ps, c.receive_ps, c.asks, *asked))
+            rows.append((*ends, *each[:4], sent_ps, c.receive_ps, c.rendezvous, *after_request))
         return Listing(*(np.asarray(column) for column in _joined(rows, whole=True)))
 
     # ------------------------------------------------------------------------------------ for the tally

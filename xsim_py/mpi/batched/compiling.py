@@ -23,7 +23,7 @@ def compiled(recording: Recording) -> Listed | None:
     """
     items = recording.items
     levels = _levels(items, True) if recording.one_at_a_time else None
-    may_ask = levels is not None
+    may_be_rendezvous = levels is not None
     if levels is None:
         items = [_in_bursts(each) for each in items]
         levels = _levels(items, False)
@@ -44,15 +44,15 @@ def compiled(recording: Recording) -> Listed | None:
         else:
             _add(draft, (StepKind.TAKE,), takers)
             draft.depth += bool(takers)
-            if may_ask and senders:
+            if may_be_rendezvous and senders:
                 _add(draft, (StepKind.LEAVE,), [(r, Item([], item.sends)) for r, item in senders])
     schedule = draft.listed(places.content_plan([places.result(result) for result in recording.results]))
     schedule.early = recording.early
-    if may_ask:
+    if may_be_rendezvous:
         each = [(rank, item) for rank, program in enumerate(items) for item in program]
         first, received = ([item[side][0].number if item[side] else -1 for _, item in each] for side in (0, 1))
         schedule.stage.listed = Exchanges(np.array([rank for rank, _ in each]), np.array(first), np.array(received))
-        schedule.stage.may_ask = True
+        schedule.stage.may_be_rendezvous = True
     return schedule
 
 
@@ -81,7 +81,7 @@ def _in_bursts(items: list[Item]) -> list[Item]:
     return found
 
 
-def _levels(programs: list[list[Item]], asking: bool) -> dict[int, list[tuple[int, Item]]] | None:
+def _levels(programs: list[list[Item]], any_rendezvous: bool) -> dict[int, list[tuple[int, Item]]] | None:
     """Return the items that begin at each odd level and end at each even one; None where ranks wait in a circle.
 
     An item ends when those in which its messages are sent have begun; and, with messages that ask first, those in which
@@ -99,7 +99,7 @@ def _levels(programs: list[list[Item]], asking: bool) -> dict[int, list[tuple[in
         at = ready.pop()
         rank, item = items[at]
         others = [sent_in[message] for message in item.takes]
-        if asking:
+        if any_rendezvous:
             others += [taken_in[message] for message in item.sends]
         missing = next((other for other in others if not begins[other]), None)
         if missing is not None:

@@ -41,7 +41,7 @@ class Combine(NamedTuple):
 
 
 class ContentPlan:
-    """A program that makes all bytes of a call.
+    """The plan by which all bytes of a call are made, joined and folded in one array.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class MessageCosts:
                 self._answers[key] = [self._back(far, stage) for far, stage in zip(which, stages, strict=True)]
             return self._answers[key]
 
-        return table(kinds, rows, [stage.may_ask for stage in stages], answer_ps, schedule.messages)
+        return table(kinds, rows, [stage.may_be_rendezvous for stage in stages], answer_ps, schedule.messages)
 
     def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
         """Return the links that messages go by, and for each stage which one each of them takes, 0 if all do."""
@@ -98,7 +98,7 @@ def _pairs(stage: Stage) -> Iterator[tuple[int, int]]:
 def table(
     kinds: Sequence[Cost],
     rows: Sequence[Any],
-    may_ask: Sequence[bool],
+    may_be_rendezvous: Sequence[bool],
     answer_ps: Callable[[], Sequence[Any]],
     messages: int,
 ) -> list[Costs] | None:
@@ -108,7 +108,7 @@ def table(
     ----------
     rows : sequence of int or array
         For each stage the kind of all its messages, or of each.
-    may_ask : sequence of bool
+    may_be_rendezvous : sequence of bool
         Whether those of a stage may be above the eager threshold.
     answer_ps : callable
         Gives for each stage how long the answers are on their way.
@@ -133,10 +133,11 @@ def table(
 
     costs = [of(row) for row in rows]
     if not each[4].any():
-        return [one._replace(asks=False) for one in costs]
-    if not each[5].all() or not all(may or not np.any(one.asks) for one, may in zip(costs, may_ask, strict=True)):
+        return [one._replace(rendezvous=False) for one in costs]
+    which = [bool(one.rendezvous) if np.ndim(one.rendezvous) == 0 else one.rendezvous.astype(bool) for one in costs]
+    if not each[5].all() or not all(
+        may or not np.any(some) for some, may in zip(which, may_be_rendezvous, strict=True)
+    ):
         return None
-    return [
-        one._replace(asks=bool(one.asks) if np.ndim(one.asks) == 0 else one.asks.astype(bool), answer_ps=answer)
-        for one, answer in zip(costs, answer_ps(), strict=True)
-    ]
+    answers = zip(costs, which, answer_ps(), strict=True)
+    return [one._replace(rendezvous=some, answer_ps=answer) for one, some, answer in answers]

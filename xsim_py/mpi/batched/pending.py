@@ -227,7 +227,7 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
 
 
 class ObjectFold(Protocol):
-    """An operation on objects, for some kinds of which nobody runs code of the program or gets an error.
+    """An operation on objects that runs no code of the program and raises no error, for some kinds of objects.
 
     What is combined is made when the last rank has come, in the order in which the ranks would have done it, and with
     all the pickling in between, for how large the messages are depends on it. A rank would do its part of it at its own

@@ -117,14 +117,14 @@ class Stage:
     ----------
     order : int or array
         Which of its source's messages in this stage each one is, from 1.
-    may_ask : bool
+    may_be_rendezvous : bool
         Whether messages may be above the eager threshold.
     padded : bool
         Whether steps name a message more, which is none.
     """
 
     order: Any = 1
-    may_ask = True
+    may_be_rendezvous = True
     padded = False
 
     def __init__(self, size: int, source: Numbers, dest: Numbers, size_bytes: Any) -> None:
@@ -161,7 +161,7 @@ class ListedStage(Stage):
     ) -> None:
         super().__init__(size, source, dest, size_bytes)
         self.order = order
-        self.may_ask = False
+        self.may_be_rendezvous = False
         self.padded = any(step.real is not None for step in steps)
         self._steps = steps
         self.listed: Exchanges | None = None

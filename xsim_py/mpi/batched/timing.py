@@ -32,7 +32,7 @@ import numpy as np
 
 from .schedule import CollectiveSchedule, Numbers, Stage, StepKind
 
-__all__ = ["Asked", "Costs", "Moments", "Times"]
+__all__ = ["Costs", "Moments", "RendezvousMoments", "Times"]
 
 _MOST_KEPT = 1 << 20  # messages
 _NEVER = -(1 << 62)
@@ -43,7 +43,7 @@ class Costs(NamedTuple):
 
     Attributes
     ----------
-    asks : bool or array
+    rendezvous : bool or array
         Whether the message is above the eager threshold.
     latency_ps, answer_ps : int or array
         How long its request is on its way, and the answer.
@@ -53,13 +53,13 @@ class Costs(NamedTuple):
     busy_ps: Any
     way_ps: Any
     receive_ps: Any
-    asks: Any = False
+    rendezvous: Any = False
     latency_ps: Any = 0
     answer_ps: Any = 0
 
 
-class Asked(NamedTuple):
-    """The further moments of messages that are above the eager threshold.
+class RendezvousMoments(NamedTuple):
+    """The further moments of messages that go by rendezvous.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Moments(NamedTuple):
         When all of it is there.
     taken_ps : array
         When a receive has met it.
-    asked : Asked or None
+    after_request : RendezvousMoments or None
         None: all are eager.
     """
 
@@ -93,7 +93,7 @@ class Moments(NamedTuple):
     key: Numbers
     arrival_ps: Numbers
     taken_ps: Numbers
-    asked: Asked | None
+    after_request: RendezvousMoments | None
 
 
 class _Ranks:
@@ -107,34 +107,34 @@ class _Ranks:
     def go_through(self, stage: Stage, costs: Costs) -> Moments:
         """Let all ranks do what a stage says."""
         slots = len(stage) + stage.padded
-        asking = costs.asks is not False and bool(np.any(costs.asks))
+        any_rendezvous = costs.rendezvous is not False and bool(np.any(costs.rendezvous))
         first, posted = np.empty((2, slots), np.int64)
-        arrival = np.empty(slots, np.int64) if asking else first
+        arrival = np.empty(slots, np.int64) if any_rendezvous else first
         for kind, ranks, messages, real in stage.steps():
             if kind is StepKind.POST:
                 posted[messages] = self.clock[ranks]
             elif type(messages) is not slice and messages.ndim > 1:
                 (_send_many if kind is StepKind.SEND else _take_many)(self, costs, ranks, messages, real, first)
             elif kind is StepKind.SEND:
-                self._send(costs, ranks, messages, first, asking)
+                self._send(costs, ranks, messages, first, any_rendezvous)
             elif kind is StepKind.TAKE:
-                if asking:
-                    arrival[messages] = _answered(costs, messages, first, posted)
+                if any_rendezvous:
+                    arrival[messages] = _all_there(costs, messages, first, posted)
                 self._take(costs, ranks, messages, arrival)
-            elif asking:
+            elif any_rendezvous:
                 self._leave(costs, ranks, messages, first, posted)
         if stage.padded:
             first, posted, arrival = first[:-1], posted[:-1], arrival[:-1]
         self._count_overheads(stage, costs)
         taken = np.maximum(posted, first)
-        if asking:
-            key, asked = self._asking_keys(stage, costs, first, taken)
-            arrival_key = np.where(costs.asks, asked.data_key, key)
-            asks = np.broadcast_to(costs.asks, len(stage))
+        if any_rendezvous:
+            key, after_request = self._rendezvous_keys(stage, costs, first, taken)
+            arrival_key = np.where(costs.rendezvous, after_request.data_key, key)
+            rendezvous = np.broadcast_to(costs.rendezvous, len(stage))
             left = arrival - costs.latency_ps
-            self._happens(stage.source[asks], left[asks], asked.data_key[asks] + 1)
+            self._happens(stage.source[rendezvous], left[rendezvous], after_request.data_key[rendezvous] + 1)
             self._happens(stage.dest, arrival, arrival_key)
-            return Moments(first, key, arrival, taken, asked)
+            return Moments(first, key, arrival, taken, after_request)
         key = self.key[stage.source] + stage.order
         if type(stage.order) is int:
             self.key[stage.source] = key
@@ -143,18 +143,18 @@ class _Ranks:
         self._happens(stage.dest, arrival, key)
         return Moments(first, key, arrival, taken, None)
 
-    def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, asking: bool) -> None:
+    def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, any_rendezvous: bool) -> None:
         """Send one message each."""
         nic = self.nic
         self.clock[ranks] += _of(costs.send_ps, messages)
         start = np.maximum(self.clock[ranks], nic[ranks])
-        if not asking:
+        if not any_rendezvous:
             first[messages] = start + _of(costs.way_ps, messages)
             nic[ranks] = start + _of(costs.busy_ps, messages)
             return
-        asks = _of(costs.asks, messages)
-        first[messages] = start + np.where(asks, _of(costs.latency_ps, messages), _of(costs.way_ps, messages))
-        nic[ranks] = np.where(asks, nic[ranks], start + _of(costs.busy_ps, messages))
+        rendezvous = _of(costs.rendezvous, messages)
+        first[messages] = start + np.where(rendezvous, _of(costs.latency_ps, messages), _of(costs.way_ps, messages))
+        nic[ranks] = np.where(rendezvous, nic[ranks], start + _of(costs.busy_ps, messages))
 
     def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
         """Wait for one message each."""
@@ -162,11 +162,11 @@ class _Ranks:
 
     def _leave(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, posted: Numbers) -> None:
         """Wait until one message each has left, if it is above the threshold."""
-        asks = _of(costs.asks, messages)
+        rendezvous = _of(costs.rendezvous, messages)
         answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
         left = answer + _of(costs.way_ps, messages) - _of(costs.latency_ps, messages)
-        self.nic[ranks] = np.where(asks, answer + _of(costs.busy_ps, messages), self.nic[ranks])
-        self.clock[ranks] = np.where(asks, np.maximum(self.clock[ranks], left), self.clock[ranks])
+        self.nic[ranks] = np.where(rendezvous, answer + _of(costs.busy_ps, messages), self.nic[ranks])
+        self.clock[ranks] = np.where(rendezvous, np.maximum(self.clock[ranks], left), self.clock[ranks])
 
     def _count_overheads(self, stage: Stage, costs: Costs) -> None:
         """Add up what the processors do."""
@@ -174,12 +174,14 @@ class _Ranks:
             if np.any(cost):
                 np.add.at(self.overhead, ranks, cost)
 
-    def _asking_keys(self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers) -> tuple[Numbers, Asked]:
+    def _rendezvous_keys(
+        self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers
+    ) -> tuple[Numbers, RendezvousMoments]:
         """Return the key of each message, and what has become of those above the threshold."""
         x = stage.exchanges()
-        asks, answer = np.broadcast_to(costs.asks, len(stage)), taken + costs.answer_ps
-        asking, answering = asks[x.sent] & x.sends, asks[x.received] & x.takes
-        used = x.sends + 2 * asking + answering
+        rendezvous, answer = np.broadcast_to(costs.rendezvous, len(stage)), taken + costs.answer_ps
+        requesting, answering = rendezvous[x.sent] & x.sends, rendezvous[x.received] & x.takes
+        used = x.sends + 2 * requesting + answering
         so_far = np.cumsum(used) - used
         begins = np.flatnonzero(np.diff(x.rank, prepend=-1))
         so_far -= np.repeat(so_far[begins], np.diff(np.append(begins, len(used))))
@@ -190,8 +192,8 @@ class _Ranks:
         earlier = own[x.received] <= key[x.taken_in[x.sent]]
         hears_first = (request < answered) | ((request == answered) & earlier)
         data_key = key + 1 + (answering & hears_first)
-        answer_key = key + 1 + 2 * (asking & ~hears_first)
-        return own, Asked(answer, answer_key[x.taken_in], data_key[x.sent_in])
+        answer_key = key + 1 + 2 * (requesting & ~hears_first)
+        return own, RendezvousMoments(answer, answer_key[x.taken_in], data_key[x.sent_in])
 
     def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
         """Keep the time and the key of each one's last event: something comes, or has left."""
@@ -203,11 +205,11 @@ class _Ranks:
         self.last = latest
 
 
-def _answered(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
-    """Return when all of some messages is there."""
+def _all_there(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
+    """Return when all of some messages is there, of which some go by rendezvous."""
     there = first[messages]
     answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
-    found: Numbers = np.where(_of(costs.asks, messages), answer + _of(costs.way_ps, messages), there)
+    found: Numbers = np.where(_of(costs.rendezvous, messages), answer + _of(costs.way_ps, messages), there)
     return found
 
 

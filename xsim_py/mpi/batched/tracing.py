@@ -23,20 +23,20 @@ def carried(fabric: Fabric, call: Meeting) -> None:
     local = np.ones(len(call.bound.numbers), bool) if call.members is None else call.members.local
     trace = fabric.trace
     assert trace is not None
-    columns = (listing.key, listing.origin, listing.dest, listing.size_bytes, listing.sent_ps, listing.asks)
+    columns = (listing.key, listing.origin, listing.dest, listing.size_bytes, listing.sent_ps, listing.rendezvous)
     comes = listing.arrival_ps, listing.taken_ps
     here = local[listing.source], local[listing.target]
-    for key, source, dest, size_bytes, sent_ps, asks, came_ps, taken_ps, leaving, coming in zip(
+    for key, source, dest, size_bytes, sent_ps, rendezvous, came_ps, taken_ps, leaving, coming in zip(
         *(column.tolist() for column in (*columns, *comes, *here)), strict=True
     ):
         if leaving:
-            departs(fabric, call, key, source, dest, size_bytes, sent_ps, asks)
+            departs(fabric, call, key, source, dest, size_bytes, sent_ps, rendezvous)
         if coming:
             trace.taken(trace.arrived(key, came_ps), taken_ps)
 
 
 def departs(
-    fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, asks: bool
+    fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, rendezvous: bool
 ) -> None:
     """Write down that one message leaves."""
     assert fabric.trace is not None
@@ -50,7 +50,7 @@ def departs(
         communicator=cid & ~1,
         collective=True,
         call=call.note.name,
-        kind="rendezvous" if asks else "eager",
+        kind="rendezvous" if rendezvous else "eager",
         sent_ps=left_ps,
     )
 

@@ -81,7 +81,7 @@ _PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
 
 
 class ArrayTree:
-    """The shape of a tree for all ranks, with root 0.
+    """A tree over all ranks, as arrays, with root 0.
 
     Attributes
     ----------

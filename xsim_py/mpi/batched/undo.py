@@ -225,7 +225,7 @@ class Sender:
         self._fabric = fabric
         self._call = call
         self._all = listing = call.bound.listing(call.times)
-        self._asking = bool(listing.asks.any())
+        self._has_rendezvous = bool(listing.rendezvous.any())
         self._sent = _Sorted(listing.source, len(call.fibers))
         self._received = _Sorted(listing.target, len(call.fibers))
 
@@ -236,11 +236,11 @@ class Sender:
         numbers = self._sent.of(place)
         for number in numbers:
             fabric.tally.log += (int(all_.origin[number]), int(all_.dest[number]), int(all_.size_bytes[number]))
-        if not self._asking and fabric.trace is None:
+        if not self._has_rendezvous and fabric.trace is None:
             numbers = self._send_in_turn(numbers)
         for number in numbers:
-            message, key, asks = self._message(number), int(all_.key[number]), bool(all_.asks[number])
-            if asks:
+            message, key, rendezvous = self._message(number), int(all_.key[number]), bool(all_.rendezvous[number])
+            if rendezvous:
                 message.kind, message.ticket = RENDEZVOUS, -key  # as no other
                 self._send_data(number, message.ticket, message.data)
                 message.data = b""
@@ -249,9 +249,9 @@ class Sender:
                 fabric.shard.post_to(to, arrival_ps, key, "again", message)
             else:
                 left_ps = int(all_.sent_ps[number])
-                departs(fabric, call, key, message.origin, to, message.size_bytes, left_ps, asks)
+                departs(fabric, call, key, message.origin, to, message.size_bytes, left_ps, rendezvous)
                 fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
-        if self._asking:
+        if self._has_rendezvous:
             self._answer(place)
 
     def _message(self, number: int) -> Message:
@@ -296,7 +296,7 @@ class Sender:
             self._fabric.deliver(m)
 
     def _send_data(self, number: int, ticket: int, data: bytes) -> None:
-        """Let the data of a message follow its request; that they have left is an event that nobody waits for."""
+        """Let the data of a message follow its request; nobody waits for the event that they have left."""
         fabric, all_ = self._fabric, self._all
         columns = all_.origin, all_.dest, all_.arrival_ps, all_.data_key
         origin, to, arrival_ps, key = (int(column[number]) for column in columns)
@@ -308,7 +308,7 @@ class Sender:
         """Let those who have asked this rank hear what it has answered."""
         all_ = self._all
         for number in self._received.of(place):
-            if all_.asks[number]:
+            if all_.rendezvous[number]:
                 columns = all_.origin, all_.dest, all_.answer_ps, all_.answer_key
                 origin, to, when_ps, key = (int(column[number]) for column in columns)
                 self._fabric.shard.post_to(origin, when_ps, key, "answered", (origin, to, self._call.where))

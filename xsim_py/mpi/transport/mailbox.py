@@ -383,7 +383,7 @@ class ClosedMailbox(Mailbox):
         self.knowledge = box.knowledge
 
     def match(self, message: Message) -> Receive | None:
-        """Find nobody who receives."""
+        """Return None: the dead receive nothing."""
         return None
 
     def keep(self, message: Message) -> None:

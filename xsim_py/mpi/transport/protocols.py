@@ -83,7 +83,7 @@ class Endpoint(Protocol):
         """Return whether a collective on it needs this rank of the whole run."""
 
     def expects(self, number: int) -> bool:
-        """Return whether a receive from any source counts on this rank of the whole run."""
+        """Return whether a receive from any source may get a message of this rank of the whole run."""
 
     def report(self, error: Any) -> bool:
         """Let the error handler see an error; return whether that has dealt with it."""

@@ -44,7 +44,7 @@ class Sends(Protocol):
 
 
 class Tally:
-    """The sends of a block of ranks.
+    """The counts of what a block of ranks sends.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ def note_copy(rank: Rank, number: int, copy: int) -> None:
 def _lock(
     fiber: Fiber, target: Any, ask: LockRequest, *, space: str, by_process: bool = False
 ) -> tuple[str, LockRequest | None]:
-    """Ask for a lock, wait for the answer, and do the same with the real one."""
+    """Ask for a lock, wait for the answer, and take the real lock as well."""
     rank = fiber.rank
     release_closed(rank, fiber.clock_ps)
     opened, number = _locked_file(rank, target), _number_of(target)

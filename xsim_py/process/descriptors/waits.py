@@ -106,7 +106,7 @@ def until(
 
 
 def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
-    """Wait for a child. Its time does not count, but if it does not come the time is up."""
+    """Wait for a child process on the wall clock, which costs no virtual time but where it does not come in time."""
     if not is_shared(fiber.rank):
         left_ps = 0 if until_ps is None else until_ps - fiber.clock_ps
         found = really(None if until_ps is None else left_ps / 10**12)

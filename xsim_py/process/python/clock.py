@@ -31,7 +31,7 @@ _LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
 
 
 class _Reads:
-    """How often one rank has read its clock while nothing else happened, and since when."""
+    """A count of how often one rank has read its clock while nothing else happened, and since when."""
 
     __slots__ = ("clock_ps", "count", "since_ps")
 

@@ -82,7 +82,7 @@ def _stop() -> None:
 
 
 def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
-    """Charge what a rank's code has taken until this call, unless no time may pass there, and not what the call takes.
+    """Charge what a rank's code has taken until this call, unless `charge` is off; what the call takes is free.
 
     A call inside of another is the simulator's own.
     """

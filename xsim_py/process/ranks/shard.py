@@ -42,7 +42,7 @@ _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
 class Control:
-    """The switch that stops all shards of this process, with the reason.
+    """The switch that stops all shards of this process, and the reason.
 
     Attributes
     ----------
