@@ -174,7 +174,7 @@ class Isolation:
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
         fiber.show_turns()
-        interruption.notice_exit(self._exited)
+        interruption.on_c_exit(self._exited)
         if not self._hears_signals:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
         else:

@@ -367,8 +367,8 @@ class _Run:
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
         watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
-        noticed = interruption.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
-        with Patches() as patches, profiled, watched, noticed, patient_collector(self.ranks):
+        exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
+        with Patches() as patches, profiled, watched, exits, patient_collector(self.ranks):
             self._isolate(patches)
             if self.host is not None:
                 self.host.prepare_imports(self.program.programs)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.shard import Control, Shard
 
-__all__ = ["Progress", "exit_noticed", "last_words", "notice_exit", "watched"]
+__all__ = ["Progress", "c_exit_watched", "last_words", "on_c_exit", "watched"]
 
 Progress = Callable[[int, int, int, int], None]
 """Called with virtual time (ps), events, ranks finished, and ranks."""
@@ -81,12 +81,12 @@ def watched(
 
 
 @contextmanager
-def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
+def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
     """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
 
     It would end this process, which is that of all ranks, and with any status, also 0. There is no way back from there.
 
-    In a process that is forked meanwhile, see `notice_exit`.
+    In a process that is forked meanwhile, see `on_c_exit`.
 
     Parameters
     ----------
@@ -108,26 +108,26 @@ def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int],
         leave(1)
 
     def called(_: object) -> None:
-        notice = _notices.get(_real_pid())
-        if notice is not None:
-            notice()
+        function = _on_c_exit.get(_real_pid())
+        if function is not None:
+            function()
 
-    function, ours = _at_exit_type(called), ctypes.c_char()
-    libc.__cxa_atexit(function, None, ctypes.byref(ours))
-    notice_exit(here)
+    callback, ours = _at_exit_type(called), ctypes.c_char()
+    libc.__cxa_atexit(callback, None, ctypes.byref(ours))
+    on_c_exit(here)
     try:
         yield
     finally:
-        _notices.clear()
+        _on_c_exit.clear()
         libc.__cxa_finalize(ctypes.byref(ours))
 
 
-_notices: dict[int, Callable[[], None]] = {}
+_on_c_exit: dict[int, Callable[[], None]] = {}  # by process: a fork has those of its parent
 
 
-def notice_exit(notice: Callable[[], None]) -> None:
-    """Have this function called where compiled code calls ``exit`` in this process, while that is noticed."""
-    _notices[_real_pid()] = notice
+def on_c_exit(function: Callable[[], None]) -> None:
+    """Have a function called where compiled code calls ``exit`` in this process, inside of `c_exit_watched`."""
+    _on_c_exit[_real_pid()] = function
 
 
 def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:

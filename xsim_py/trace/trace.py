@@ -44,9 +44,9 @@ class Message(NamedTuple):
     collective: bool
     """Whether an algorithm of a collective sent it, not a call of the program that sends."""
     call: str
-    """The collective that it is a part of, if any; of a notice: ``detector``, ``revocation`` or ``ulfm``."""
+    """The collective that it is a part of, if any; of a control message: ``detector``, ``revocation`` or ``ulfm``."""
     kind: str
-    """``eager``, ``synchronous``, ``rendezvous``, or ``notice``: from library to library."""
+    """``eager``, ``synchronous``, ``rendezvous``, or ``notice``: a control message, from library to library."""
     sent_ps: int
     """When it, or the envelope of a rendezvous, left the sender's network interface."""
     arrival_ps: int | None

@@ -6,7 +6,7 @@ reached it: at the same time, with the same key. What is in between leaves no tr
 gets the messages, and a rank's interface has nothing to do but its own sends. So this is exact, not an approximation.
 
 It holds as long as nothing else needs a rank that waits here. Where something does (its program's end, an abort, a call
-that does not fit the others', a notice of the library), the call is *undone*: the waiting ranks go back to where they
+that does not fit the others', a control message), the call is *undone*: the waiting ranks go back to where they
 entered and do it message by message. That is in the past: what has found it out is put off, the window is left
 (`Kernel.halt`), and the next windows begin there. What was computed is not counted before nothing can undo it, so
 nothing has to be taken back.

@@ -1,4 +1,4 @@
-"""FIFOs between ranks: what one does to a FIFO, all learn after the time of a launcher's notice.
+"""FIFOs between ranks: what one does to a FIFO, all learn after the time of a launcher's signal.
 
 They are real ones. But what is in one is seen by its reader when it has been told of it, and not before, so that it is
 the same in however many shards. Where child processes may have a FIFO open, or where no rank has made it, nobody tells

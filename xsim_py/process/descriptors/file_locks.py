@@ -1,6 +1,6 @@
 """Locks of files between ranks: `fcntl.flock`, `fcntl.lockf` and those of `fcntl.fcntl`, in virtual time.
 
-One shard, in which rank 0 begins, keeps the table of all (`lock_table`); to ask takes the time of a launcher's notice,
+One shard, in which rank 0 begins, keeps the table of all (`lock_table`); to ask takes the time of a launcher's signal,
 and so does the answer. So who gets a lock when does not depend on how many shards there are, nor in which processes.
 
 Whoever has got one takes the real lock as well, for the sake of other processes, such as its children. Ranks of one

@@ -2,7 +2,7 @@
 
 A blocking call on a real socket would stop all ranks, among them the one that is to answer. So a rank that finds
 nothing to take, or no room to send, is parked; whatever a rank does to a socket is known to all of them after the time
-of a launcher's notice, and who is parked looks again. What goes over sockets costs no other virtual time: they are no
+of a launcher's signal, and who is parked looks again. What goes over sockets costs no other virtual time: they are no
 part of the simulated network.
 """
 
