@@ -33,7 +33,7 @@ class ToyShard:
         self.outbox: list[list[Any]] = [[] for _ in blocks]
         self.horizons: list[int] = []
         self.stop_at: int | None = None
-        self.settled = 0
+        self.idle_calls = 0
         self.end_ps = 0
 
     def begin(self) -> None:
@@ -80,8 +80,8 @@ class ToyShard:
             assert time_ps >= self.end_ps, "a message from the past"
             self.kernel.post(time_ps, key, self.arrive, message)
 
-    def settle(self) -> None:
-        self.settled += 1
+    def all_idle(self) -> None:
+        self.idle_calls += 1
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
         assert end_ps == self.end_ps

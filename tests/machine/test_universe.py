@@ -66,8 +66,8 @@ def test_the_universe_may_be_said() -> None:
 
 def test_new_nodes_of_a_switch_are_as_far_as_the_others_and_have_links_of_their_own() -> None:
     grown = machine("gige", ranks=2)
-    grown.settle(2, [2, 3])
-    grown.settle(2, [2, 3])  # each shard says it
+    grown.add_ranks(2, [2, 3])
+    grown.add_ranks(2, [2, 3])  # each shard says it
     assert list(grown.node_of) == [0, 1, 2, 3]
     assert (grown.topology.hops(0, 3), grown.processor_name(3)) == (2, "node3")
     routes = [grown.topology.route(a, b) for a in range(4) for b in range(4) if a != b]

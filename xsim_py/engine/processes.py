@@ -240,8 +240,8 @@ class Processes:
                 return
             for batch in mail:
                 shard.receive(self._try_pickle(loads, batch))
-            if what == "settle":
-                shard.settle()
+            if what == "all_idle":
+                shard.all_idle()
             if what == "run":
                 shard.run_window(end_ps)
             if what == "done" or (what == "run" and not self.in_order):
@@ -259,7 +259,7 @@ class Processes:
         self._hear_all(set(self._links))
         self._fresh.clear()
         ways = _WindowEnds(lookahead)
-        settled = False
+        were_idle = False
         look_s = 0.0
         while True:
             nexts = self._next_times()
@@ -268,14 +268,14 @@ class Processes:
                 self._find_ended()
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
-                settled = False
+                were_idle = False
                 continue
-            if self._stopped or (settled and horizon >= INFINITY_PS and not self._urgent):
+            if self._stopped or (were_idle and horizon >= INFINITY_PS and not self._urgent):
                 break
-            settled = horizon >= INFINITY_PS
-            if settled:
+            were_idle = horizon >= INFINITY_PS
+            if were_idle:
                 everyone = {*self._links, *self._here}
-                self._command("settle", everyone, horizon, [horizon] * self.size)
+                self._command("all_idle", everyone, horizon, [horizon] * self.size)
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
@@ -310,8 +310,8 @@ class Processes:
                 shard.receive(self._try_pickle(loads, batch))
             if what == "run":
                 shard.run_window(ends[number])
-            elif what == "settle":
-                shard.settle()
+            elif what == "all_idle":
+                shard.all_idle()
             elif shard.window_done(horizon_ps, ends[number]):
                 self._stopped = True
             self._collect(number)

@@ -101,16 +101,16 @@ class Mpi:
         """Run windows of this process's shard, exchanging with the others after each; see `Transport.run`."""
         shard = shards[0]
         self._exchange(shard)
-        stop = settled = False
+        stop = were_idle = False
         while True:
             # The earliest event anywhere is known only now: it may be a message, or what `window_done` made of one.
             nexts, stop = self._agree(shard.next_ps(), stop)
             horizon = min(nexts)
-            if stop or (horizon >= INFINITY_PS and settled):
+            if stop or (horizon >= INFINITY_PS and were_idle):
                 return
-            settled = horizon >= INFINITY_PS
-            if settled:
-                shard.settle()
+            were_idle = horizon >= INFINITY_PS
+            if were_idle:
+                shard.all_idle()
                 continue
             end = window_end_ps(self.local[0], nexts, lookahead)
             shard.run_window(end)

@@ -103,7 +103,7 @@ class ShardProtocol(Protocol):
         """
         ...
 
-    def settle(self) -> None:
+    def all_idle(self) -> None:
         """Bring up what was put off until no shard has an event, which is now."""
         ...
 
@@ -172,12 +172,12 @@ class Loopback:
     def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
         """Run windows of all shards by turns until none has an event; see `Transport.run`."""
         self._exchange(shards)
-        settled = False
-        while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS or not settled:
-            settled = horizon == INFINITY_PS
-            if settled:
+        were_idle = False
+        while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS or not were_idle:
+            were_idle = horizon == INFINITY_PS
+            if were_idle:
                 for shard in shards:
-                    shard.settle()
+                    shard.all_idle()
                 continue
             ends = [window_end_ps(number, nexts, lookahead) for number in self.local]
             for shard, end in zip(shards, ends, strict=True):

@@ -28,7 +28,7 @@ class Machine:
     cores_per_node
         How many ranks fit on a node.
     node_of
-        The node of each rank; also of those that are started later, see `settle`.
+        The node of each rank; also of those that are started later, see `add_ranks`.
     universe
         How many ranks there can be at a time.
     open
@@ -67,7 +67,7 @@ class Machine:
         self.node_of: Sequence[int] = self._place()
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
-    def settle(self, first: int, nodes: Sequence[int]) -> None:
+    def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
         """Place the ranks from `first` on at these nodes; it may be called several times, once for each shard."""
         if not isinstance(self.node_of, array):
             self.node_of = array("i", self.node_of)

@@ -29,7 +29,7 @@ class Pending(Protocol):
     def fits(self, given: bytes, me: int) -> bool:
         """Return whether what this rank puts in can be computed; asked where the form of the call varies."""
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call, by what all ranks have given; None where it has to go message by message."""
 
 
@@ -107,7 +107,7 @@ class Batch:
         """Return True: all is known of such a call in advance."""
         return True
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return this call."""
         return self
 

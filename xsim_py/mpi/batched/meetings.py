@@ -262,7 +262,7 @@ class Meetings(WayBack):
         """Compute values and times; return False where a rank dies before it leaves, or is not sent what it expects."""
         assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
-        bound = call.pending.settled(contributions, call.fold)
+        bound = call.pending.resolved(contributions, call.fold)
         if bound is None:
             key = call.where[0], call.signature
             self._missed[key] = missed = self._missed.get(key, 0) + 1

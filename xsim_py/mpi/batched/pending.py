@@ -77,7 +77,7 @@ class VariedExchange(_Pending):
         sizes[:, me] = 1
         return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call; None where ranks expect other than they get, or it is not eager."""
         size = self._size
         headers = b"".join([memoryview(given)[: 2 * _HEAD_BYTES * size] for given in contributions])
@@ -161,7 +161,7 @@ class _Pickles(_Pending):
 class PickleGather(_Pickles):
     """An allgather of objects."""
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call; None where it is not known how to compute it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
@@ -188,7 +188,7 @@ class PickleExchange(_Pickles):
         kind = self._kind()
         return kind is not None and self._fits(kind, int(np.frombuffer(given, np.int64, self._size).max()), me)
 
-    def settled(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call; None where it is not eager."""
         kind, size = self._kind(), self._size
         heads = [given[: _HEAD_BYTES * size] for given in contributions]
@@ -258,7 +258,7 @@ class ObjectReduction(_Pending):
         """Return whether what this rank gives goes eagerly."""
         return self._costs.eager(len(given), me)
 
-    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
         """Return the call; None where it has to go message by message."""
         pickles = fold.up(contributions)
         broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[0])))
@@ -315,7 +315,7 @@ class ObjectScan(_Pending):
         super().__init__(ch, local)
         self._exclusive = exclusive
 
-    def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
+    def resolved(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
         """Return the call."""
         return self._batch(_Swaps(*fold.across(contributions, self._exclusive)))
 

@@ -61,7 +61,7 @@ class WayBack:
         shard.handlers["again"] = fabric.deliver
         shard.handlers["answered"] = self._answered
         shard.put_off_for_all = self.put_off_for_all
-        shard.before_end = self.settle
+        shard.before_end = self.undo_before_end
 
     def finish(self, call: Meeting) -> None:
         """Count a call: it has happened for good."""
@@ -74,7 +74,7 @@ class WayBack:
             del self.left[call]
             self.finish(call)
 
-    def settle(self) -> None:
+    def undo_before_end(self) -> None:
         """Undo all calls that ranks wait in, and count those that are over: nothing is left to happen in any shard."""
         for call in self.left:
             self.finish(call)

@@ -298,7 +298,7 @@ class Launcher(LibraryPart):
         shard.abort_delay_ps = self.startup.notice_ps
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
-        fabric.settings.machine.settle(world.first, birth.nodes)
+        fabric.settings.machine.add_ranks(world.first, birth.nodes)
         born = shard.add_ranks(birth.homes)
         fabric.ranks = shard.at
         fabric.uniform = self._network.uniform

@@ -334,7 +334,7 @@ class Shard:
         """Return the time of the earliest event."""
         return min(self.kernel.next_ps(), self.common.next_ps())
 
-    def settle(self) -> None:
+    def all_idle(self) -> None:
         """Bring up what was put off, as no shard has an event any more."""
         self.before_end()
 
