@@ -315,6 +315,7 @@ class Processes:
             elif shard.window_done(horizon_ps, ends[number]):
                 self._stopped = True
             self._collect(number)
+        # One that was started in this window, by a rank of it, says first what it begins with.
         self._hear_all(asked | (self._links.keys() & self._fresh))
         self._fresh.clear()
 

@@ -55,6 +55,7 @@ class Rows:
 
     def _make_room(self) -> None:
         """Take numbers of any size from now on; what there is of a row that did not fit goes."""
+        # An array that finds a number too large has taken in those before it.
         self._numbers = list(self._numbers)[: len(self) * self._width]
 
     def column(self, number: int) -> Sequence[int]:

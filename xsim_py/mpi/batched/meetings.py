@@ -107,6 +107,7 @@ class Meetings(WayBack):
             del self.calls[where]
             if call.members is not None:
                 self.elsewhere.all_begun(call)  # type: ignore[union-attr]
+        # Notes are shared between ranks that say the same, so this is one comparison of addresses.
         if call.note is not note and call.note != note:
             self.undo_here(call)
         return call

@@ -218,6 +218,7 @@ def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
     ready = r.clock[ranks] + np.cumsum(_matrix(costs.send_ps, messages, real), axis=0)
     busy = _matrix(costs.busy_ps, messages, real)
     r.clock[ranks] = ready[-1]
+    # A running maximum in place of a loop over the messages: start j - before j does not fall.
     before = np.cumsum(busy, axis=0) - busy
     ready[0] = np.maximum(ready[0], r.nic[ranks])
     start = np.maximum.accumulate(ready - before, axis=0) + before

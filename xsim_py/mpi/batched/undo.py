@@ -177,6 +177,7 @@ class WayBack:
             if call.computed:
                 self.leaving.pop(call, None)
                 self.left.pop(call, None)
+                # Before the ranks go on: the events at which they would leave are in the queue.
                 take_back(self.fabric, call, wake)
                 self._undone.append(call)
                 sender = Sender(self.fabric, call)

@@ -78,6 +78,7 @@ def has_real_threads(rank: Rank) -> bool:
 def exist() -> bool:
     """Tell whether this process has children, besides one that `multiprocessing` has for itself."""
     try:
+        # It fails if there are no children, and WNOWAIT leaves those that have ended to the program.
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False

@@ -132,6 +132,7 @@ class FifoEnd:
             self._wait(fiber, ready, "something to be written into")
         known = self.known(fiber)
         if known is not None and count:
+            # More may really be there, from a rank of another shard that is ahead: it has not been told of yet.
             count = min(count, self._there(known))
             if count <= 0 and not known.open[_WRITER]:
                 return b""
@@ -193,6 +194,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
             return False
         if number < 0:
             try:
+                # Without this flag the call would wait for the other end in this process, with all ranks.
                 number = _real_open(path, flags | os.O_NONBLOCK)
             except OSError as error:
                 if error.errno != errno.ENXIO:

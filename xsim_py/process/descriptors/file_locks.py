@@ -219,6 +219,8 @@ def _locked_file(rank: Rank, target: Any) -> _LockedFile:
         mine.open.append(found)
         if raw is None:
             with suppress(OSError, AttributeError):
+                # The kernel keeps this signal with the open file, whatever its descriptors are called, and few programs
+                # use it.
                 _real_fcntl(number, fcntl.F_SETSIG, found.tag)
         _watch(rank)
     found.numbers.add(number)
@@ -322,6 +324,7 @@ def forget() -> None:
 def _watch(rank: Rank) -> None:
     """Have the fibers of a rank look, whenever they wait, whether what it has locked is still open."""
     for fiber in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
+        # Only the ranks that lock files look at each wait: all others wait as before.
         fiber.__class__ = _watching(type(fiber))
 
 

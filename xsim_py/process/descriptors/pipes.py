@@ -154,6 +154,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
     view = memoryview(data).cast("B")
     done = 0
     while done < len(view) or not done:
+        # A pipe that is ready for writing has room for so many bytes at least, so the real call never waits.
         piece = view[done : done + _ATOMIC]
         fifo = ends[number].fifo
         if fifo is not None:

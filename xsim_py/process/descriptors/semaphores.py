@@ -46,6 +46,7 @@ class SemLock(_Real):  # type: ignore[misc]
 
     def _take(self, fiber: Fiber, acquire: Any) -> bool:
         """Take it if it is free: to the real one, all threads of all ranks are the same."""
+        # The real one is held by this thread of the operating system, and would let any rank take it once more.
         if self.kind == _RECURSIVE and self._count() and self._owner is not fiber:
             return False
         if not acquire(False):

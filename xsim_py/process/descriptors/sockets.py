@@ -53,6 +53,7 @@ def attach(shard: Shard) -> None:
             first(shard)
         if shard.number != 0:
             shard.kernel.events -= 1  # one event of the run, in however many shards it happens
+        # In the order of ranks: with several shards, those that came first to wait may be in another one.
         fibers = sorted(waiting, key=lambda fiber: fiber.rank.number)
         waiting.clear()
         for fiber in fibers:
@@ -88,6 +89,7 @@ def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         if self.fileno() >= 0 and self.gettimeout() is None:
             if name in _READING:
+                # Asked without waiting: a blocking call would stop the rank that is to send.
                 _wait(fiber, name, lambda: select.select([self], [], [], 0))
             elif name in _WRITING:
                 _wait(fiber, name, lambda: select.select([], [self], [], 0))
@@ -105,6 +107,7 @@ def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
         return
     left = memoryview(data).cast("B")
     while left:
+        # As C's `send` on a blocking socket would wait for room for all of it.
         left = left[self.send(left, flags | socket.MSG_DONTWAIT) :]
 
 

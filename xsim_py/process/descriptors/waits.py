@@ -113,6 +113,7 @@ def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: 
         if not found:
             fiber.sleep(left_ps)
         return found
+    # Of the rank and not of this wait: its threads may wait by turns, none of them long enough for time to pass.
     slices: list[int] = fiber.rank.private("slices", lambda: [0])
     found = None
     while not found and (until_ps is None or fiber.clock_ps < until_ps):

@@ -59,6 +59,7 @@ def _place(path: Any) -> str | None:
         return None  # the real function knows what to say to that
     if not text.startswith("/"):
         text = os.path.join(_getcwd(), text)
+    # The frames last: to walk through them takes far longer than to compare a path.
     if not storage.serves(text) or _is_pythons_own(sys._getframe(2)):
         return None
     return text

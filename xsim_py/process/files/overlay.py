@@ -407,6 +407,7 @@ class Overlay:
         """Return the names in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
         place = self._folder(path)
         mine = self._below.get(place, {})
+        # Sorted: the order of a real folder depends on its file system, and would differ on another computer.
         all_names = sorted({*mine, *self.base.names(place)})
         front = "" if place == "/" else place
         kinds = ((name, self._kind(f"{front}/{name}")) for name in all_names)

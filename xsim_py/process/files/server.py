@@ -158,6 +158,7 @@ class Server:
         assert request is not None
         self._serving = None
         if request.kind in _WRITING:
+            # A fraction divided, so that no float rounds a byte up that had not come.
             come = int((now_ps - self._began_ps) / self._ps_per_byte)
             if request.kind == "write":
                 number, start, data = request.arguments

@@ -140,6 +140,7 @@ def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str
                 os.mkdir(place)
         except OSError as error:
             problems.append(_failure(place, "written", error))
+    # A new name is on the disk when its folder is; a file that was synced may else be gone after a crash.
     for folder in {os.path.dirname(place) for place in made}:
         with suppress(OSError):  # where that cannot be done, what is done is all there is
             sync(folder)

@@ -382,6 +382,7 @@ class RankStream(io.TextIOBase):
             return self._real.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        # Most text is, and to ask takes no time; only other text may have what cannot be encoded.
         if not text.isascii():
             text = self._writable(text)
         rank = fiber.rank
@@ -517,6 +518,7 @@ class RankInput(io.TextIOBase):
             return self._real
         rank = fiber.rank
         finish_lines(rank, fiber.clock_ps)
+        # A prompt has to be seen before the answer to it is read.
         rank.shard.output.flush(fiber.clock_ps + 1)
         if is_redirected(rank, 0):
             source: TextIO = rank.private("redirected input", partial(open, 0, closefd=False))

@@ -257,6 +257,7 @@ def code_for(rank: Rank, code: CodeType) -> CodeType:
     shared_state.read(code)
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
+    # With all code objects that are in it, which are specialised by themselves.
     copy: CodeType = marshal.loads(marshal.dumps(code))
     return copy
 
@@ -319,6 +320,7 @@ def _registered(module: ModuleType) -> Iterator[None]:
         if before is None and name in own:
             own.drop(name)
         raise
+    # A module may put something else into its own place while it is imported.
     own.put(name, _modules.get(name, module))
 
 

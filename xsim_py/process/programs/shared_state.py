@@ -364,6 +364,7 @@ class _Sharing:
                 self._watch(module)
 
     def _watch(self, module: ModuleType) -> None:
+        # A module with a class of its own would lose it.
         if type(module) is ModuleType:
             self._patches.set(module, "__class__", _Watched)
 

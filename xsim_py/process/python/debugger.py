@@ -19,6 +19,7 @@ def hide_simulator(patches: Patches, debugger: Any) -> None:
     """Have the class ``bdb.Bdb`` leave the simulator out for the duration of a run."""
     stop_here: Callable[[Any, FrameType], bool] = debugger.stop_here
     get_stack: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]], int]] = debugger.get_stack
+    # The program may call ``sys.settrace`` many times in a run.
     if stop_here.__module__ == __name__:
         return
 
