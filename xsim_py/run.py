@@ -569,7 +569,7 @@ class _Run:
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
         install_face(patches, self.program.namespace)
-        clock.install(patches)
+        patches.install(clock.PATCHED)
         dates.install(patches)
         randomness.install(patches, self.seed)
         if self.traced:

@@ -27,6 +27,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,23 +35,22 @@ from greenlet import getcurrent
 
 from xsim_py.process.descriptors import fifos, file_locks, pipes
 from xsim_py.process.files import virtual_files
-from xsim_py.process.output import tracebacks
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.programs import import_locks
-from xsim_py.process.python import finalizers, signals, threads
+from xsim_py.process.python import finalizers, threads
 from xsim_py.process.python.sys_modules import is_for_all
 from xsim_py.process.ranks import context, current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered_thread
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Table, in_ranks
 from xsim_py.process.ranks.rank import FIRST_PID, Abort
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_mismatch"]
+__all__ = ["PATCHED", "abort_job", "announce", "body", "fail_here", "kill", "leave", "stop_mismatch"]
 
 _KILLED = 128 + signal.SIGKILL
 _STALLED = 3
@@ -250,24 +250,15 @@ def abort_job(status: int, message: str) -> NoReturn:
 
 
 def _os_exit(status: int) -> NoReturn:
-    if current.here() is None:
-        _real_exit(status)
     leave(status & 0xFF, f"os._exit({status}) without MPI_Finalize")
 
 
 def _os_abort() -> NoReturn:
-    if current.here() is None:
-        _real_abort()
     leave(128 + signal.SIGABRT, "os.abort()")
 
 
-def _no_exec(name: str, real: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        if current.here() is None:
-            real(*args, **kwargs)
-        raise NotImplementedError(f"os.{name}: a virtual rank cannot become another program; use subprocess")
-
-    return function
+def _no_exec(name: str, *_: Any) -> NoReturn:
+    raise NotImplementedError(f"os.{name}: a virtual rank cannot become another program; use subprocess")
 
 
 def _getpid() -> int:
@@ -292,26 +283,16 @@ def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callab
 
 
 def _unregister(function: Callable[..., Any]) -> None:
-    fiber = current.here()
-    if fiber is None:
-        _real_unregister(function)
-        return
-    functions = fiber.rank.private("atexit", list)
+    functions = current.rank().private("atexit", list)
     functions[:] = [entry for entry in functions if entry[0] != function]
 
 
-_real_exit, _real_abort, _real_getpid = os._exit, os.abort, os.getpid
-_real_register, _real_unregister = atexit.register, atexit.unregister
+_real_exit, _real_getpid, _real_register = os._exit, os.getpid, atexit.register
 
 
-def install(patches: Patches) -> None:
-    """Replace the ways out of a process for the duration of a run."""
-    patches.set(os, "_exit", _os_exit)
-    patches.set(os, "abort", _os_abort)
-    patches.set(os, "getpid", _getpid)
-    for name in ("execv", "execve"):
-        patches.set(os, name, _no_exec(name, getattr(os, name)))
-    patches.set(atexit, "register", _register)
-    patches.set(atexit, "unregister", _unregister)
-    signals.install(patches, leave)
-    tracebacks.install(patches)
+PATCHED: Table = (
+    ("os", "virtual: ends the rank", {"_exit": in_ranks(_os_exit), "abort": in_ranks(_os_abort)}),
+    ("os", "private: a number of the rank", {"getpid": _getpid}),
+    ("os", "refused: use subprocess", {name: in_ranks(partial(_no_exec, name)) for name in ("execv", "execve")}),
+    ("atexit", "private: called at the end of the rank", {"register": _register, "unregister": in_ranks(_unregister)}),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xsim_py.process.output import tracebacks
 from xsim_py.process.python import (
     environment,
     event_loops,
@@ -12,10 +13,11 @@ from xsim_py.process.python import (
     private_sys,
     private_warnings,
     process_settings,
+    signals,
     threads,
     watchers,
 )
-from xsim_py.process.ranks import context, fiber, private_state
+from xsim_py.process.ranks import context, greenlets, private_state
 
 from . import lifecycle
 
@@ -27,19 +29,15 @@ __all__ = ["install"]
 
 def install(patches: Patches) -> None:
     """Put all of them in place; the order matters where one calls what another has replaced."""
-    for part in (
-        fiber,
-        context,
-        lifecycle,
-        threads,
-        private_state,
-        private_sys,
-        environment,
-        process_settings,
-        finalizers,
-        event_loops,
-        watchers,
-        private_logging,
-        private_warnings,
-    ):
-        part.install(patches)
+    greenlets.install(patches)
+    context.install(patches)
+    signals.install(patches, lifecycle.leave)
+    patches.install(lifecycle.PATCHED, tracebacks.PATCHED)
+    threads.install(patches)
+    private_state.install(patches)
+    environment.install(patches)
+    finalizers.install(patches)
+    event_loops.install(patches)
+    watchers.install(patches)
+    private_warnings.install(patches)
+    patches.install(private_sys.PATCHED, process_settings.PATCHED, private_logging.PATCHED)

@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.files.open_files import StorageFile, of_descriptor
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber, Parked
+from xsim_py.process.ranks.patches import Table
 from xsim_py.process.ranks.rank import FIRST_PID
 
 from . import waits
 from .lock_table import DEADLOCK, EXCLUSIVE, GRANTED, NONE, REFUSED, SHARED, WAITS, LockRequest, LockTable
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["attach", "end", "forget", "install", "note_copy"]
+__all__ = ["PATCHED", "attach", "end", "forget", "note_copy"]
 
 _ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of the dead"
 _LOCKED = "file locks"
@@ -475,9 +475,7 @@ _RECORDS = frozenset((*_OFD.values(), *_PROCESS.values()))
 _real_os_lockf = os.lockf
 
 
-def install(patches: Patches) -> None:
-    """Replace these functions for the duration of a run."""
-    patches.set(fcntl, "flock", _flock)
-    patches.set(fcntl, "lockf", _lockf)
-    patches.set(fcntl, "fcntl", _fcntl)
-    patches.set(os, "lockf", _os_lockf)
+PATCHED: Table = (
+    ("fcntl", "virtual: waits in virtual time", {"flock": _flock, "lockf": _lockf, "fcntl": _fcntl}),
+    ("os", "virtual: waits in virtual time", {"lockf": _os_lockf}),
+)

@@ -23,15 +23,15 @@ from xsim_py.process.output import standard_descriptors
 from xsim_py.process.output.collector import RankInput, RankStream, finish_lines
 from xsim_py.process.output.standard_descriptors import virtual_descriptors
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 from . import fifos, file_locks, pipes, polls, semaphores, sockets
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["attach", "forget", "install"]
+__all__ = ["PATCHED", "attach", "forget", "install"]
 
 _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
@@ -390,37 +390,43 @@ def forget() -> None:
     file_locks.forget()
 
 
-def _serve_connections(patches: Patches) -> None:
+def _noted(real: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember what a function takes the place of."""
+    _before[name] = real
+    return _Plain(function, name.rpartition(".")[2])
+
+
+def _with_ours(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
     """Have pipes of `multiprocessing`, which has its functions from its import on, use ours if that was before."""
-    module: Any = sys.modules.get("multiprocessing.connection")
-    for name, function in (("_recv", "read"), ("_send", "write"), ("_close", "close")):
-        method = getattr(getattr(module, "Connection", None), name, None)
-        if method is not None and method.__defaults__ == (_before[function],):
-            patches.set(method, "__defaults__", (getattr(os, function),))
+    ours = {_before[name]: getattr(os, name) for name in ("read", "write", "close")}
+    return tuple(ours.get(each, each) for each in defaults)
+
+
+_OWN = "virtual: pipes and descriptors 0 to 2 are the rank's, others are real"
+PATCHED: Table = (
+    ("sys", "private: nothing but for rank 0", {"stdin": Around(RankInput)}),
+    (
+        "sys",
+        "private: in the order of virtual time",
+        {name: Around(partial(RankStream, at)) for at, name in enumerate(("stdout", "stderr"))},
+    ),
+    ("os", _OWN, {name: Around(_noted, name, function) for name, function in _FUNCTIONS.items()}),
+    *(
+        (f"multiprocessing.connection.Connection.{name}", _OWN, {"__defaults__": Around(_with_ours)})
+        for name in ("_recv", "_send", "_close")
+    ),
+    ("os", _OWN, {"open": Around(_noted, "os.open", _os_open)}),
+    ("fcntl", _OWN, {"fcntl": Around(_noted, "fcntl", _fcntl)}),
+    ("builtins", _OWN, {"open": Around(_noted, "open", _open)}),
+    ("io", _OWN, {"open": Around(lambda _: builtins.open)}),
+    ("socket.socket", "virtual: a real socket, but waits in virtual time", {"detach": _detach}),
+)
 
 
 def install(patches: Patches) -> None:
     """Replace these functions and the standard streams for a run; after the functions of the simulated storage."""
-    printed = RankStream(0, sys.stdout), RankStream(1, sys.stderr)
+    patches.install(sockets.PATCHED, polls.PATCHED, semaphores.PATCHED, file_locks.PATCHED, PATCHED)
+    printed: Any = sys.stdout, sys.stderr
     standard_descriptors.install(patches, *printed)
-    for name, stream in zip(("stdin", "stdout", "stderr"), (RankInput(sys.stdin), *printed), strict=True):
-        patches.set(sys, name, stream)
-    sockets.install(patches)
-    polls.install(patches)
-    semaphores.install(patches)
-    opener = _Plain(_open, "open")
-    for name, function in _FUNCTIONS.items():
-        if hasattr(os, name):
-            _before[name] = getattr(os, name)
-            patches.set(os, name, _Plain(function, name))
-    _serve_connections(patches)
-    _before["os.open"], _before["open"] = os.open, builtins.open
-    patches.set(os, "open", _Plain(_os_open, "open"))
-    file_locks.install(patches)
-    _before["fcntl"] = fcntl.fcntl
-    patches.set(fcntl, "fcntl", _fcntl)
-    patches.set(builtins, "open", opener)
-    patches.set(io, "open", opener)
-    patches.add(socket.socket, "detach", _detach)
     patches.at_end(pipes.ends.clear)
     patches.at_end(fifos.forget)

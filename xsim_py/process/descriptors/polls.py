@@ -11,14 +11,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Table
 
 from . import child_processes, pipes, waits
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
 
-__all__ = ["install", "selected"]
+__all__ = ["PATCHED", "selected"]
 
 _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(select, "epoll", None)
 
@@ -114,9 +114,6 @@ def _make_epoll(*args: Any, **kwargs: Any) -> Any:
     return poll if current.here() is None else _Poll(poll, 1)
 
 
-def install(patches: Patches) -> None:
-    """Let ranks wait in virtual time for the duration of a run."""
-    patches.set(select, "select", _select)
-    patches.set(select, "poll", _make_poll)
-    if _real_epoll is not None:
-        patches.set(select, "epoll", _make_epoll)
+PATCHED: Table = (
+    ("select", "virtual: waits in virtual time", {"select": _select, "poll": _make_poll, "epoll": _make_epoll}),
+)

@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Table
 
 from . import child_processes, waits
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
 
-__all__ = ["install"]
+__all__ = ["PATCHED"]
 
 _module: Any = import_module("_multiprocessing")  # nobody has written down its types
 _Real: Any = _module.SemLock
@@ -68,6 +68,4 @@ class SemLock(_Real):  # type: ignore[misc]
         self.release()
 
 
-def install(patches: Patches) -> None:
-    """Let ranks wait for them in virtual time for the duration of a run."""
-    patches.set(_module, "SemLock", SemLock)
+PATCHED: Table = (("_multiprocessing", "virtual: waits in virtual time", {"SemLock": SemLock}),)

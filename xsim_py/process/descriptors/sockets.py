@@ -15,14 +15,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Around, Table
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["attach", "install", "tell", "tell_at"]
+__all__ = ["PATCHED", "attach", "tell", "tell_at"]
 
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
@@ -81,7 +81,7 @@ def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
         fiber.park(_OnSocket(name))
 
 
-def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(function)
     def call(self: socket.socket, *args: Any, **kwargs: Any) -> Any:
         fiber = current.here()
@@ -114,10 +114,7 @@ def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
 _real_send_all = socket.socket.sendall
 
 
-def install(patches: Patches) -> None:
-    """Let ranks wait for sockets for the duration of a run."""
-    for name in (*_READING, *_WRITING, *_TELLING):
-        function = getattr(socket.socket, name)
-        put = patches.set if name in vars(socket.socket) else patches.add
-        put(socket.socket, name, _wrap(name, function))
-    patches.add(socket.socket, "sendall", _send_all)
+_WRAPPED = {name: Around(_wrap, name) for name in (*_READING, *_WRITING, *_TELLING)}
+PATCHED: Table = (
+    ("socket.socket", "virtual: a real socket, but waits in virtual time", {**_WRAPPED, "sendall": _send_all}),
+)

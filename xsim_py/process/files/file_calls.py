@@ -7,28 +7,25 @@ ranks, whoever comes first), and the source lines of a traceback.
 
 from __future__ import annotations
 
-import builtins
 import errno
 import inspect
-import io
 import os
-import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any, NoReturn
 
 from xsim_py.code_origin import PACKAGE, is_installed
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 from . import virtual_files
 from .open_files import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 Function = Callable[..., Any]
 
@@ -464,54 +461,59 @@ _virtual["getcwd"], _virtual["chdir"] = _getcwd, _chdir
 # ------------------------------------------------------------------------------------------------------ for a run
 
 
+_taken: dict[int, Function] = {}
+"""What takes the place of which function, by its identity."""
+
+
+def _take(real: Any, name: str, virtual: Function) -> Function:
+    if real is not virtual:
+        _real[name] = real
+        _taken[id(real)] = virtual
+    return virtual
+
+
+def _unlinking(method: Function) -> Function:
+    """Have a temporary file deleted by the function that is there now; some methods have it from their beginning."""
+    if "unlink" not in inspect.signature(method).parameters:
+        return method
+    return lambda self: method(self, unlink=os.unlink)
+
+
+_STORED = "virtual: on the simulated storage, real elsewhere"
+_PLAIN = "real: by the functions of os"
+PATCHED: Table = (
+    ("os", _STORED, {name: Around(_take, name, virtual) for name, virtual in _virtual.items()}),
+    ("builtins", _STORED, {"open": Around(_take, "open", open_)}),
+    ("os", _STORED, {"open": Around(_take, "os.open", _os_open)}),
+    ("os.path", _STORED, {"realpath": Around(_take, "realpath", _realpath)}),
+    ("io", _STORED, {"open": open_}),
+    ("shutil", _PLAIN, {"_use_fd_functions": False}),
+    ("tempfile", _PLAIN, {"_O_TMPFILE_WORKS": False}),
+    ("tempfile._TemporaryFileCloser", _PLAIN, {"cleanup": Around(_unlinking), "close": Around(_unlinking)}),
+)
+
+
 def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
     """Put these functions in the place of the real ones for the duration of a run; after `private_state.install`."""
     tempfile.gettempdir()  # looks for a folder once for all ranks, with a file that it writes
-    patches.set(virtual_files, "active", storage)
-    replaced: list[tuple[Any, str, Function]] = [(os, name, function) for name, function in _virtual.items()]
-    replaced += [(builtins, "open", open_), (os, "open", _os_open), (os.path, "realpath", _realpath)]
-    taken: dict[int, Function] = {}
-    for owner, name, virtual in replaced:
-        real = getattr(owner, name, None)
-        if real is not None and real is not virtual:  # not every system has every function
-            _real["os.open" if virtual is _os_open else name] = real
-            taken[id(real)] = virtual
-            patches.set(owner, name, virtual)
-    patches.set(io, "open", open_)
-    _replace_in_others(patches, taken)
-    _fit_library(patches)
+    virtual_files.use(storage)
+    patches.at_end(partial(virtual_files.use, None))
+    _taken.clear()
+    patches.install(PATCHED)
+    _replace_in_others(patches)
 
 
-def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
+def _replace_in_others(patches: Patches) -> None:
     """Replace the real functions in modules, too, that have taken them under names of their own before the run."""
     for name, module in list(sys.modules.items()):
         if name not in _KEPT and not name.startswith(_KEPT_PACKAGES) and isinstance(module, ModuleType):
             for key, value in list(vars(module).items()):
-                if type(value) is BuiltinFunctionType and id(value) in taken:
-                    patches.put(vars(module), key, taken[id(value)])
+                if type(value) is BuiltinFunctionType and id(value) in _taken:
+                    patches.put(vars(module), key, _taken[id(value)])
     openers = getattr(getattr(sys.modules.get("numpy.lib._datasource"), "_file_openers", None), "_file_openers", None)
-    if isinstance(openers, dict) and id(openers.get(None)) in taken:  # numpy.savetxt and loadtxt
+    if isinstance(openers, dict) and id(openers.get(None)) in _taken:  # numpy.savetxt and loadtxt
         patches.put(openers, None, open_)  # type: ignore[arg-type]
     globber: Any = getattr(sys.modules.get("glob"), "_StringGlobber", None)  # of pathlib, since Python 3.13
     for key, value in list(vars(globber).items()) if globber is not None else ():
-        if isinstance(value, staticmethod) and id(value.__func__) in taken:
-            patches.set_own(globber, key, staticmethod(taken[id(value.__func__)]))
-
-
-def _fit_library(patches: Patches) -> None:
-    """Have Python's library go the plain way to files where it has other ways, too."""
-    patches.set(shutil, "_use_fd_functions", False)
-    if hasattr(tempfile, "_O_TMPFILE_WORKS"):
-        patches.set(tempfile, "_O_TMPFILE_WORKS", False)
-    closer = tempfile._TemporaryFileCloser  # type: ignore[attr-defined]
-    for name in ("cleanup", "close"):
-        method = vars(closer).get(name)
-        if method is not None and "unlink" in inspect.signature(method).parameters:
-            patches.set_own(closer, name, _with_this_unlink(method))
-
-
-def _with_this_unlink(method: Function) -> Function:
-    def function(self: Any) -> Any:
-        return method(self, unlink=os.unlink)
-
-    return function
+        if isinstance(value, staticmethod) and id(value.__func__) in _taken:
+            patches.set(globber, key, staticmethod(_taken[id(value.__func__)]))

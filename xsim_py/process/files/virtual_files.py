@@ -32,13 +32,19 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["VirtualFiles", "active", "request", "storage", "submit", "submit_later"]
+__all__ = ["VirtualFiles", "active", "request", "storage", "submit", "submit_later", "use"]
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _HANDLER = "storage"
 
 active: VirtualFiles | None = None
-"""The files of the run that goes on now, if it has a simulated storage; put there by `file_calls.install`."""
+"""The files of the run that goes on now, if it has a simulated storage."""
+
+
+def use(files: VirtualFiles | None) -> None:
+    """Let ranks find these files, or none, from now on."""
+    global active
+    active = files
 
 
 class Waiting(Parked):

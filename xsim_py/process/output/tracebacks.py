@@ -10,12 +10,12 @@ from typing import Any
 from xsim_py.code_origin import is_simulator
 from xsim_py.errors import InternalError
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Table, in_ranks
 
 from .collector import RankStream
 from .equal_tracebacks import WholeTraceback
 
-__all__ = ["forget_frames", "install", "report", "report_ignored", "say", "without_simulator"]
+__all__ = ["PATCHED", "forget_frames", "report", "report_ignored", "say", "without_simulator"]
 
 _stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
 
@@ -42,10 +42,7 @@ def say(text: str) -> None:
 
 def _excepthook(kind: Any, error: Any, tb: Any) -> None:
     """Print a traceback as ``sys.__excepthook__`` does, which many a hook of a program calls before it calls Abort."""
-    if current.here() is None:
-        _real_excepthook(kind, error, tb)
-    else:
-        say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
+    say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
 
 def report_ignored(error: BaseException, source: Any) -> None:
@@ -65,13 +62,12 @@ def _unraisablehook(unraisable: Any) -> None:
         report_ignored(unraisable.exc_value, unraisable.object)
 
 
-_real_excepthook, _real_unraisablehook = sys.__excepthook__, sys.unraisablehook
+_real_unraisablehook = sys.unraisablehook
 
 
-def install(patches: Patches) -> None:
-    """Have ranks print tracebacks in one piece for the duration of a run."""
-    patches.set(sys, "__excepthook__", _excepthook)
-    patches.set(sys, "unraisablehook", _unraisablehook)
+PATCHED: Table = (
+    ("sys", "private: in one piece", {"__excepthook__": in_ranks(_excepthook), "unraisablehook": _unraisablehook}),
+)
 
 
 def without_simulator(error: BaseException) -> None:

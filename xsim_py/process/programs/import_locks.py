@@ -12,20 +12,19 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.python import dates, sys_modules
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Around, Patches, Table, with_real
 from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["being_imported", "drop", "install"]
+__all__ = ["PATCHED", "being_imported", "drop", "install"]
 
 _modules = sys.modules
 
@@ -131,14 +130,19 @@ def _lock_unlock_module(real: Callable[..., Any], name: str) -> None:
         vars(making.module).update(vars(importlib.import_module(name)))
 
 
+def _unseen(function: Any) -> Around:
+    """Replace a function by one whose frames Python takes out of tracebacks, for its file is said to be this."""
+    code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    return with_real(FunctionType(code, globals(), function.__name__))
+
+
+_TWINS = {each.__name__: _unseen(each) for each in (_find_and_load, _lock_unlock_module)}
+PATCHED: Table = (("_frozen_importlib", "virtual: waits for modules that another rank imports", _TWINS),)
+
+
 def install(patches: Patches) -> None:
     """Let imports wait for each other for the duration of a run."""
-    machinery = sys.modules["_frozen_importlib"]
-    for function in (_find_and_load, _lock_unlock_module):
-        # Python takes the frames of this name out of tracebacks.
-        code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
-        twin = FunctionType(code, globals(), function.__name__)
-        patches.set(machinery, function.__name__, partial(twin, getattr(machinery, function.__name__)))
+    patches.install(PATCHED)
     patches.at_end(_forget)
 
 

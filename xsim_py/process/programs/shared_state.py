@@ -69,9 +69,9 @@ _CACHES = ("cache", "memo", "lazy", "lock", "warn")
 
 def install(patches: Patches, start: str) -> None:
     """Watch what ranks share for the duration of a run; `start` is the folder from which files are named."""
-    sharing = _Sharing(patches, start)
-    patches.set(sys.modules[__name__], "active", sharing)
-    patches.at_end(sharing.forget)
+    global active
+    active = _Sharing(patches, start)
+    patches.at_end(active.forget)
 
 
 def imported(module: ModuleType) -> None:
@@ -317,6 +317,8 @@ class _Sharing:
 
     def forget(self) -> None:
         """Let go of everything: Python looks for what refers to itself late, if ever."""
+        global active
+        active = None
         vars(self).clear()
 
     def read(self, code: CodeType) -> None:

@@ -8,20 +8,17 @@ within 1 %.
 
 from __future__ import annotations
 
-import queue
-import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.meter import metered
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Table
 from xsim_py.process.ranks.queues import give_way
 from xsim_py.process.ranks.rank import EPOCH_S
 
-__all__ = ["install", "read_ps"]
+__all__ = ["PATCHED", "read_ps"]
 
 # So many readings at one time are free: a program that only measures is not delayed.
 _PATIENT_READS = 1000
@@ -92,8 +89,9 @@ def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
     return clock
 
 
-def _of_any_clock(seconds: Callable[[], Any], real: Callable[[int], Any], others: Callable[[], Any]) -> Any:
+def _of_any_clock(real: Callable[[int], Any], unit: str) -> Any:
     """Make ``clock_gettime``, which reads the time of day or another clock."""
+    seconds, others = getattr(time, f"time{unit}"), getattr(time, f"monotonic{unit}")
 
     def clock(number: int) -> Any:
         if current.here() is None:
@@ -117,34 +115,27 @@ def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
     return clock
 
 
-def _with_defaults() -> list[Any]:
-    """Return the functions, of modules imported before the run, that have clocks for the defaults of parameters."""
-    found: list[Any] = []
-    if "sched" in sys.modules:
-        found.append(sys.modules["sched"].scheduler.__init__)
-    if "timeit" in sys.modules:
-        timeit = sys.modules["timeit"]
-        found += [timeit.Timer.__init__, timeit.timeit, timeit.repeat]
-    return found
+def _with_clocks(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Replace the clocks among the defaults of what was imported before the run."""
+    return tuple(getattr(time, _NAMES[each]) if each in _NAMES else each for each in defaults)
 
 
-def install(patches: Patches) -> None:
-    """Replace the functions of `time` for the duration of a run."""
-    real = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
-    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"):
-        epoch = EPOCH_S if name == "time" else 0
-        patches.set(time, name, _seconds(getattr(time, name), epoch))
-        patches.set(time, f"{name}_ns", _nanoseconds(getattr(time, f"{name}_ns"), epoch))
-    patches.set(time, "sleep", sleep)
-    patches.set(time, "clock_gettime", _of_any_clock(time.time, time.clock_gettime, time.monotonic))
-    patches.set(time, "clock_gettime_ns", _of_any_clock(time.time_ns, time.clock_gettime_ns, time.monotonic_ns))
-    for module, name in ((threading, "_time"), (queue, "time")):  # their own names for it, in what has a timeout
-        patches.set(module, name, time.monotonic)
-    if "timeit" in sys.modules:
-        patches.set(sys.modules["timeit"], "default_timer", time.perf_counter)
-    # The defaults of parameters hold the real clocks since the import, whatever is in the module now.
-    for function in _with_defaults():
-        defaults = tuple(getattr(time, real[each]) if each in real else each for each in function.__defaults__)
-        patches.set(function, "__defaults__", defaults)
-    for name, position in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("asctime", 0), ("strftime", 1)):
-        patches.set(time, name, _defaulting(getattr(time, name), position))
+_NAMES = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
+_CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time")
+_GIVEN = "virtual: the rank's time where none is given"
+PATCHED: Table = (
+    ("time", "virtual: from 2020-01-01", {"time": Around(_seconds, EPOCH_S), "time_ns": Around(_nanoseconds, EPOCH_S)}),
+    ("time", "virtual: from 0", {name: Around(_seconds, 0) for name in _CLOCKS}),
+    ("time", "virtual: from 0", {f"{name}_ns": Around(_nanoseconds, 0) for name in _CLOCKS}),
+    ("time", "virtual", {"sleep": sleep}),
+    ("time", "virtual", {f"clock_gettime{unit}": Around(_of_any_clock, unit) for unit in ("", "_ns")}),
+    ("time", _GIVEN, {name: Around(_defaulting, 0) for name in ("localtime", "gmtime", "ctime", "asctime")}),
+    ("time", _GIVEN, {"strftime": Around(_defaulting, 1)}),
+    ("threading", "virtual", {"_time": Around(lambda _: time.monotonic)}),
+    ("queue", "virtual", {"time": Around(lambda _: time.monotonic)}),
+    ("timeit", "virtual", {"default_timer": Around(lambda _: time.perf_counter)}),
+    *(  # these hold the real clocks since the import, whatever is in the module now
+        (place, "virtual", {"__defaults__": Around(_with_clocks)})
+        for place in ("sched.scheduler.__init__", "timeit.Timer.__init__", "timeit.timeit", "timeit.repeat")
+    ),
+)

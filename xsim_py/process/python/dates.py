@@ -9,7 +9,6 @@ So while one is being imported it finds the real classes, and what it imports it
 
 from __future__ import annotations
 
-import _imp
 import copyreg
 import datetime
 import time
@@ -18,9 +17,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Patches, Table, with_real
 
-__all__ = ["install", "virtual"]
+__all__ = ["PATCHED", "install", "virtual"]
 
 _RealDate: TypeAlias = datetime.date
 _RealDateTime: TypeAlias = datetime.datetime
@@ -116,11 +115,16 @@ def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
             _put(real=False)
 
 
+_begin = with_real(_with_real)
+PATCHED: Table = (
+    ("datetime", "virtual: now and today are the rank's", {"date": _Date, "datetime": _DateTime}),
+    ("_imp", "watched: compiled modules find the real dates", {"create_dynamic": _begin, "exec_dynamic": _begin}),
+)
+
+
 def install(patches: Patches) -> None:
     """Replace the classes for the duration of a run."""
+    patches.install(PATCHED)
     for stand_in in _STAND_INS:
-        patches.set(datetime, stand_in.__name__, stand_in)
         copyreg.pickle(stand_in._real, _reduced)
         patches.at_end(partial(copyreg.dispatch_table.pop, stand_in._real))
-    for name in ("create_dynamic", "exec_dynamic"):
-        patches.set(_imp, name, partial(_with_real, getattr(_imp, name)))

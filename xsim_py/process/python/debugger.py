@@ -5,34 +5,39 @@ Under a real MPI a program has no frames of a simulator. That a debugger sees it
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from xsim_py.code_origin import is_installed, is_simulator
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
-__all__ = ["hide_simulator"]
+__all__ = ["PATCHED", "hide_simulator"]
 
 
-def hide_simulator(patches: Patches, debugger: Any) -> None:
-    """Have the class ``bdb.Bdb`` leave the simulator out for the duration of a run."""
-    stop_here: Callable[[Any, FrameType], bool] = debugger.stop_here
-    get_stack: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]], int]] = debugger.get_stack
-    # The program may call ``sys.settrace`` many times in a run.
-    if stop_here.__module__ == __name__:
-        return
+def _stopping(real: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
+    return lambda self, frame: not _inside_simulator(frame) and real(self, frame)
 
-    def stop_outside(self: Any, frame: FrameType) -> bool:
-        return not _inside_simulator(frame) and stop_here(self, frame)
 
-    def stack_outside(self: Any, frame: Any, traceback: Any) -> tuple[list[tuple[FrameType, int]], int]:
-        stack, index = get_stack(self, frame, traceback)
+def _stacking(real: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]], int]]) -> Callable[..., Any]:
+    def get_stack(self: Any, frame: Any, traceback: Any) -> tuple[list[tuple[FrameType, int]], int]:
+        stack, index = real(self, frame, traceback)
         shown = [entry for entry in stack if not _of_simulator(entry[0])]
         return shown, max(0, sum(entry in shown for entry in stack[: index + 1]) - 1)
 
-    patches.set(debugger, "stop_here", stop_outside)
-    patches.set(debugger, "get_stack", stack_outside)
+    return get_stack
+
+
+PATCHED: Table = (
+    ("bdb.Bdb", "private: without the simulator", {"stop_here": Around(_stopping), "get_stack": Around(_stacking)}),
+)
+
+
+def hide_simulator() -> None:
+    """Have debuggers leave the simulator out for the rest of a run, if there are any."""
+    if "bdb" in sys.modules and sys.modules["bdb"].Bdb.stop_here.__module__ != __name__:
+        Patches.latest.install(PATCHED)
 
 
 def _of_simulator(frame: FrameType) -> bool:

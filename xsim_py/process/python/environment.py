@@ -11,15 +11,15 @@ import _posixsubprocess
 import ctypes
 import os
 import sys
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["changed_variables", "install"]
+__all__ = ["PATCHED", "changed_variables", "install"]
 
 changed_variables: set[str] = set()
 """The names of the variables that ranks have changed."""
@@ -114,9 +114,6 @@ def _encoded(text: Any) -> bytes:
 
 
 def _putenv(name: Any, value: Any, /) -> None:
-    if current.here() is None:
-        _real_putenv(name, value)
-        return
     raw, text = _encoded(name), _encoded(value)
     if b"=" in raw:
         raise ValueError("illegal environment variable name")
@@ -128,9 +125,6 @@ def _putenv(name: Any, value: Any, /) -> None:
 
 
 def _unsetenv(name: Any, /) -> None:
-    if current.here() is None:
-        _real_unsetenv(name)
-        return
     raw = _encoded(name)
     changed_variables.add(os.fsdecode(raw))
     environment = _of_rank()
@@ -139,22 +133,12 @@ def _unsetenv(name: Any, /) -> None:
         _set(environment)
 
 
-def _bearing(real: Any) -> Any:
-    """Wrap a function that makes a child, for which the variables of the launcher have to be there for C, too."""
-
-    @wraps(real)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        fiber = current.here()
-        if fiber is not None and not isinstance(_python[0]._data, dict):
-            environment = _of_rank()
-            environment.renew()
-            _set(environment)
-        return real(*args, **kwargs)
-
-    return function
-
-
-_real_putenv, _real_unsetenv = os.putenv, os.unsetenv
+def _renew(_: Rank) -> None:
+    """Put the variables of the launcher where C finds them, too: a child is to be made."""
+    if not isinstance(_python[0]._data, dict):
+        environment = _of_rank()
+        environment.renew()
+        _set(environment)
 
 
 def _begin() -> None:
@@ -163,13 +147,17 @@ def _begin() -> None:
     changed_variables.clear()
 
 
+_CHILD = "watched: a real child, which inherits the rank's environment"
+PATCHED: Table = (
+    ("os", "private", {"putenv": in_ranks(_putenv), "unsetenv": in_ranks(_unsetenv)}),
+    ("os", _CHILD, {"fork": watched(_renew), "system": watched(_renew)}),
+    ("_posixsubprocess", _CHILD, {"fork_exec": watched(_renew)}),
+    ("subprocess", _CHILD, {"_fork_exec": Around(lambda _: _posixsubprocess.fork_exec)}),  # if it has it already
+)
+
+
 def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run; `os.environ` calls these functions first when it is changed."""
     _begin()
-    patches.set(os, "putenv", _putenv)
-    patches.set(os, "unsetenv", _unsetenv)
-    for module, name in ((os, "fork"), (os, "system"), (_posixsubprocess, "fork_exec")):
-        patches.set(module, name, _bearing(getattr(module, name)))
-    if "subprocess" in sys.modules:  # else it takes what is now in `_posixsubprocess`
-        patches.set(sys.modules["subprocess"], "_fork_exec", _posixsubprocess.fork_exec)
+    patches.install(PATCHED)
     patches.at_end(_begin)

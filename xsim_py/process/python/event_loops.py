@@ -7,7 +7,6 @@ and then the same time passes on its clock.
 
 from __future__ import annotations
 
-import selectors
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.descriptors.polls import selected
 from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 
@@ -63,14 +62,14 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
     return select
 
 
-def _making(real: Callable[..., None], patches: Patches) -> Callable[..., None]:
+def _making(real: Callable[..., None]) -> Callable[..., None]:
     """Make the initializer of a selector: a loop calls it, so by then asyncio is imported, and has no task yet."""
 
     def initialize(self: Any) -> None:
         real(self)
         base: Any = sys.modules.get("asyncio.base_events")
         if base is not None and base.BaseEventLoop.create_task.__module__ != __name__:
-            patches.set(base.BaseEventLoop, "create_task", _naming(base.BaseEventLoop.create_task))
+            Patches.latest.install(_TASKS)
 
     return initialize
 
@@ -93,14 +92,18 @@ def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
     return create_task
 
 
+_TASKS: Table = (("asyncio.base_events.BaseEventLoop", "private: names of tasks", {"create_task": Around(_naming)}),)
+_KINDS = ("SelectSelector", "_PollLikeSelector", "EpollSelector", "KqueueSelector")
+PATCHED: Table = (
+    *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Around(_selecting)}) for name in _KINDS),
+    ("selectors._BaseSelectorImpl", "watched: when loops are made", {"__init__": Around(_making)}),
+    *_TASKS,
+)
+
+
 def install(patches: Patches) -> None:
     """Let loops of ranks wait in virtual time for the duration of a run."""
-    kinds = {name: kind for name, kind in vars(selectors).items() if isinstance(kind, type) and kind.__name__ == name}
-    for kind in kinds.values():  # one of them has two names
-        if "select" in vars(kind):
-            patches.set(kind, "select", _selecting(vars(kind)["select"]))
-    common: Any = selectors._BaseSelectorImpl
-    patches.set(common, "__init__", _making(common.__init__, patches))
+    patches.install(PATCHED)
     events: Any = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()
     if running is not None:  # as in a notebook

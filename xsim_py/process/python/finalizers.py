@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.output.tracebacks import report_ignored
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 from .sys_modules import is_for_all
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["end", "install", "watch_classes"]
+__all__ = ["PATCHED", "end", "install", "watch_classes"]
 
 _WAITING = "finalizers that wait"
 _MADE = "finalizers"
@@ -222,6 +222,14 @@ def _forget() -> None:
     _collecting.clear()
 
 
+_END = "private: called in the rank that has made it"
+PATCHED: Table = (
+    ("weakref.finalize", _END, {"__init__": Around(_making), "__call__": Around(_calling)}),
+    ("gc", "watched: finalizers of the rank run", {"collect": _collect}),
+    ("builtins", "watched: classes that have finalizers", {"__build_class__": _real_build}),
+)
+
+
 def install(patches: Patches) -> None:
     """Find out whose objects end for the duration of a run."""
     finalize: Any = weakref.finalize
@@ -229,7 +237,4 @@ def install(patches: Patches) -> None:
         atexit.register(finalize._exitfunc)
         finalize._registered_with_atexit = True
     patches.at_end(_forget)
-    patches.set(finalize, "__init__", _making(finalize.__init__))
-    patches.set(finalize, "__call__", _calling(finalize.__call__))
-    patches.set(gc, "collect", _collect)
-    patches.set(builtins, "__build_class__", _real_build)
+    patches.install(PATCHED)

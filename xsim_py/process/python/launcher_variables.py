@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 
 class _Environment(MutableMapping[bytes, bytes]):
@@ -63,13 +63,20 @@ class _Environment(MutableMapping[bytes, bytes]):
         return len({**self._real, **self._launched()})
 
 
+_seen: _Environment
+_ROWS = {"_data": Around(lambda _: _seen)}
+PATCHED: Table = tuple(
+    (f"os.{name}", "private: with a launcher's variables", _ROWS) for name in ("environ", "environb")
+)
+
+
 def install(patches: Patches, names: Collection[str], values: Callable[[Rank], dict[str, str]]) -> None:
     """Let each rank find ``values(rank)`` in its environment for the duration of a run; they have these names."""
+    global _seen
 
     def encoded(rank: Rank) -> dict[bytes, bytes]:
         return {os.fsencode(name): os.fsencode(value) for name, value in values(rank).items()}
 
     environ: Any = os.environ
-    seen = _Environment(environ._data, frozenset(map(os.fsencode, names)), encoded)
-    for each in (environ, os.environb):
-        patches.set(each, "_data", seen)
+    _seen = _Environment(environ._data, frozenset(map(os.fsencode, names)), encoded)
+    patches.install(PATCHED)

@@ -16,16 +16,16 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched
 from xsim_py.process.ranks.private_containers import of_each_rank
 from xsim_py.process.ranks.rank import EPOCH_S
 
 from .sys_modules import is_for_all
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["install"]
+__all__ = ["PATCHED"]
 
 _NEW_ROOT = {"level": logging.WARNING, "propagate": True, "disabled": False}
 _OF_LOGGERS = ("handlers", "filters", "level", "propagate", "disabled", "parent")
@@ -130,20 +130,15 @@ def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
     return is_enabled_for
 
 
-def _setattr(patches: Patches) -> Callable[[Any, str, Any], None]:
-    """Return a ``__setattr__`` for loggers: what a rank sets becomes a private setting of the class."""
-
-    def set_attribute(self: Any, name: str, value: Any) -> None:
-        fiber = current.here()
-        cls = type(self)
-        if fiber is not None and name not in _SAME and not fiber.rank.has_made(cls):
-            usual = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), _NOTHING)
-            if not hasattr(type(usual), "__set__"):
-                add = patches.set_own if name in vars(cls) else patches.add
-                add(cls, name, _PrivateSetting(name, usual))
-        object.__setattr__(self, name, value)
-
-    return set_attribute
+def _set_attribute(self: Any, name: str, value: Any) -> None:
+    """Give a logger an attribute: from a rank, its class has a private setting of this name from then on."""
+    fiber = current.here()
+    cls = type(self)
+    if fiber is not None and name not in _SAME and not fiber.rank.has_made(cls):
+        usual = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), _NOTHING)
+        if not hasattr(type(usual), "__set__"):
+            Patches.latest.set(cls, name, _PrivateSetting(name, usual))
+    object.__setattr__(self, name, value)
 
 
 # ------------------------------------------------------------------------------------------------- loggers by name
@@ -243,7 +238,9 @@ def _parents(name: str) -> Iterator[str]:
         yield name
 
 
-def _getting(real: Callable[..., Any], loggers: _Loggers) -> Callable[..., Any]:
+def _getting(real: Callable[..., Any]) -> Callable[..., Any]:
+    loggers: Any = logging.Logger.manager.loggerDict
+
     @wraps(real)
     def get_logger(self: Any, name: str) -> Any:
         if current.here() is None or self.loggerDict is not loggers or not isinstance(name, str):
@@ -269,54 +266,6 @@ def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
     return add
 
 
-def _setting(real: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Make a function that sets a global of `logging` for the running rank."""
-
-    @wraps(real)
-    def function(*args: Any) -> Any:
-        fiber = current.here()
-        if fiber is not None:
-            private_state.own_attribute(fiber.rank, logging, name)
-        return real(*args)
-
-    return function
-
-
-def _clearing(real: Callable[..., None]) -> Callable[..., None]:
-    def clear(self: Any) -> None:
-        (real if current.here() is None else _forget_enabled)(self)
-
-    return clear
-
-
-def install(patches: Patches) -> None:
-    """Let each rank have its logging for the duration of a run."""
-    inner: Any = logging
-    started = inner._startTime  # in nanoseconds since Python 3.13
-    patches.set(logging, "_startTime", EPOCH_S * (10**9 if isinstance(started, int) else 1))
-    for cls, names in ((logging.Logger, _OF_LOGGERS), (logging.Manager, _OF_MANAGERS)):
-        for name in names:
-            patches.add(cls, name, _PrivateSetting(name))
-    patches.set(logging.Logger, "isEnabledFor", _is_enabled(logging.Logger.isEnabledFor))
-    patches.set(logging.Logger, "addHandler", _adding(logging.Logger.addHandler, "handlers"))
-    patches.set(logging.Filterer, "addFilter", _adding(logging.Filterer.addFilter, "filters"))
-    patches.set(logging.Manager, "_clear_cache", _clearing(inner.Manager._clear_cache))
-    patches.add(logging.Logger, "__setattr__", _setattr(patches))
-    manager = logging.Logger.manager
-    loggers = _Loggers(manager.loggerDict)
-    patches.set(manager, "loggerDict", loggers)
-    patches.set(logging.Manager, "getLogger", _getting(logging.Manager.getLogger, loggers))
-    for name in ("_levelToName", "_nameToLevel"):
-        patches.set(logging, name, of_each_rank(f"logging.{name}", getattr(logging, name)))
-    handlers = of_each_rank("logging._handlerList", inner._handlerList, empty=True, begin=_shut_down_at_end)
-    patches.set(logging, "_handlerList", handlers)
-    patches.set(logging, "_handlers", of_each_rank("logging._handlers", inner._handlers, empty=True))
-    patches.set(logging.shutdown, "__defaults__", (handlers,))
-    for name, changed in _CHANGING.items():
-        patches.set(logging, name, _setting(getattr(logging, name), changed))
-    patches.set(logging, "__class__", private_state.OwnAttributes)
-
-
 _CHANGING = {
     "setLoggerClass": "_loggerClass",
     "setLogRecordFactory": "_logRecordFactory",
@@ -327,3 +276,34 @@ _CHANGING = {
 def _shut_down_at_end() -> None:
     """Have a process that has handlers end with `logging.shutdown`, after what else it does at exit."""
     current.running().rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))
+
+
+def _started(real: float) -> int:
+    return EPOCH_S * (10**9 if isinstance(real, int) else 1)  # in nanoseconds since Python 3.13
+
+
+def _lists(name: str, **told: Any) -> Around:
+    return Around(lambda real: of_each_rank(f"logging.{name}", real, **told))
+
+
+PATCHED: Table = (
+    ("logging", "virtual: the start of the job", {"_startTime": Around(_started)}),
+    ("logging.Logger", "private", {name: _PrivateSetting(name) for name in _OF_LOGGERS}),
+    ("logging.Manager", "private", {name: _PrivateSetting(name) for name in _OF_MANAGERS}),
+    ("logging.Logger", "private", {"isEnabledFor": Around(_is_enabled), "addHandler": Around(_adding, "handlers")}),
+    ("logging.Logger", "private", {"__setattr__": _set_attribute}),
+    ("logging.Filterer", "private", {"addFilter": Around(_adding, "filters")}),
+    ("logging.Manager", "private", {"_clear_cache": in_ranks(_forget_enabled)}),
+    ("logging.Logger.manager", "private: loggers that the rank has made", {"loggerDict": Around(_Loggers)}),
+    ("logging.Manager", "private: loggers that the rank has made", {"getLogger": Around(_getting)}),
+    ("logging", "private", {name: _lists(name) for name in ("_levelToName", "_nameToLevel")}),
+    ("logging", "private", {"_handlerList": _lists("_handlerList", empty=True, begin=_shut_down_at_end)}),
+    ("logging", "private", {"_handlers": _lists("_handlers", empty=True)}),
+    ("logging.shutdown", "private", {"__defaults__": Around(lambda _: (vars(logging)["_handlerList"],))}),
+    (
+        "logging",
+        "private",
+        {name: watched(private_state.own_attribute, logging, changed) for name, changed in _CHANGING.items()},
+    ),
+    ("logging", "private: what a rank assigns in it", {"__class__": private_state.OwnAttributes}),
+)

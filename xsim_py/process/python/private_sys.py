@@ -7,12 +7,12 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Table
 from xsim_py.process.ranks.private_state import MISSING, change
 
 from . import sys_modules
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
 _FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
@@ -83,6 +83,4 @@ def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
     change(rank, "flags", real, changed)
 
 
-def install(patches: Patches) -> None:
-    """Let `sys` be each rank's own for the duration of a run."""
-    patches.set(sys, "__class__", PrivateSys)
+PATCHED: Table = (("sys", "private: what a rank assigns in it", {"__class__": PrivateSys}),)

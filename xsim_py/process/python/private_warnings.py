@@ -11,19 +11,19 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_simulator
 from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watched, with_real
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 _REGISTRY = "__warningregistry__"
 _NAMES = ("filters", "onceregistry", "defaultaction", "showwarning", "formatwarning", "_showwarnmsg_impl")
@@ -44,22 +44,12 @@ def _set(values: tuple[Any, ...]) -> None:
 _SETTING = private_state.Setting(_get, _set, passes=True)
 
 
-def _touch() -> None:
-    """Give the running rank warnings of its own, as the caller is about to change something."""
-    fiber = current.here()
-    if fiber is not None and (fiber.rank.private_state is None or "warnings" not in fiber.rank.private_state):
-        private_state.touch(fiber.rank, "warnings", _SETTING)
+def _touch(rank: Rank) -> None:
+    """Give a rank warnings of its own, as it is about to change something."""
+    if rank.private_state is None or "warnings" not in rank.private_state:
+        private_state.touch(rank, "warnings", _SETTING)
         _module["filters"] = list(_module["filters"])
         _module["onceregistry"] = dict(_module["onceregistry"])
-
-
-def _touching(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def changing(*args: Any, **kwargs: Any) -> Any:
-        _touch()
-        return function(*args, **kwargs)
-
-    return changing
 
 
 class _OwnWarnings(private_state.OwnAttributes):
@@ -67,19 +57,17 @@ class _OwnWarnings(private_state.OwnAttributes):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _NAMES:
-            _touch()
+            fiber = current.here()
+            if fiber is not None:
+                _touch(fiber.rank)
             _module[name] = value
         else:
             super().__setattr__(name, value)
 
 
-def _mutated(real: Callable[[], None]) -> None:
+def _mutated() -> None:
     """Let the running rank see warnings again that it has seen, as filters have changed."""
-    fiber = current.here()
-    if fiber is None:
-        real()
-        return
-    rank = fiber.rank
+    rank = current.rank()
     for module in (rank.main, *(rank.modules or {}).values()):
         registry = vars(module).get(_REGISTRY) if module is not None else None
         if registry:
@@ -150,20 +138,20 @@ def _remember_again() -> None:
             names[_REGISTRY] = registry
 
 
+PATCHED: Table = (
+    ("warnings", "private", {"showwarning": Around(lambda real: real), "formatwarning": Around(lambda real: real)}),
+    ("warnings", "private", {"_showwarnmsg": with_real(_show), "_filters_mutated": in_ranks(_mutated)}),
+    ("warnings", "private", {"_add_filter": watched(_touch), "resetwarnings": watched(_touch)}),
+    ("warnings.catch_warnings", "private", {"__enter__": watched(_touch)}),
+    ("warnings", "private: what a rank assigns in it", {"__class__": _OwnWarnings}),
+)
+
+
 def install(patches: Patches) -> None:
     """Let each rank have its warnings for the duration of a run."""
-    filters = list(warnings.filters)
-    patches.at_end(lambda: _restore(filters))
+    patches.at_end(partial(_restore, list(warnings.filters)))
     patches.at_end(_remember_again)
-    patches.set(warnings, "showwarning", warnings.showwarning)
-    patches.set(warnings, "formatwarning", warnings.formatwarning)
-    patches.set(warnings, "_showwarnmsg", partial(_show, _module["_showwarnmsg"]))
-    patches.set(warnings, "_filters_mutated", partial(_mutated, _module["_filters_mutated"]))
-    for name in ("_add_filter", "resetwarnings"):
-        patches.set(warnings, name, _touching(_module[name]))
-    catching: Any = warnings.catch_warnings
-    patches.set(catching, "__enter__", _touching(catching.__enter__))
-    patches.set(warnings, "__class__", _OwnWarnings)
+    patches.install(PATCHED)
 
 
 def _restore(filters: list[Any]) -> None:

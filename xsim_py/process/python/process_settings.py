@@ -11,21 +11,17 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from itertools import count
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Around, Patches, Table, watched
 from xsim_py.process.ranks.private_state import Setting, touch
 
-if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
+__all__ = ["PATCHED", "imported"]
 
-__all__ = ["imported", "install"]
-
-_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _real_umask, _real_locale = os.umask, locale.setlocale
 _real_limit, _real_tzset = sys.setrecursionlimit, time.tzset
 _real_gc = (gc.enable, gc.disable, gc.set_threshold)
@@ -58,35 +54,6 @@ def _set_collector(value: tuple[bool, tuple[int, int, int]]) -> None:
     set_threshold(*value[1])
 
 
-_COLLECTOR = ("collector", Setting(_collector, _set_collector))
-_SETTINGS: dict[tuple[ModuleType, str], tuple[str, Setting]] = {
-    (gc, "disable"): _COLLECTOR,
-    (gc, "enable"): _COLLECTOR,
-    (gc, "set_threshold"): _COLLECTOR,
-    (locale, "setlocale"): (
-        "locale",
-        Setting(partial(_real_locale, locale.LC_ALL), partial(_real_locale, locale.LC_ALL)),
-    ),
-    (os, "umask"): ("umask", Setting(_umask, _real_umask)),
-    (socket, "setdefaulttimeout"): ("timeout", Setting(socket.getdefaulttimeout, socket.setdefaulttimeout)),
-    (sys, "set_int_max_str_digits"): ("digits", Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits)),
-    (sys, "setrecursionlimit"): ("recursion limit", Setting(sys.getrecursionlimit, _set_limit)),
-    (time, "tzset"): ("time zone", Setting(time.tzset, lambda _: _real_tzset())),  # that of the rank's environment
-}
-"""By the functions that change them."""
-
-
-def _changing(real: Callable[..., Any], name: str, setting: Setting) -> Callable[..., Any]:
-    @wraps(real)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        fiber = current.here()
-        if fiber is not None:
-            touch(fiber.rank, name, setting)
-        return real(*args, **kwargs)
-
-    return function
-
-
 class _OwnContext:
     """The way in which `multiprocessing` starts processes: each rank decides once."""
 
@@ -116,29 +83,31 @@ class _OwnCount:
         return number
 
 
-_CONTEXTS, _PROCESSES = "multiprocessing.context", "multiprocessing.process"
-_patches: list[Patches] = []
+_COLLECTING = watched(touch, "collector", Setting(_collector, _set_collector))
+_LOCALE = Setting(partial(_real_locale, locale.LC_ALL), partial(_real_locale, locale.LC_ALL))
+_TIMEOUT = Setting(socket.getdefaulttimeout, socket.setdefaulttimeout)
+_DIGITS = Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits)
+_LIMIT = Setting(sys.getrecursionlimit, _set_limit)
+_ZONE = Setting(time.tzset, lambda _: _real_tzset())  # that of the rank's environment
+
+_CONTEXTS = "multiprocessing.context"
+_MULTIPROCESSING: Table = (
+    (f"{_CONTEXTS}.DefaultContext", "private: how processes are started", {"_actual_context": _OwnContext()}),
+    ("multiprocessing.process", "private: numbers of children", {"_process_counter": Around(_OwnCount)}),
+)
+PATCHED: Table = (
+    ("gc", "private", {"disable": _COLLECTING, "enable": _COLLECTING, "set_threshold": _COLLECTING}),
+    ("locale", "private", {"setlocale": watched(touch, "locale", _LOCALE)}),
+    ("os", "private", {"umask": watched(touch, "umask", Setting(_umask, _real_umask))}),
+    ("socket", "private", {"setdefaulttimeout": watched(touch, "timeout", _TIMEOUT)}),
+    ("sys", "private", {"set_int_max_str_digits": watched(touch, "digits", _DIGITS)}),
+    ("sys", "private", {"setrecursionlimit": watched(touch, "recursion limit", _LIMIT)}),
+    ("time", "private", {"tzset": watched(touch, "time zone", _ZONE)}),
+    *_MULTIPROCESSING,
+)
 
 
 def imported(module: ModuleType) -> None:
     """Take notice of a shared module that has been imported: few programs need that of `multiprocessing`."""
     if module.__name__ == _CONTEXTS:
-        for patches in _patches:
-            _install_multiprocessing(patches)
-
-
-def _install_multiprocessing(patches: Patches) -> None:
-    contexts, processes = (_modules[name] for name in (_CONTEXTS, _PROCESSES))
-    patches.add(contexts.DefaultContext, "_actual_context", _OwnContext())
-    patches.set(processes, "_process_counter", _OwnCount(processes._process_counter))
-
-
-def install(patches: Patches) -> None:
-    """Watch for changes for the duration of a run."""
-    for (module, function), (name, setting) in _SETTINGS.items():
-        patches.set(module, function, _changing(getattr(module, function), name, setting))
-    _patches.append(patches)
-    patches.at_end(_patches.clear)
-    # Not imported for this: that takes 30 ms, and few programs have children.
-    if _CONTEXTS in _modules:
-        _install_multiprocessing(patches)
+        Patches.latest.install(_MULTIPROCESSING)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
 from xsim_py.rng import stream
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 _METHODS = [
     "betavariate",
@@ -45,55 +45,27 @@ _METHODS = [
 ]
 
 
-def install(patches: Patches, seed: int) -> None:
-    """Replace the global generators for the duration of a run."""
-    real_class = random.Random
-    real_seed = real_class.seed
+_seed = 0
 
-    def entropy(size: int) -> bytes:
-        fiber = current.here()
-        if fiber is None:
-            return real_urandom(size)
-        rank = fiber.rank
-        source: random.Random = rank.private("entropy", lambda: stream(seed, "entropy", rank.number))
-        return source.randbytes(size)
 
-    def getrandom(size: int, flags: int = 0) -> bytes:
-        return real_getrandom(size, flags) if current.here() is None else entropy(size)  # type: ignore[misc]
+def _entropy(size: int, flags: int = 0) -> bytes:
+    """Return what a rank finds in the place of the operating system's entropy."""
+    rank = current.rank()
+    source: random.Random = rank.private("entropy", lambda: stream(_seed, "entropy", rank.number))
+    return source.randbytes(size)
 
-    def seed_method(self: random.Random, a: Any = None, version: int = 2) -> None:
+
+def _seeding(real: Callable[..., None]) -> Callable[..., None]:
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
         if a is None and current.here() is not None:
-            a = int.from_bytes(entropy(16), "little")
-        real_seed(self, a, version)
+            a = int.from_bytes(_entropy(16), "little")
+        real(self, a, version)
 
-    def own_generator() -> random.Random:
-        return real_class(int.from_bytes(entropy(16), "little"))
-
-    real_urandom, real_getrandom = os.urandom, getattr(os, "getrandom", None)
-    patches.set(random, "_urandom", entropy)
-    patches.set(os, "urandom", entropy)
-    if real_getrandom is not None:
-        patches.set(os, "getrandom", getrandom)
-    patches.set(real_class, "seed", seed_method)
-    for name in _METHODS:
-        if hasattr(random, name):
-            patches.set(random, name, _dispatch(getattr(random, name), name, "random", own_generator))
-    _install_numpy(patches, entropy)
+    return seed
 
 
-def _install_numpy(patches: Patches, entropy: Callable[[int], bytes]) -> None:
-    import numpy.random as np_random
-
-    def own_generator() -> np_random.RandomState:
-        return np_random.RandomState(int.from_bytes(entropy(4), "little"))
-
-    legacy = np_random.mtrand._rand
-    for name in dir(legacy):
-        real = np_random.__dict__.get(name)
-        if not name.startswith("_") and getattr(real, "__self__", None) is legacy:
-            patches.set(np_random, name, _dispatch(real, name, "numpy.random", own_generator))
-    if hasattr(np_random, "seed"):
-        patches.set(np_random, "seed", _dispatch(np_random.seed, "seed", "numpy.random", own_generator))
+def _generator() -> random.Random:
+    return random.Random(int.from_bytes(_entropy(16), "little"))
 
 
 def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callable[..., Any]:
@@ -108,3 +80,34 @@ def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callab
     function.__name__ = name
     function.__doc__ = real.__doc__
     return function
+
+
+_SEEDED = "virtual: follows from the seed of the run"
+PATCHED: Table = (
+    ("os", _SEEDED, {"urandom": in_ranks(_entropy), "getrandom": in_ranks(_entropy)}),
+    ("random", _SEEDED, {"_urandom": Around(lambda _: os.urandom)}),
+    ("random.Random", _SEEDED, {"seed": Around(_seeding)}),
+    ("random", "private: a generator", {name: Around(_dispatch, name, "random", _generator) for name in _METHODS}),
+)
+
+
+def _of_numpy() -> Table:
+    """Return the functions of ``numpy.random`` that use its global generator."""
+    import numpy.random as np_random
+
+    legacy = np_random.mtrand._rand
+    own = {name for name, real in vars(np_random).items() if getattr(real, "__self__", None) is legacy}
+
+    def generator() -> np_random.RandomState:
+        return np_random.RandomState(int.from_bytes(_entropy(4), "little"))
+
+    names = (name for name in dir(legacy) if name == "seed" or (name in own and not name.startswith("_")))
+    values = {name: Around(_dispatch, name, "numpy.random", generator) for name in names}
+    return (("numpy.random", "private: a generator", values),)
+
+
+def install(patches: Patches, seed: int) -> None:
+    """Replace the global generators for the duration of a run."""
+    global _seed
+    _seed = seed
+    patches.install(PATCHED, _of_numpy())

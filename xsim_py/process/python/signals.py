@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.descriptors import waits
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches, Table, in_ranks
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["install"]
+__all__ = ["PATCHED", "install"]
 
 _IGNORED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
 _FATAL = (signal.SIGKILL, signal.SIGSTOP)
@@ -34,69 +34,46 @@ def _handlers(rank: Rank) -> dict[int, Any]:
     return handlers
 
 
-def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
-    """Replace the functions about signals for the duration of a run.
+def _set_handler(number: int, handler: Any) -> Any:
+    if number in _FATAL:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    before = _get_handler(number)
+    _handlers(current.rank())[signal.Signals(number)] = handler
+    return before
 
-    Parameters
-    ----------
-    leave : callable
-        Ends the running rank with a status and a message.
-    """
-    real_signal, real_get, real_raise, real_kill = signal.signal, signal.getsignal, signal.raise_signal, os.kill
 
-    def set_handler(number: int, handler: Any) -> Any:
-        fiber = current.here()
-        if fiber is None:
-            return real_signal(number, handler)
-        if number in _FATAL:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        before = get_handler(number)
-        _handlers(fiber.rank)[signal.Signals(number)] = handler
-        return before
+def _get_handler(number: int) -> Any:
+    return _handlers(current.rank()).get(signal.Signals(number), _default(number))
 
-    def get_handler(number: int) -> Any:
-        fiber = current.here()
-        if fiber is None:
-            return real_get(number)
-        return _handlers(fiber.rank).get(signal.Signals(number), _default(number))
 
-    def raise_signal(number: int) -> None:
-        fiber = current.here()
-        if fiber is None:
-            real_raise(number)
-            return
-        if number not in set(signal.Signals):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        handler = get_handler(number)
-        if signal.Signals(number) in _blocked(fiber.rank) and number not in _FATAL:
-            _pending(fiber.rank).append(signal.Signals(number))
-            waits.wake(fiber)
-        elif callable(handler):
-            fiber.rank.private("signals handled", lambda: [0])[0] += 1
-            handler(number, None)
-            waits.wake(fiber)
-        elif handler != signal.SIG_IGN and number not in _IGNORED:
-            leave(128 + number, f"killed by {signal.Signals(number).name}")
+def _raise_signal(number: int) -> None:
+    fiber = current.running()
+    if number not in set(signal.Signals):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    handler = _get_handler(number)
+    if signal.Signals(number) in _blocked(fiber.rank) and number not in _FATAL:
+        _pending(fiber.rank).append(signal.Signals(number))
+        waits.wake(fiber)
+    elif callable(handler):
+        fiber.rank.private("signals handled", lambda: [0])[0] += 1
+        handler(number, None)
+        waits.wake(fiber)
+    elif handler != signal.SIG_IGN and number not in _IGNORED:
+        _leave(128 + number, f"killed by {signal.Signals(number).name}")
 
-    def kill(pid: int, number: int) -> None:
-        if current.here() is None or (pid != os.getpid() and _is_child(pid)):
-            real_kill(pid, number)
-        elif pid != os.getpid():
-            message = f"a virtual rank can send signals to itself and its children only, not to process {pid}"
-            raise PermissionError(errno.EPERM, message)
-        elif number != 0:
-            raise_signal(number)
 
-    def no_timer(*_: Any) -> None:
-        raise NotImplementedError("timers that send signals are not simulated")
+def _kill(pid: int, number: int) -> None:
+    if pid != os.getpid() and _is_child(pid):
+        _real_kill(pid, number)
+    elif pid != os.getpid():
+        message = f"a virtual rank can send signals to itself and its children only, not to process {pid}"
+        raise PermissionError(errno.EPERM, message)
+    elif number != 0:
+        _raise_signal(number)
 
-    _install_waits(patches, raise_signal)
-    patches.set(signal, "signal", set_handler)
-    patches.set(signal, "getsignal", get_handler)
-    patches.set(signal, "raise_signal", raise_signal)
-    patches.set(os, "kill", kill)
-    for name in ("alarm", "setitimer"):
-        patches.set(signal, name, _in_ranks(no_timer, getattr(signal, name)))
+
+def _no_timer(*_: Any) -> None:
+    raise NotImplementedError("timers that send signals are not simulated")
 
 
 def _blocked(rank: Rank) -> set[signal.Signals]:
@@ -141,38 +118,24 @@ def _wait_info(numbers: Any, timeout_s: float | None = None) -> Any:
     return SimpleNamespace(si_signo=int(found), si_code=0, si_errno=0, si_pid=os.getpid(), si_uid=os.getuid())
 
 
-def _install_waits(patches: Patches, raise_signal: Callable[[int], None]) -> None:
-    """Replace what waits for signals, and what puts them off."""
-
-    def mask(how: int, numbers: Any) -> set[signal.Signals]:
-        rank = current.rank()
-        blocked, given = _blocked(rank), {signal.Signals(number) for number in numbers}
-        before = set(blocked)
-        if how == signal.SIG_BLOCK:
-            blocked |= given
-        elif how == signal.SIG_UNBLOCK:
-            blocked -= given
-        elif how == signal.SIG_SETMASK:
-            blocked.clear()
-            blocked |= given
-        else:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        pending = _pending(rank)
-        for number in [number for number in pending if number not in blocked]:
-            pending.remove(number)
-            raise_signal(number)
-        return before
-
-    virtual: dict[str, Callable[..., Any]] = {
-        "pause": _pause,
-        "sigwait": _wait_for,
-        "sigwaitinfo": _wait_info,
-        "sigtimedwait": _wait_info,
-        "pthread_sigmask": mask,
-        "sigpending": lambda: set(_pending(current.rank())),
-    }
-    for name, function in virtual.items():
-        patches.set(signal, name, _in_ranks(function, getattr(signal, name)))
+def _mask(how: int, numbers: Any) -> set[signal.Signals]:
+    rank = current.rank()
+    blocked, given = _blocked(rank), {signal.Signals(number) for number in numbers}
+    before = set(blocked)
+    if how == signal.SIG_BLOCK:
+        blocked |= given
+    elif how == signal.SIG_UNBLOCK:
+        blocked -= given
+    elif how == signal.SIG_SETMASK:
+        blocked.clear()
+        blocked |= given
+    else:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    pending = _pending(rank)
+    for number in [number for number in pending if number not in blocked]:
+        pending.remove(number)
+        _raise_signal(number)
+    return before
 
 
 def _is_child(pid: int) -> bool:
@@ -184,8 +147,32 @@ def _is_child(pid: int) -> bool:
     return pid > 0
 
 
-def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
-    def function(*args: Any) -> Any:
-        return (real if current.here() is None else virtual)(*args)
+_real_kill = os.kill
+_leave: Callable[[int, str], Any]
+_OWN = "virtual: signals that the rank sends itself"
+PATCHED: Table = (
+    (
+        "signal",
+        "private: handlers of the rank",
+        {"signal": in_ranks(_set_handler), "getsignal": in_ranks(_get_handler)},
+    ),
+    ("signal", _OWN, {"raise_signal": in_ranks(_raise_signal), "pause": in_ranks(_pause)}),
+    ("signal", _OWN, {"sigwait": in_ranks(_wait_for), "pthread_sigmask": in_ranks(_mask)}),
+    ("signal", _OWN, {"sigwaitinfo": in_ranks(_wait_info), "sigtimedwait": in_ranks(_wait_info)}),
+    ("signal", _OWN, {"sigpending": in_ranks(lambda: set(_pending(current.rank())))}),
+    ("signal", "refused: no timers send signals", {"alarm": in_ranks(_no_timer), "setitimer": in_ranks(_no_timer)}),
+    ("os", "virtual: to the rank itself; to its children, real; else refused", {"kill": in_ranks(_kill)}),
+)
 
-    return function
+
+def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
+    """Replace the functions about signals for the duration of a run.
+
+    Parameters
+    ----------
+    leave : callable
+        Ends the running rank with a status and a message.
+    """
+    global _leave
+    _leave = leave
+    patches.install(PATCHED)

@@ -15,7 +15,6 @@ import _thread
 import concurrent.futures.thread as pools
 import itertools
 import os
-import queue
 import sys
 import threading
 from collections import deque
@@ -33,6 +32,7 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered, metered_thread
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
 from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
 from xsim_py.process.ranks.rank import FIRST_PID
 
@@ -40,10 +40,9 @@ from .locks import Lock, Notice, RLock, SharedLock, SimpleQueue
 from .thread_locals import Local, Tables, keep
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["abandon_daemons", "end", "install", "is_program", "name_of", "others"]
+__all__ = ["PATCHED", "abandon_daemons", "end", "install", "is_program", "name_of", "others"]
 
 # So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
 _IDENT_BITS = 20
@@ -436,56 +435,29 @@ def _at_exit(function: Any, *args: Any, **kwargs: Any) -> None:
 _real_pool_number, _real_at_exit = itertools.count(), threading._register_atexit  # type: ignore[attr-defined]
 
 
-def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return (real if current.here() is None else virtual)(*args, **kwargs)
-
-    return function
+_WHO = {"get_ident": in_ranks(lambda: _here().ident), "get_native_id": in_ranks(lambda: _native(_here()))}
+_OWN = "virtual: threads of the rank, in virtual time"
+PATCHED: Table = (
+    ("_frozen_importlib", "real: one thread runs all ranks", {"_thread": _real}),
+    ("threading.Thread", _OWN, {"start": _start, "join": _join, "is_alive": _is_alive, "__hash__": _hash}),
+    ("threading", _OWN, _WHO),
+    ("threading", _OWN, {"current_thread": in_ranks(lambda: _object(_here()))}),
+    ("threading", _OWN, {"main_thread": in_ranks(lambda: _object(_threads(current.rank()).main))}),
+    ("threading", _OWN, {"enumerate": in_ranks(_everyone), "active_count": in_ranks(lambda: len(_everyone()))}),
+    ("threading", _OWN, {"_newname": in_ranks(_new_name), "_register_atexit": _at_exit}),
+    ("threading", _OWN, {"local": Local, "Lock": Lock, "RLock": RLock, "_allocate_lock": Notice}),
+    ("threading", "private", {"__class__": _Threading}),
+    ("_thread", _OWN, {**_WHO, "_count": in_ranks(lambda: len(others(current.rank())))}),
+    ("_thread", _OWN, {"start_new_thread": in_ranks(_start_function), "start_new": in_ranks(_start_function)}),
+    ("_thread", _OWN, {"allocate_lock": Lock, "allocate": Lock, "RLock": RLock}),
+    ("queue", _OWN, {"SimpleQueue": SimpleQueue}),
+    ("concurrent.futures.thread", _OWN, {"_global_shutdown_lock": Around(lambda _: SharedLock())}),
+    ("concurrent.futures.thread.ThreadPoolExecutor", "private", {"_counter": staticmethod(_pool_number)}),
+)
 
 
 def install(patches: Patches) -> None:
     """Replace what makes threads and what they wait for, for the duration of a run."""
-    patches.set(sys.modules["_frozen_importlib"], "_thread", _real)
-    patches.set(Thread, "start", _start)
-    patches.set(Thread, "join", _join)
-    patches.set(Thread, "is_alive", _is_alive)
-    patches.add(Thread, "__hash__", _hash)
-    for module, functions in ((threading, _OF_THREADING), (_thread, _OF_THREAD)):
-        for name, virtual in functions.items():
-            patches.set(module, name, _in_ranks(virtual, getattr(module, name)))
+    patches.install(PATCHED)
     keep(lambda: _here().attributes)
-    patches.set(threading, "local", Local)
-    patches.set(threading, "Lock", Lock)
-    patches.set(threading, "RLock", RLock)
-    patches.set(threading, "_allocate_lock", Notice)
-    patches.set(threading, "_register_atexit", _at_exit)
-    for name in ("allocate_lock", "allocate"):
-        patches.set(_thread, name, Lock)
-    patches.set(_thread, "RLock", RLock)
-    patches.set(queue, "SimpleQueue", SimpleQueue)
-    patches.set(threading, "__class__", _Threading)
-    patches.set(pools, "_global_shutdown_lock", SharedLock())
-    patches.set(pools.ThreadPoolExecutor, "_counter", staticmethod(_pool_number))
     patches.at_end(_forget_pools)
-
-
-_WHO: dict[str, Callable[..., Any]] = {
-    "get_ident": lambda: _here().ident,
-    "get_native_id": lambda: _native(_here()),
-}
-
-_OF_THREADING: dict[str, Callable[..., Any]] = {
-    **_WHO,
-    "current_thread": lambda: _object(_here()),
-    "main_thread": lambda: _object(_threads(current.rank()).main),
-    "enumerate": _everyone,
-    "active_count": lambda: len(_everyone()),
-    "_newname": _new_name,
-}
-
-_OF_THREAD: dict[str, Callable[..., Any]] = {
-    **_WHO,
-    "start_new_thread": _start_function,
-    "start_new": _start_function,
-    "_count": lambda: len(others(current.rank())),
-}

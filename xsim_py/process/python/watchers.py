@@ -24,11 +24,11 @@ import greenlet
 
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber, is_hub
-from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.patches import Around, Patches, Table
 
 from .debugger import hide_simulator
 
-__all__ = ["PRIVATE", "install"]
+__all__ = ["PATCHED", "PRIVATE", "install"]
 
 PRIVATE = ("coverage", "pytest_cov")
 """Packages that keep who is watching, of which each rank therefore has its own copy."""
@@ -64,41 +64,29 @@ class _Watched:
 class _Watchers:
     """The watchers that are in place now, in one run."""
 
-    def __init__(self, patches: Patches) -> None:
-        self._patches = patches
+    def __init__(self) -> None:
         self._follows = False
         self._outside: tuple[Any, Any] = sys.gettrace(), sys.getprofile()
         self._fiber: Fiber | None = None  # whose watchers are in their places
         self._tools: dict[int, _Tool] = {}
         self._held: set[int] = set()
-        self._trace, self._profile = sys.settrace, sys.setprofile
+        self._trace, self._profile, self._trace_threads = sys.settrace, sys.setprofile, threading.settrace
         self._profiler: Any = _lsprof.Profiler
         # Events that a callback has switched off with DISABLE are off for all ranks; another rank's watcher has to see
         # them.
         self._restart: Callable[[], object] = lambda: None
         self._real: dict[str, _Function] = {}
         self._gettrace = sys.gettrace
-        patches.set(threading, "settrace", partial(self._settrace_of_threads, threading.settrace))
-        patches.set(sys, "settrace", self._settrace)
-        patches.set(sys, "setprofile", self._setprofile)
         if sys.version_info >= (3, 12):
             self._restart = sys.monitoring.restart_events
             self._real = {name: getattr(sys.monitoring, name) for name in _OF_MONITORING}
-            for name, method in _OF_MONITORING.items():
-                patches.set(sys.monitoring, name, partial(method, self))
-        else:  # since then it is one of the tools
-            methods = {"enable": _method(self._enable_profiler), "disable": _method(self._disable_profiler)}
-            patches.set(_lsprof, "Profiler", type("Profiler", (_lsprof.Profiler,), methods))
-            if "cProfile" in sys.modules:
-                for name, method in methods.items():
-                    patches.add(sys.modules["cProfile"].Profile, name, method)
 
     def _watchers_of(self, fiber: Fiber) -> _Watched:
         """Return the rank's watchers, which are put in place whenever it runs from now on."""
         if not self._follows:
             self._follows = True
             before = greenlet.settrace(self._switched)
-            self._patches.at_end(partial(greenlet.settrace, before))
+            Patches.latest.at_end(partial(greenlet.settrace, before))
         watched: _Watched = fiber.rank.private(_WATCHED, _Watched)
         self._tools = watched.tools
         self._fiber = fiber
@@ -134,18 +122,17 @@ class _Watchers:
 
     # ------------------------------------------------------------------------------------- what a program calls
 
-    def _settrace_of_threads(self, real: _Function, function: Any) -> None:
+    def _settrace_of_threads(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber)
-        real(function)
+        self._trace_threads(function)
 
     def _settrace(self, function: Any) -> None:
         fiber = current.here()
         if fiber is not None:
             self._watchers_of(fiber).trace[fiber] = function
-            if "bdb" in sys.modules:
-                hide_simulator(self._patches, sys.modules["bdb"].Bdb)
+            hide_simulator()
         self._trace(function)
 
     def _setprofile(self, function: Any) -> None:
@@ -191,7 +178,7 @@ class _Watchers:
         if number not in self._held:  # by any rank
             self._real["use_tool_id"](number, name)
             self._held.add(number)
-            self._patches.at_end(partial(self._real["free_tool_id"], number))
+            Patches.latest.at_end(partial(self._real["free_tool_id"], number))
         tools[number] = _Tool(name)
 
     def _free_tool_id(self, number: int, /) -> None:
@@ -224,20 +211,39 @@ class _Watchers:
         self._real["set_events"](number, events)
 
 
-_OF_MONITORING: dict[str, _Function] = {
-    "free_tool_id": _Watchers._free_tool_id,
-    "get_tool": _Watchers._get_tool,
-    "register_callback": _Watchers._register_callback,
-    "set_events": _Watchers._set_events,
-    "use_tool_id": _Watchers._use_tool_id,
+_watchers: _Watchers
+
+
+def _by(method: _Function) -> _Function:
+    """Have a method of the run's watchers called; it becomes a method where it is an attribute of a class."""
+    return lambda *args, **kwargs: method(_watchers, *args, **kwargs)
+
+
+def _unless_tools(real: Any, value: Any) -> Any:
+    """Replace what profilers were before Python 3.12; since then they are tools of ``sys.monitoring``."""
+    return real if sys.version_info >= (3, 12) else value
+
+
+_OF_PROFILERS = {"enable": _by(_Watchers._enable_profiler), "disable": _by(_Watchers._disable_profiler)}
+_OF_MONITORING = {
+    "free_tool_id": _by(_Watchers._free_tool_id),
+    "get_tool": _by(_Watchers._get_tool),
+    "register_callback": _by(_Watchers._register_callback),
+    "set_events": _by(_Watchers._set_events),
+    "use_tool_id": _by(_Watchers._use_tool_id),
 }
-
-
-def _method(function: _Function) -> _Function:
-    """Return a function that becomes a method in a class, for one that does not."""
-    return lambda *args, **kwargs: function(*args, **kwargs)
+_OWN = "private: sees the rank only"
+PATCHED: Table = (
+    ("threading", _OWN, {"settrace": _by(_Watchers._settrace_of_threads)}),
+    ("sys", _OWN, {"settrace": _by(_Watchers._settrace), "setprofile": _by(_Watchers._setprofile)}),
+    ("sys.monitoring", _OWN, _OF_MONITORING),
+    ("_lsprof", _OWN, {"Profiler": Around(_unless_tools, type("Profiler", (_lsprof.Profiler,), _OF_PROFILERS))}),
+    ("cProfile.Profile", _OWN, {name: Around(_unless_tools, value) for name, value in _OF_PROFILERS.items()}),
+)
 
 
 def install(patches: Patches) -> None:
     """Give each rank watchers of its own for the duration of a run."""
-    _Watchers(patches)
+    global _watchers
+    _watchers = _Watchers()
+    patches.install(PATCHED)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from greenlet import error as GreenletError  # noqa: N812
@@ -33,20 +32,9 @@ from . import current
 from .dead_objects import keep_for_ever
 
 if TYPE_CHECKING:
-    from .patches import Patches
     from .rank import Rank
 
-__all__ = [
-    "Fiber",
-    "MortalFiber",
-    "Parked",
-    "dismiss_workers",
-    "install",
-    "is_hub",
-    "keep_idle",
-    "kept_hub",
-    "show_turns",
-]
+__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss_workers", "is_hub", "keep_idle", "kept_hub", "roam", "show_turns"]
 
 
 class Parked:
@@ -125,12 +113,16 @@ class Fiber:
     def park(self, reason: Any) -> None:
         """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
         self.waiting = reason
+        if _roaming:
+            before, self.greenlet = self.greenlet, getcurrent()
         try:
             _switch(_hub)
         # The only sign that a thread of the operating system has come here: to ask for it before each switch would cost
         # every message something.
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
+            if _roaming:
+                self.greenlet = before
             raise NotImplementedError(
                 f"rank {self.rank.number} calls MPI from a thread of the operating system, which cannot wait for "
                 "virtual time; those of `threading` can, and of `concurrent.futures.ThreadPoolExecutor`"
@@ -279,46 +271,13 @@ def dismiss_workers() -> None:
         _idle.pop().switch(None, None)  # to end like this takes half of what it takes to be collected
 
 
-def _park_anywhere(self: Fiber, reason: Any) -> None:
-    """Park a fiber that may be in a greenlet of the program's own, which is to be resumed then."""
-    before, self.greenlet = self.greenlet, getcurrent()
-    try:
-        _park(self, reason)
-    except NotImplementedError:
-        self.greenlet = before
-        raise
+_roaming = False  # whether fibers may be in greenlets of the program's, so that each notes where it is to go on
 
 
-_park = Fiber.park
-
-
-def _noticed(name: str) -> property:
-    """Make an attribute of the module `greenlet` that only programs with greenlets of their own ask for."""
-
-    def value(module: ModuleType) -> Any:
-        if current.here() is not None:
-            Fiber.park = _park_anywhere  # type: ignore[method-assign]
-        return vars(module)[name]
-
-    return property(value)
-
-
-class _GreenletModule(ModuleType):
-    greenlet = _noticed("greenlet")
-    _C_API = _noticed("_C_API")
-
-
-def install(patches: Patches) -> None:
-    """Notice for the duration of a run that a program uses greenlets, which costs something where messages are sent."""
-    patches.set(_modules["greenlet"], "__class__", _GreenletModule)
-    before = any(_has_greenlets(name, each) for name, each in _modules.copy().items())
-    patches.set(Fiber, "park", _park_anywhere if before else _park)
-
-
-def _has_greenlets(name: str, module: Any) -> bool:
-    """Return whether a package that ranks share has looked at `greenlet` before the run."""
-    found = getattr(module, "__dict__", {}).get("greenlet")
-    return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
+def roam(may: bool) -> None:
+    """Have fibers note where they are to go on, or not."""
+    global _roaming
+    _roaming = may
 
 
 def keep_idle() -> None:

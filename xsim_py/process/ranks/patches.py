@@ -3,36 +3,121 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, reduce, wraps
+from importlib import import_module
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
-__all__ = ["Patches", "layers"]
+from . import current
+
+__all__ = ["Around", "Patches", "Table", "in_ranks", "layers", "watched", "with_real"]
 
 layers = 0
 """How many frames are now between a call of the program and the method that it calls; see `Patches.wrap_calls`."""
 
+Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
+"""What a file replaces, in rows: of which module, class or object (by its dotted name), what ranks find there, and the
+replacements by name. Each file has one, `PATCHED`; docs/reference/patched.md is made of them."""
+
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+
+
+class Around:
+    """A replacement that is made of what it replaces, as ``make(real, *arguments)``."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self.make = make
+        self.arguments = arguments
+
+
+def in_ranks(virtual: Callable[..., Any]) -> Around:
+    """Replace a function for ranks; who is none gets to the real one."""
+
+    def choosing(real: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return (real if current.here() is None else virtual)(*args, **kwargs)
+
+        return function
+
+    return Around(choosing)
+
+
+def watched(before: Callable[..., object], *arguments: Any) -> Around:
+    """Have ``before(rank, *arguments)`` called where a rank calls a function, and then the function."""
+
+    def watching(real: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(real)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            fiber = current.here()
+            if fiber is not None:
+                before(fiber.rank, *arguments)
+            return real(*args, **kwargs)
+
+        return function
+
+    return Around(watching)
+
+
+def with_real(function: Callable[..., Any]) -> Around:
+    """Replace a function by one that gets it, as in ``function(real, ...)``."""
+    return Around(partial(partial, function))
+
+
+_IF_IMPORTED = frozenset(("asyncio", "bdb", "cProfile", "multiprocessing", "sched", "subprocess", "timeit"))
+"""Packages that are not imported to be replaced: multiprocessing takes 30 ms, and few programs have children."""
+
+
+def _found(place: str) -> Any:
+    """Return what has a dotted name; None if it is not there, or in a package of `_IF_IMPORTED` that nobody needs."""
+    top = place.partition(".")[0]
+    if top not in _modules and top not in _IF_IMPORTED:
+        import_module(top)
+    name, inner = place, []
+    while name and name not in _modules:
+        name, _, last = name.rpartition(".")
+        inner.append(last)
+    return reduce(lambda owner, each: getattr(owner, each, None), reversed(inner), _modules.get(name))
+
+
+def _add_layers(number: int) -> None:
+    global layers
+    layers += number
+
 
 class Patches:
-    """Attributes that are replaced now and put back at the end, last first."""
+    """Attributes that are replaced now and put back at the end, last first.
+
+    Attributes
+    ----------
+    latest : Patches
+        Those of the run that lasts, by which more can be replaced when something is first needed.
+    """
+
+    latest: ClassVar[Patches]
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
 
+    def install(self, *tables: Table) -> None:
+        """Replace all that stands in these tables, but what this Python does not have, or has not imported."""
+        Patches.latest = self
+        for place, _, values in (row for table in tables for row in table):
+            owner = _found(place)
+            for name, value in values.items() if owner is not None else ():
+                if isinstance(value, Around) and hasattr(owner, name):
+                    self.set(owner, name, value.make(getattr(owner, name), *value.arguments))
+                elif not isinstance(value, Around) and (hasattr(owner, name) or isinstance(owner, type)):
+                    self.set(owner, name, value)
+
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Replace ``owner.name``."""
-        self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
-
-    def set_own(self, owner: type, name: str, value: Any) -> None:
-        """Replace an attribute that a class defines itself; a class method comes back as one."""
-        self._undo.append(partial(setattr, owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
-
-    def add(self, owner: type, name: str, value: Any) -> None:
-        """Give a class an attribute that it does not have."""
-        self._undo.append(partial(delattr, owner, name))
+        """Replace ``owner.name``; a class that has inherited it, or does not have it, gets it for itself."""
+        if not isinstance(owner, type):
+            self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
+        elif name in vars(owner):
+            self._undo.append(partial(setattr, owner, name, vars(owner)[name]))
+        else:
+            self._undo.append(partial(delattr, owner, name))
         setattr(owner, name, value)
 
     def put(self, table: dict[str, Any], key: str, value: Any) -> None:
@@ -45,15 +130,16 @@ class Patches:
 
         It adds one frame to each call of the program, and to `layers`.
         """
-        self.set(sys.modules[__name__], "layers", layers + 1)
+        _add_layers(1)
+        self.at_end(partial(_add_layers, -1))
         for owner in owners:
             for name, value in list(vars(owner).items()):
                 if name.startswith("_"):
                     continue
                 if isinstance(value, classmethod):
-                    self.set_own(owner, name, classmethod(wrap(name, value.__func__)))
+                    self.set(owner, name, classmethod(wrap(name, value.__func__)))
                 elif callable(value) and not isinstance(value, type | staticmethod):
-                    self.set_own(owner, name, wrap(name, value))
+                    self.set(owner, name, wrap(name, value))
 
     def keep(self, table: dict[str, Any]) -> None:
         """Put back at the end what is in `table` now; what is added stays."""

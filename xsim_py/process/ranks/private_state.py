@@ -10,7 +10,6 @@ a `Setting`, it is read whenever another rank takes its turn.
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 from collections.abc import Callable
@@ -18,9 +17,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import current
+from .patches import Patches, Table, in_ranks
 
 if TYPE_CHECKING:
-    from .patches import Patches
     from .rank import Rank
 
 __all__ = [
@@ -191,21 +190,21 @@ class OwnAttributes(ModuleType):
 
 
 def _chdir(path: Any) -> None:
-    fiber = current.here()
-    if fiber is None:
-        _real_chdir(path)
-        return
     before = os.getcwd()
     _real_chdir(path)
-    change(fiber.rank, "directory", before, os.getcwd())
+    change(current.rank(), "directory", before, os.getcwd())
 
 
 _real_chdir = os.chdir
 
 
+PATCHED: Table = (
+    ("builtins", "private: what a rank assigns in it", {"__class__": OwnAttributes}),
+    ("os", "private: the current directory", {"chdir": in_ranks(_chdir), "fchdir": in_ranks(_chdir)}),
+)
+
+
 def install(patches: Patches) -> None:
     """Watch for changes for the duration of a run."""
     _settings.clear()
-    patches.set(builtins, "__class__", OwnAttributes)
-    patches.set(os, "chdir", _chdir)
-    patches.set(os, "fchdir", _chdir)
+    patches.install(PATCHED)

@@ -1,0 +1,197 @@
+"""The page docs/reference/patched.md: what a rank finds in the place of names of Python's library.
+
+It is made of the tables by which a run replaces them (`PATCHED` in the files of xsim_py/process).
+
+python -m tests.process.patch_table --write     puts what the tables say now into the page
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import xsim_py.process
+from xsim_py import simulate
+from xsim_py.process.files import file_calls
+from xsim_py.process.ranks import patches
+from xsim_py.process.ranks.patches import Around, Patches
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "patched.md"
+MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --write` -->\n", "<!-- end of tables -->")
+KINDS = ("virtual", "private", "refused", "watched", "real")
+REAL = {
+    "subprocess.Popen": "A real child process, with the rank's environment. Its time does not count.",
+    "os.waitpid": "Waits for a real child; other threads of the rank go on, and virtual time does not pass.",
+    "os.posix_spawn": "A real child process, with the environment that the call is given.",
+    "multiprocessing.Process": "A real child process, outside of the simulation; start it by `fork`.",
+    "concurrent.futures.ProcessPoolExecutor": "Real child processes, and real threads that serve them.",
+    "os.times": "Real: the time that the simulator has used.",
+    "resource.getrusage": "Real, of the simulator with all its ranks; so is `resource.setrlimit`.",
+    "os.getppid": "Real: the process that has started the simulator.",
+    "os.cpu_count": "Real: the processors of this computer, not of the machine's nodes.",
+    "socket.gethostname": "Real; `MPI.Get_processor_name()` names the node.",
+    "uuid.uuid1": "Made of the real time; `uuid.uuid4` follows from the seed, for it asks `os.urandom`.",
+    "secrets.token_bytes": "Python's own, and follows from the seed, for it asks `os.urandom`.",
+    "ssl.RAND_bytes": "Real randomness, another in each run.",
+    "threading.Thread.run": "Python's own, as all of `threading.Thread` but what starts a thread and waits for it.",
+    "threading.Event": "Python's own, made of locks that wait in virtual time; so are `Condition` and `Timer`.",
+    "queue.Queue": "Python's own, made of locks that wait in virtual time.",
+    "asyncio.sleep": "Python's own: what waits in virtual time is the selector of its loop.",
+    "sys.exit": "Python's own: the rank ends when `SystemExit` comes out of its program.",
+    "builtins.print": "Python's own: it writes to the `sys.stdout` of the rank.",
+    "builtins.id": "A real address, another in each run.",
+    "mmap.mmap": "Real memory and real files.",
+    "ctypes.CDLL": "Compiled code calls the real operating system: it reads the real clock, and its waits are real.",
+    "faulthandler.enable": "Shared by the ranks; so is `tracemalloc`.",
+}
+"""Names that one would look for and that nothing is done to, each with a sentence."""
+
+
+class Entry(NamedTuple):
+    """A name that a run replaces."""
+
+    file: str
+    place: str
+    name: str
+    finds: str
+    value: Any
+
+
+def entries() -> Iterator[Entry]:
+    """Yield all that stands in the tables of xsim_py."""
+    for found in pkgutil.walk_packages(xsim_py.process.__path__, "xsim_py.process."):
+        for place, finds, values in getattr(importlib.import_module(found.name), "PATCHED", ()):
+            file = found.name.replace(".", "/") + ".py"
+            yield from (Entry(file, place, name, finds, value) for name, value in values.items())
+
+
+def module_of(place: str) -> str:
+    """Return the module in which something is that has a dotted name."""
+    while True:
+        try:
+            return importlib.import_module(place).__name__ and place
+        except ImportError:
+            place = place.rpartition(".")[0]
+
+
+def shown(entry: Entry) -> str:
+    """Return a name as the page shows it."""
+    if entry.name == "__class__":
+        named = [f"`{entry.place}.{name}`" for name, value in vars(entry.value).items() if isinstance(value, property)]
+        more = [] if entry.value.__setattr__ is ModuleType.__setattr__ else [f"attributes of `{entry.place}`"]
+        return ", ".join(named + more)
+    return f"defaults of `{entry.place}`" if entry.name == "__defaults__" else f"`{entry.place}.{entry.name}`"
+
+
+def page() -> str:
+    """Return the generated part of the page."""
+    rows: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for entry in entries():
+        name = "sys.monitoring" if entry.place == "sys.monitoring" else module_of(entry.place)
+        rows.setdefault(name, {}).setdefault((entry.finds, entry.file), []).append(shown(entry))
+    lines = ["## What stays real", "", "| name | a rank finds |", "| --- | --- |"]
+    lines += [f"| `{name}` | {told} |" for name, told in sorted(REAL.items())]
+    for name in sorted(rows, key=lambda name: (name.startswith("_"), name)):
+        lines += ["", f"## `{name}`", "", "| name | a rank finds | by |", "| --- | --- | --- |"]
+        lines += [f"| {', '.join(names)} | {finds} | `{file}` |" for (finds, file), names in rows[name].items()]
+    return "\n".join(lines) + "\n"
+
+
+def split(text: str) -> tuple[str, str, str]:
+    """Return the page up to the tables, the tables, and the rest."""
+    before, _, rest = text.partition(MARKS[0])
+    inside, _, after = rest.partition(MARKS[1])
+    return before + MARKS[0], inside, MARKS[1] + after
+
+
+# --------------------------------------------------------------------------------------------- what runs really patch
+
+_BEFORE = "asyncio bdb cProfile glob multiprocessing.connection multiprocessing.context numpy sched subprocess timeit"
+_PROGRAM = """
+import sys
+from mpi4py import MPI
+sys.settrace(None)
+MPI.COMM_WORLD.Barrier()
+"""
+_MACHINE = {"network": {"latency": "10us"}, "storage": {"latency": "1us", "bandwidth": "1GB/s"}}
+RUNS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "storage": {"machine": _MACHINE},
+    "measured": {"compute": "measured"},
+    "traced": {"trace": True},
+    "failing": {"fail": "rank=1 before its 9th Barrier"},
+}
+
+
+def recorded() -> dict[str, list[list[str]]]:
+    """Return what runs of each kind really replace: the owners, and the names; in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), PYTHONDONTWRITEBYTECODE="1")
+        command = [sys.executable, "-m", "tests.process.patch_table", "--record", folder]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        told = Path(folder, "told.json")
+        assert told.exists(), done.stderr
+        answer: dict[str, list[list[str]]] = json.loads(told.read_text())
+    return answer
+
+
+def record_here(folder: Path) -> None:
+    """Run the program in each way, and leave what was replaced in the folder."""
+    for name in _BEFORE.split():
+        importlib.import_module(name)
+    places = {id(owner): entry.place for entry in entries() if (owner := patches._found(entry.place)) is not None}
+    told = {"there": [[each.place, each.name] for each in entries() if _is_there(each)]}
+    real_set, real_put = Patches.set, Patches.put
+
+    def noting(self: Patches, owner: Any, name: str, value: Any) -> None:
+        place = places.get(id(owner))
+        if place is None:
+            place = f"{owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else owner.__name__
+        found.append([place, name])
+        real_set(self, owner, name, value)
+
+    def noting_put(self: Patches, table: dict[str, Any], key: str, value: Any) -> None:
+        assert value in (*file_calls._taken.values(), file_calls.open_)
+        real_put(self, table, key, value)
+
+    Patches.set, Patches.put = noting, noting_put  # type: ignore[method-assign]
+    with open(os.devnull, "w") as nowhere:
+        for way, options in RUNS.items():
+            found: list[list[str]] = []
+            result = simulate(_PROGRAM, kind="code", ranks=2, stdout=nowhere, wall_limit=60, **options)
+            assert result.ended == "finished", result.report
+            told[way] = found
+    (folder / "told.json").write_text(json.dumps(told))
+
+
+def _is_there(entry: Entry) -> bool:
+    owner = patches._found(entry.place)
+    return hasattr(owner, entry.name) or (isinstance(owner, type) and not isinstance(entry.value, Around))
+
+
+def main() -> None:
+    """Write the page, or show it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the tables into the page")
+    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.record is not None:
+        record_here(arguments.record)
+    elif arguments.write:
+        before, _, after = split(PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(f"{before}\n{page()}\n{after}", encoding="utf-8")
+    else:
+        print(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Notice that a program has greenlets of its own, for then each wait costs a little more; see `fiber`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from greenlet import greenlet
+
+from . import current, fiber
+from .patches import Patches, Table
+
+__all__ = ["PATCHED", "install"]
+
+_modules = fiber._modules
+
+
+def _noticed(name: str) -> property:
+    """Make an attribute of the module `greenlet` that only programs with greenlets of their own ask for."""
+
+    def value(module: ModuleType) -> Any:
+        if current.here() is not None:
+            fiber.roam(True)
+        return vars(module)[name]
+
+    return property(value)
+
+
+class _GreenletModule(ModuleType):
+    greenlet = _noticed("greenlet")
+    _C_API = _noticed("_C_API")
+
+
+PATCHED: Table = (("greenlet", "watched: whether a program uses it", {"__class__": _GreenletModule}),)
+
+
+def install(patches: Patches) -> None:
+    """Notice for the duration of a run that a program uses greenlets."""
+    patches.install(PATCHED)
+    fiber.roam(any(_has_greenlets(name, each) for name, each in _modules.copy().items()))
+
+
+def _has_greenlets(name: str, module: Any) -> bool:
+    """Return whether a package that ranks share has looked at `greenlet` before the run."""
+    found = getattr(module, "__dict__", {}).get("greenlet")
+    return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
