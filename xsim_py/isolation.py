@@ -32,6 +32,7 @@ from xsim_py.process.programs.mpi_packages import is_shared
 from xsim_py.process.programs.preload import preload
 from xsim_py.process.ranks import context, current, fiber
 from xsim_py.process.ranks.rank import Rank
+from xsim_py.ticks import Ticks
 from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
 
@@ -178,7 +179,7 @@ class Isolation:
         if not self._hears_signals:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
         else:
-            signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)  # a fork has no timers
+            self._ticks = Ticks(TICK_S)  # a fork has no timers
             if run.profile is not None:
                 run.profile.begin(number)
             for ends in (signal.SIGTERM, signal.SIGHUP):

@@ -16,6 +16,7 @@ from xsim_py import vitals
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.ranks import current
+from xsim_py.ticks import Ticks
 from xsim_py.units import format_time
 from xsim_py.vitals import TICK_S
 
@@ -69,12 +70,12 @@ def watched(
     before = (signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGINT, interrupt))
     tick_s = TICK_S if wall_limit_s is None else min(TICK_S, max(wall_limit_s / 4, 0.001))
     vitals.mine.due_ns = 0 if wall_limit_s is None else time.monotonic_ns() + round(wall_limit_s * 1e9)
-    signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
+    ticks = Ticks(tick_s)
     try:
         yield
     finally:
         vitals.mine.due_ns = 0
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        ticks.stop()
         signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops one that is on its way, which could end the process
         signal.signal(signal.SIGALRM, before[0])
         signal.signal(signal.SIGINT, before[1])
