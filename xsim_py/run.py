@@ -106,6 +106,7 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    resilience: str | None = None,
     isolation: str = "greenlets",
     label: bool = False,
     trace: bool = False,
@@ -158,6 +159,9 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    resilience : str, optional
+        ``"legio"``: run the program over a layer that lets it outlive failures as it is; the machine's section
+        ``mpi.resilience`` has its options. Default: what the machine says. Such a job survives the death of a process.
     isolation : str
         How ranks are kept apart: ``greenlets`` (the default) in this process, ``process`` with each rank in a process
         of its own, or ``process:8`` with eight in each. The result is the same, unless the program depends on what
@@ -312,7 +316,8 @@ class _Run:
 
             self.restart = RestartPolicy.parse(restart)
         wanted = self.spec.mpi.fault_tolerance if ft is None else ft
-        self.fault_tolerant = (self.failures is not None and restart is None) if wanted is None else wanted
+        may_fail = self.failures is not None or self.spec.mpi.resilience is not None
+        self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
 
@@ -575,6 +580,10 @@ class _Run:
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
         install_face(patches, self.program.namespace)
+        if self.spec.mpi.resilience is not None:
+            from xsim_py.mpi4py.resilience import install_resilience
+
+            install_resilience(patches, self.spec.mpi.resilience)
         clock.install(patches)
         dates.install(patches)
         randomness.install(patches, self.seed)

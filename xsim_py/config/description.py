@@ -33,6 +33,7 @@ __all__ = [
     "NetworkSpec",
     "NodesSpec",
     "ProcessSpec",
+    "ResilienceSpec",
     "SpawnSpec",
     "StorageSpec",
     "TopologySpec",
@@ -276,6 +277,49 @@ class FtcoSpec:
     )
 
 
+_DEAD = choice("skip", "stop", "raise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResilienceSpec:
+    """Section ``mpi.resilience``: a layer under which unmodified programs outlive failures; off without this section.
+
+    What a call does that needs a dead process: ``skip``, nothing, and it returns; ``stop``, the caller gets SIGINT;
+    ``raise``, MPI_ERR_PROC_FAILED.
+    """
+
+    type: str = option(
+        choice("legio"),
+        "legio: each collective call is agreed on, and repeated by those who are left.",
+        default="legio",
+    )
+    broadcast: str = option(_DEAD, "What a broadcast does without its root.", default="stop")
+    reduce: str = option(_DEAD, "What a reduction does without its root.", default="skip")
+    gather: str = option(_DEAD, "What a gather does without its root.", default="skip")
+    scatter: str = option(_DEAD, "What a scatter does without its root.", default="stop")
+    send: str = option(_DEAD, "What a send does without its receiver.", default="skip")
+    recv: str = option(_DEAD, "What a receive from one rank does without it.", default="stop")
+    any_source: str = option(
+        choice("raise", "wait"),
+        "What a receive from any source does when somebody has failed; both acknowledge the failure: raise, the error "
+        "once; wait, it waits for the others.",
+        default="raise",
+    )
+    put: str = option(_DEAD, "What Put does without its target.", default="skip")
+    get: str = option(_DEAD, "What Get does without its target.", default="stop")
+    gather_shift: bool = option(
+        kinds.BOOLEAN, "Whether a gather closes the gaps of the dead in the root's buffer.", default=False
+    )
+    scatter_shift: bool = option(
+        kinds.BOOLEAN, "Whether a scatter deals out the root's blocks from the first on, without gaps.", default=False
+    )
+    group: int | None = option(
+        integer(1, _MOST),
+        "The hierarchical variant: local communicators of so many ranks, and one of their masters.",
+        shown="flat",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MpiSpec:
     """Section ``mpi``: the simulated MPI library."""
@@ -316,6 +360,9 @@ class MpiSpec:
     detector: DetectorSpec = option(Section(DetectorSpec), "How failures are detected.", default=DetectorSpec)
     ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that outlive failures.", default=FtcoSpec)
+    resilience: ResilienceSpec | None = option(
+        Section(ResilienceSpec), "A layer under which unmodified programs outlive failures.", shown="none"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

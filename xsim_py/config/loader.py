@@ -167,6 +167,8 @@ def config_hash(spec: MachineSpec) -> str:
     told["mpi"] = _plain(spec.mpi)
     if not spec.mpi.library_version:
         del told["mpi"]["library_version"]
+    if spec.mpi.resilience is None:
+        del told["mpi"]["resilience"]
     text = json.dumps(told, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
