@@ -160,8 +160,7 @@ def simulate(
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
     resilience : str, optional
-        ``"legio"``: run the program over a layer that lets it outlive failures as it is; the machine's section
-        ``mpi.resilience`` has its options. Default: what the machine says. Such a job survives the death of a process.
+        ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
         How ranks are kept apart: ``greenlets`` (the default) in this process, ``process`` with each rank in a process
         of its own, or ``process:8`` with eight in each. The result is the same, unless the program depends on what
@@ -579,11 +578,7 @@ class _Run:
         for shared in (builtins, sys):  # by the ranks, and by the simulator
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
-        install_face(patches, self.program.namespace)
-        if self.spec.mpi.resilience is not None:
-            from xsim_py.mpi4py.resilience import install_resilience
-
-            install_resilience(patches, self.spec.mpi.resilience)
+        install_face(patches, self.program.namespace, self.spec.mpi.resilience)
         clock.install(patches)
         dates.install(patches)
         randomness.install(patches, self.seed)

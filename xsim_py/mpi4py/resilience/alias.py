@@ -35,10 +35,10 @@ __all__ = [
     "is_failure",
     "marked",
     "not_covered",
-    "quietly",
     "raise_to",
     "settings",
     "shrink",
+    "tried",
     "twin",
     "until_agreed",
 ]
@@ -226,14 +226,19 @@ def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def quietly(comm: Communicator, function: Callable[..., R], *args: Any) -> R:
-    """Call a function whose errors on `comm` are the layer's business first: no handler of the program sees them."""
-    handler = comm.errhandler
-    if handler is None:
-        return function(*args)
-    comm.errhandler = None
+def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R | None, errors.Exception | None]:
+    """Call a function whose errors on `comm` are the layer's business first: no handler of the program sees them.
+
+    Returns
+    -------
+    tuple
+        What it has returned, or the MPI error that it has raised.
+    """
+    handler, comm.errhandler = comm.errhandler, None
     try:
-        return function(*args)
+        return function(*args), None
+    except errors.Exception as error:
+        return None, error
     finally:
         comm.errhandler = handler
 

@@ -6,6 +6,8 @@ what has been sent before it can be received after it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from xsim_py.mpi import constants as c
@@ -20,7 +22,7 @@ from xsim_py.mpi4py.status import Status
 from xsim_py.process.patches import Patches
 
 from . import alias as layer
-from .alias import give_up, is_failure, quietly, raise_to
+from .alias import give_up, is_failure, raise_to, tried
 
 __all__ = ["install_messages"]
 
@@ -36,77 +38,71 @@ def _do_without(comm: Communicator, option: str, name: str, error: errors.Except
     if how == "raise" or not is_failure(error):
         raise_to(comm, error)
     else:
-        give_up(comm, how, name, errors.error_string(error.Get_error_code()) if not str(error) else str(error))
+        give_up(comm, how, name, str(error))
 
 
 def start_send(
     comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
 ) -> Send | None:
     """Begin a send, unless the receiver is known to be dead."""
-    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `quietly`
-    try:
-        return quietly(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
-    except errors.Exception as error:
+    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `tried`
+    send, error = tried(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
+    if error is not None:
         _do_without(comm, "send", name, error)
-        return None
+    return send
 
 
 def wait(operation: Any) -> None:
     """Wait for a send, to the end of it or of its receiver."""
-    comm = operation.comm
-    try:
-        quietly(comm, _wait, operation)
-    except errors.Exception as error:
-        _do_without(comm, "send", operation.name, error)
+    _, error = tried(operation.comm, _wait, operation)
+    if error is not None:
+        _do_without(operation.comm, "send", operation.name, error)
 
 
 def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
     """Receive, or return an empty message as from ``PROC_NULL`` where the sender is dead."""
-    while True:
-        try:
-            return quietly(comm, _receive, comm, source, tag, cid, name, note)
-        except errors.Exception as error:
-            if not _goes_on(comm, source, name, error):
-                return Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
+    found = _looked(comm, source, name, _receive, comm, source, tag, cid, name, note)
+    return found or Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
 
 
 def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, take: bool) -> Any:
     """Wait for a message, or find ``PROC_NULL`` in place of one that is dead."""
-    while True:
-        try:
-            return quietly(comm, lambda: _probe(comm, source, tag, status, name, take=take))
-        except errors.Exception as error:
-            if not _goes_on(comm, source, name, error):
-                return _nothing(status)
+    found = _looked(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
+    return _nothing(status) if found is None else found
 
 
 def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
     """Look for a message, and find ``PROC_NULL`` in place of one that is dead."""
+
+    def look() -> tuple[Any]:
+        return (_iprobe(comm, source, tag, status, take=take),)  # which may be None
+
+    found = _looked(comm, source, "Comm.Iprobe", look)
+    if found is None:
+        _nothing(status)
+        return False
+    return found[0]
+
+
+def _looked(comm: Communicator, source: int, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Return what a receive or probe finds; None where its source is dead, and is to be done without."""
     while True:
-        try:
-            return quietly(comm, lambda: _iprobe(comm, source, tag, status, take=take))
-        except errors.Exception as error:
-            if not _goes_on(comm, source, "Comm.Iprobe", error):
-                _nothing(status)
-                return False
+        found, error = tried(comm, function, *args)
+        if error is None:
+            return found
+        if source != _ANY:
+            _do_without(comm, "recv", name, error)
+            return None
+        if is_failure(error):
+            comm.acknowledge(None)
+        if not is_failure(error) or layer.settings.any_source == "raise":
+            raise_to(comm, error)
+            return None
 
 
 def _nothing(status: Status | None) -> None:
     if status is not None:
         status._set(_NULL, c.ANY_TAG, 0)
-
-
-def _goes_on(comm: Communicator, source: int, name: str, error: errors.Exception) -> bool:
-    """Return whether to wait once more after an error of a receive; False: go on without a message."""
-    if source != _ANY:
-        _do_without(comm, "recv", name, error)
-        return False
-    if is_failure(error):
-        comm.acknowledge(None)
-        if layer.settings.any_source == "wait":
-            return True
-    raise_to(comm, error)
-    return False
 
 
 def admit_wait(self: FailureGuard, operation: Any) -> None:

@@ -7,10 +7,12 @@ pointer is not covered: it lives at one process, and dies with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, manage
 from xsim_py.mpi.io.access import FileCall
 from xsim_py.mpi.io.openfile import OpenFile
@@ -18,6 +20,7 @@ from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py import file as face
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.file import File
+from xsim_py.mpi4py.group import Group
 from xsim_py.process.patches import Patches
 
 from .alias import Alias, alias_of
@@ -123,6 +126,15 @@ def _shared(name: str) -> Callable[..., Any]:
     return function
 
 
+def get_group(self: Any) -> Group:
+    """Return all the members that there were."""
+    return Group._of(Members(_reopened()[_file(self)].alias.outer.context.ranks))
+
+
+def _of_group(name: str, self: Any) -> Any:
+    return getattr(self.Get_group(), name)
+
+
 def install_files(patches: Patches) -> None:
     """Have files of programs opened and used in this way."""
     patches.set(manage, "open_file", open_file)
@@ -130,3 +142,7 @@ def install_files(patches: Patches) -> None:
         patches.set(manage, name, _shared(name))
     patches.set_own(File, "_file", newest)
     patches.set_own(File, "_do", do)
+    get_group.__name__ = "Get_group"
+    patches.set_own(File, "Get_group", get_group)
+    for name in ("group_size", "group_rank"):
+        patches.set_own(File, name, property(partial(_of_group, name.removeprefix("group_"))))

@@ -7,22 +7,24 @@ the new window, so that an epoch is complete among those who are left when its F
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from xsim_py.mpi import attributes as attrs
-from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.group import Members
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py import win
+from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.patches import Patches
 
 from . import alias as layer
-from .alias import Alias, alias_of, give_up, is_failure, quietly, raise_to
+from .alias import Alias, alias_of, give_up, is_failure, raise_to, tried
 
 __all__ = ["install_windows"]
 
@@ -81,26 +83,24 @@ class Remade:
 
     def place(self, rank: int) -> int:
         """Return the rank in the window of now of one in the program's; -1 of one that is dead."""
-        if not 0 <= rank < self.first.comm.context.size:
-            return rank
-        return self.now.comm.context.place(self.first.comm.context.ranks[rank])
+        ranks = self.alias.outer.context.ranks
+        return self.now.comm.context.place(ranks[rank]) if 0 <= rank < len(ranks) else rank
 
     def do(self, operation: _Operation) -> None:
         """Begin a Put or a Get, or do without its target."""
         place = self.place(operation.target_rank)
         option = "put" if operation.function is _put else "get"
+        comm = self.first.comm
         why = f"its target, rank {operation.target_rank}, is dead"
         if place == -1 and operation.target_rank >= 0:
-            give_up(self.first.comm, getattr(layer.settings, option), operation.call, why)
+            give_up(comm, getattr(layer.settings, option), operation.call, why)
             return
-        face = Win._make(self.now)
-        try:
-            quietly(self.now.comm, operation.function, face, operation.origin, place, operation.target, operation.call)
-        except errors.Exception as error:
-            if not is_failure(error):
-                raise_to(self.first.comm, error)
-            else:
-                give_up(self.first.comm, getattr(layer.settings, option), operation.call, why)
+        face, (function, origin, _, target, call) = Win._make(self.now), operation
+        _, error = tried(self.now.comm, function, face, origin, place, target, call)
+        if error is not None and not is_failure(error):
+            raise_to(comm, error)
+        elif error is not None:
+            give_up(comm, getattr(layer.settings, option), call, why)
 
 
 def _remade() -> dict[Window, Remade]:
@@ -155,9 +155,20 @@ def free(self: Any) -> None:
     self._impl = self._null
 
 
+def get_group(self: Any) -> Group:
+    """Return all the members that there were."""
+    return Group._of(Members(_remade()[self._window()].alias.outer.context.ranks))
+
+
+def _of_group(name: str, self: Any) -> Any:
+    return getattr(self.Get_group(), name)
+
+
 def install_windows(patches: Patches) -> None:
     """Have windows of programs made and used in this way."""
     patches.set_own(Win, "_created", classmethod(_created))
-    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
+    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free), ("Get_group", get_group)):
         function.__name__ = name
         patches.set_own(Win, name, function)
+    for name in ("group_size", "group_rank"):
+        patches.set_own(Win, name, property(partial(_of_group, name.removeprefix("group_"))))
