@@ -74,14 +74,16 @@ class Alias:
         self.inner = twin(outer, "legio") if inner is None else inner
         self.hierarchy: Any = None
 
-    def place(self, rank: int) -> int:
-        """Return the rank in the inner communicator of a rank of the program's one; -1 of one that is dead.
+    def place(self, rank: int) -> int | None:
+        """Return the rank in the inner communicator of a rank of the program's one; None of one that is dead.
 
         A number that is no rank is returned as it is, for the call to complain of.
         """
-        if not 0 <= rank < self.outer.context.size:
+        ranks = self.outer.context.ranks
+        if not 0 <= rank < len(ranks):
             return rank
-        return self.inner.context.place(self.outer.context.ranks[rank])
+        place = self.inner.context.place(ranks[rank])
+        return None if place < 0 else place
 
     def together(self, act: Callable[[Communicator], R], *, again: Callable[[], object] | None = None) -> R | None:
         """Make a collective call on the inner communicator until all agree that it went well.

@@ -10,7 +10,7 @@ from xsim_py.mpi4py.bufspec import is_in_place, receiver
 from . import alias as layer
 from .alias import Alias, give_up
 
-__all__ = ["ROOTED", "undoing", "without_root"]
+__all__ = ["NO_ROOT", "ROOTED", "undoing", "without_root"]
 
 ROOTED: Final = {
     "Bcast": "broadcast",
@@ -24,13 +24,16 @@ ROOTED: Final = {
 }
 """The operations that have a root, and the option that says what becomes of them without it."""
 
+NO_ROOT: Final = object()
+"""The result of an operation whose root all agree to be dead."""
+
 _IN_PLACE: Final = ("Reduce", "Allreduce", "Scan", "Gather")
 
 
-def without_root(alias: Alias, option: str, name: str, args: tuple[Any, ...]) -> Any:
+def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:
     """Do what the options say of an operation whose root is dead; if that is nothing, everything stays as it is."""
-    give_up(alias.outer, getattr(layer.settings, option), name, f"its root, rank {args[-1]}, is dead")
-    return args[0] if name == "Comm.bcast" else None
+    give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, is dead")
+    return args[0] if operation == "bcast" else None
 
 
 def undoing(operation: str, args: tuple[Any, ...]) -> Callable[[], object] | None:

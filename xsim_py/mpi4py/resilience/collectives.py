@@ -17,7 +17,7 @@ from xsim_py.process.patches import Patches
 from . import alias as layer
 from . import blocks, hierarchy
 from .alias import Alias, alias_of, is_failure, not_covered, raise_to
-from .attempts import ROOTED, undoing, without_root
+from .attempts import NO_ROOT, ROOTED, undoing, without_root
 
 __all__ = ["Trouble", "install_collectives", "once"]
 
@@ -65,6 +65,8 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
     else:
         result = _flat(alias, plan, name, operation, args)
+    if result is NO_ROOT:
+        return without_root(alias, operation, name, args)
     return raise_to(comm, result.error) if isinstance(result, Trouble) else result
 
 
@@ -76,9 +78,7 @@ def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, ar
         if option is None:
             return once(inner, plan, name, *args)
         place = alias.place(args[-1])
-        if place >= 0:
-            return once(inner, plan, name, *args[:-1], place)
-        return without_root(alias, option, name, args)
+        return NO_ROOT if place is None else once(inner, plan, name, *args[:-1], place)
 
     return alias.together(act, again=undoing(operation, args))
 

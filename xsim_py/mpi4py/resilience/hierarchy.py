@@ -32,7 +32,7 @@ from xsim_py.process import current
 from xsim_py.process.complaint import forget_frames
 
 from .alias import Alias, marked, shrink, twin, until_agreed
-from .attempts import ROOTED, undoing, without_root
+from .attempts import NO_ROOT, ROOTED, undoing
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
@@ -142,11 +142,10 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
     levels: Hierarchy = alias.hierarchy
     if levels is None:
         levels = alias.hierarchy = Hierarchy(alias.outer, size)
-    option = ROOTED.get(operation)
 
     def act() -> Any:
-        if option is not None and args[-1] in levels.dead:
-            return without_root(alias, option, name, args)
+        if operation in ROOTED and args[-1] in levels.dead:
+            return NO_ROOT
         return _ACTS[operation](levels, plan, name, *args)
 
     return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))

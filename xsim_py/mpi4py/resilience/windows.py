@@ -81,10 +81,13 @@ class Remade:
                 self.do(operation)
         return self.now
 
-    def place(self, rank: int) -> int:
-        """Return the rank in the window of now of one in the program's; -1 of one that is dead."""
+    def place(self, rank: int) -> int | None:
+        """Return the rank in the window of now of one in the program's; None of one that is dead."""
         ranks = self.alias.outer.context.ranks
-        return self.now.comm.context.place(ranks[rank]) if 0 <= rank < len(ranks) else rank
+        if not 0 <= rank < len(ranks):
+            return rank
+        place = self.now.comm.context.place(ranks[rank])
+        return None if place < 0 else place
 
     def do(self, operation: _Operation) -> None:
         """Begin a Put or a Get, or do without its target."""
@@ -92,7 +95,7 @@ class Remade:
         option = "put" if operation.function is _put else "get"
         comm = self.first.comm
         why = f"its target, rank {operation.target_rank}, is dead"
-        if place == -1 and operation.target_rank >= 0:
+        if place is None:
             give_up(comm, getattr(layer.settings, option), operation.call, why)
             return
         face, (function, origin, _, target, call) = Win._make(self.now), operation
