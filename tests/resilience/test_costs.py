@@ -1,4 +1,4 @@
-"""The layer costs what it does: an Agree after each collective call, and with a failure what ULFM's calls cost by hand."""
+"""The layer costs an Agree after each collective call, and with a failure what the calls of ULFM cost by hand."""
 
 import io
 from typing import Any
@@ -137,7 +137,7 @@ def test_a_run_without_the_layer_has_nothing_of_it():
     names, modules = dict(collective_calls._NAMES), dict(vars(p2p))
     layered("comm.Barrier()")
     assert all(dict(vars(owner)) == before for owner, before in kept)
-    assert collective_calls._NAMES == names
+    assert names == collective_calls._NAMES
     assert vars(p2p) == modules
 
 

@@ -147,7 +147,6 @@ def free(self: Any) -> None:
     """Free the window, when all who are left have called it."""
     first = self._window()
     remade = _remade()[first]
-    first.epochs.close()
     remade.alias.together(lambda inner: make.free(remade.over(inner)))
     attrs.delete_all(self, first.comm.attributes)
     for window in remade.before:
