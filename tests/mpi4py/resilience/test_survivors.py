@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.pi import count_hits
-from tests.resilience.layered import DIE, layered
+from tests.mpi4py.resilience.layered import DIE, layered
 from xsim_py import simulate
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.cases import ROOT
-from tests.resilience.layered import DIE, layered
+from tests.mpi4py.resilience.layered import DIE, layered
 from xsim_py.config import ResilienceSpec
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

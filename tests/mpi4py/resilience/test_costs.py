@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.resilience.layered import layered
+from tests.mpi4py.resilience.layered import layered
 from xsim_py import simulate
 from xsim_py.mpi4py import collective_calls, p2p
 from xsim_py.mpi4py.comm import Comm
