@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from xsim_py.process.modules import PrivateModules
+from xsim_py.process.programs.private_modules import PrivateModules
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -79,7 +79,7 @@ ENDINGS = {
     "descriptors": (
         lambda: os.closerange(3, 4096),
         1,
-        f"its process {isolation._CUT_OFF.removeprefix('its process ')}",
+        f"its process {isolation._CUT_OFF}",
         False,
     ),
 }

@@ -11,7 +11,7 @@ import pytest
 from xsim_py import vitals
 from xsim_py.vitals import Frame, Vitals, Watch
 
-FIBER = os.path.join(os.path.dirname(vitals.__file__), "process", "fiber.py")
+FIBER = os.path.join(os.path.dirname(vitals.__file__), "process", "ranks", "fiber.py")
 SIMULATOR = f'  File "{os.path.dirname(vitals.__file__)}/run.py", line 5 in simulate\n'
 CALLER = '  File "caller.py", line 9 in <module>\n'
 SERVE = f'  File "{FIBER}", line 200 in _serve\n'

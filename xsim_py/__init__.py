@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xsim_py.process.apps import App
+    from xsim_py.process.programs.apps import App
     from xsim_py.run import simulate
 
 __all__ = ["App", "__version__", "simulate"]
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
 
         return simulate
     if name == "App":
-        from xsim_py.process.apps import App
+        from xsim_py.process.programs.apps import App
 
         return App
     raise AttributeError(f"module 'xsim_py' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
-from xsim_py.process.program import Program
+from xsim_py.process.programs.program import Program
 
 __all__ = ["InputFile", "OutputFile", "failure_files", "machine_files", "program_files", "refuse_clashes"]
 

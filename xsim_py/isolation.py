@@ -22,20 +22,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import crashes, vitals
 from xsim_py.engine import processes_of
-from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
+from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
-from xsim_py.process import context, current, fiber, life, outside
-from xsim_py.process.descriptors import far_up
-from xsim_py.process.journal import Journal, last_lines, memory_for
-from xsim_py.process.packages import is_shared
-from xsim_py.process.preload import preload
-from xsim_py.process.rank import Rank
+from xsim_py.process import interruption, lifecycle
+from xsim_py.process.output.last_lines import Journal, last_lines, memory_for
+from xsim_py.process.output.simulator_descriptors import far_up
+from xsim_py.process.programs.mpi_packages import is_shared
+from xsim_py.process.programs.preload import preload
+from xsim_py.process.ranks import context, current, fiber
+from xsim_py.process.ranks.rank import Rank
 from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
 
 if TYPE_CHECKING:
-    from xsim_py.process.program import Program
+    from xsim_py.process.programs.program import Program
 
 __all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
 
@@ -45,7 +46,7 @@ _LATER: Final = 32
 _TO_ALL: Final = ("abort", "born", "failed")
 
 _CUT_OFF: Final = (
-    "its process has no connection to the simulator any more: the program has closed descriptors that are not its own, "
+    "has no connection to the simulator any more: the program has closed descriptors that are not its own, "
     "or has put another program in its place (exec)"
 )
 
@@ -88,18 +89,22 @@ class _End(NamedTuple):
 
     rank: int | None
     clock_ps: int
-    said: str
+    what: str
     place: str
     status: int
+    subject: str = "its process "
+    """What has ended so, for the rank; empty where it is the rank itself."""
 
     def of(self, rank: int) -> str:
         """Say what has happened to a rank of this process."""
-        said = self.said if self.rank in (rank, None) else f"{self.said} in rank {self.rank}"
+        said = f"{self.subject}{self.what}"
+        if self.rank not in (rank, None):
+            said = f"{said} in rank {self.rank}"
         return f"{said} ({self.place})" if self.place else said
 
 
 class Isolation:
-    """Looks after the processes of one run; see `engine.processes.Host`.
+    """Looks after the processes of one run; see `engine.processes.RankHost`.
 
     Parameters
     ----------
@@ -153,7 +158,7 @@ class Isolation:
     # ------------------------------------------------------------------------------------------ in a new process
 
     def enter(self, number: int, descriptor: int) -> int:
-        """See `engine.processes.Host`."""
+        """Prepare a new process for its shard; return the new descriptor of its socket."""
         run = self._run
         vitals.live_with_parent(self._coordinator)
         current.thread = threading.get_ident()  # a fork, but not one of a program
@@ -169,7 +174,7 @@ class Isolation:
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
         fiber.show_turns()
-        outside.notice_exit(self._exited)
+        interruption.notice_exit(self._exited)
         if not self._hears_signals:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
         else:
@@ -187,10 +192,10 @@ class Isolation:
     def _exited(self) -> None:
         """Compiled code has called ``exit``, which only this process should come to know."""
         shard = self._run.shards[0]
-        running, frame = outside.last_words(self._run.shards)
+        running, frame = interruption.last_words(self._run.shards)
         place = "" if frame is None else vitals.shown(frame)
         who, clock_ps = (None, 0) if running is None else (running.rank.number, running.clock_ps)
-        end = _End(who, clock_ps, "exit() of the C library", place, 1)
+        end = _End(who, clock_ps, "exit() of the C library", place, 1, subject="")
         self._transport.die(end, shard, shard.kernel.now_ps)
 
     @staticmethod
@@ -204,14 +209,11 @@ class Isolation:
         launcher.prepare, launcher.first_later = self.prepare, self.first_later
 
     def stand_back(self) -> None:
-        """See `engine.processes.Host`."""
+        """Take the last rank's modules and settings out of the interpreter."""
         context.leave()
 
     def news(self, shard: Any) -> Any:
-        """See `engine.processes.Host`.
-
-        How far it is, which of its ranks have ended since it was asked, and whether it has heard that it has to stop.
-        """
+        """Return how far a shard is, which of its ranks have ended since the last call, and why it has to stop."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished
@@ -221,7 +223,7 @@ class Isolation:
     # -------------------------------------------------------------------------------------------- in the coordinator
 
     def take_news(self, number: int, news: Any) -> None:
-        """See `engine.processes.Host`."""
+        """Take down, in the coordinator, how far a shard is and which of its ranks have ended."""
         *counts, ended, stop_reason = news
         self.counts[number] = tuple(counts)
         self._ended.setdefault(number, []).extend(ended)
@@ -240,7 +242,7 @@ class Isolation:
         return [home if home in living or not living else living[home % len(living)] for home in homes]
 
     def look_after(self, number: int, pid: int) -> None:
-        """See `engine.processes.Host`: tell it that the run is to stop, and end it if it is stuck."""
+        """Tell a process that the run is to stop, and end it if it is stuck."""
         control = self._run.control
         if not control.stop_reason and any(watch.vitals.interrupts for watch in self._watches):
             control.stop("interrupted")
@@ -261,8 +263,8 @@ class Isolation:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
-        """See `engine.processes.Host`."""
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
+        """Make a shard that takes the place of one whose process has died, and end its ranks."""
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))
         shard.takes_over = True
@@ -279,7 +281,7 @@ class Isolation:
         _, events, _ = self.counts.pop(number, (0, 0, 0))
         shard.kernel.events += events
         if run.files is not None:
-            run.files.forsake(shard)
+            run.files.drop_shard(shard)
         service_of(shard.fabric)  # others may have windows together with these ranks
         for rank in shard.ranks:
             shard.fabric.close(rank)  # nobody answers here any more
@@ -295,7 +297,7 @@ class Isolation:
         if ends:
             self._leave(shard, end)
         else:
-            self._bury(shard, end)
+            self._end_ranks(shard, end)
         return shard
 
     def _leave(self, shard: Any, end: _End) -> None:
@@ -304,16 +306,16 @@ class Isolation:
             if rank.exit_status is None:
                 rank.fiber.waiting = _Absent(end._replace(place="").of(rank.number), end.place)
 
-    def _bury(self, shard: Any, end: _End) -> None:
+    def _end_ranks(self, shard: Any, end: _End) -> None:
         """End the ranks of a process that has died; or the one whose fault it was, if it takes the others along."""
         for rank in shard.ranks:
             if rank.exit_status is None and (shard.fault_tolerant or end.rank in (rank.number, None)):
                 entry = rank, end.of(rank.number), end.status
                 if end.clock_ps > shard.kernel.now_ps:
                     rank.key += 1
-                    shard.kernel.post(end.clock_ps, rank.key, life.kill, entry)
+                    shard.kernel.post(end.clock_ps, rank.key, lifecycle.kill, entry)
                 else:
-                    life.kill(entry)
+                    lifecycle.kill(entry)
 
     def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
         """Note what the result has to say of this."""
@@ -321,11 +323,10 @@ class Isolation:
         self._uncounted |= {rank.number for rank in shard.ranks} - set(ended)
         if shard.number in self._asked:
             return
-        said = end.said.removeprefix("its process ")
         if not by_itself:
-            self._killed.setdefault(said, []).extend(rank.number for rank in shard.ranks)
+            self._killed.setdefault(end.what, []).extend(rank.number for rank in shard.ranks)
         if ended:
-            self._lost.setdefault(said, []).extend(ended)
+            self._lost.setdefault(end.what, []).extend(ended)
 
     @property
     def warnings(self) -> list[str]:
@@ -353,7 +354,7 @@ class Isolation:
                 if handler in names:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
-    def _post_mortem(self, shard: Any, death: Death) -> _End:
+    def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
         """How a process has ended that could not say it, and where its rank stood, if that is known."""
         shown = self._watches[shard.number].vitals
         frame = None if shown.struck else vitals.of_program(self._stack(shard.number))
@@ -361,18 +362,18 @@ class Isolation:
         turn = shown.rank
         fault = turn if any(rank.number == turn and rank.exit_status is None for rank in shard.ranks) else None
         if shard.number in self._halted:
-            return _End(None, 0, "its process was stopped by a signal, as SIGSTOP does it", "", 1)
+            return _End(None, 0, "was stopped by a signal, as SIGSTOP does it", "", 1)
         if shard.number in self._asked:
-            return _End(fault, 0, "in a call that does not come back", place, 1)
+            return _End(fault, 0, "in a call that does not come back", place, 1, subject="")
         if death.cut:
             return _End(fault, 0, _CUT_OFF, "", 1)
         if death.code == OUT_OF_MEMORY:
-            return _End(fault, 0, "its process gets no more memory", "", 1)
+            return _End(fault, 0, "gets no more memory", "", 1)
         if death.code >= 0:
-            return _End(fault, 0, f"its process has ended with status {death.code}, past Python", "", death.code or 1)
+            return _End(fault, 0, f"has ended with status {death.code}, past Python", "", death.code or 1)
         number = -death.code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        said = f"its process was killed by {name}"
+        said = f"was killed by {name}"
         if frame is None:
             fault = None
             said += ", perhaps for want of memory" * (number == signal.SIGKILL)

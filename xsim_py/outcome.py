@@ -14,7 +14,7 @@ import numpy as np
 from xsim_py.errors import NOT_WRITTEN
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.shard_result import Leftover, ShardResult, WaitingRank
-from xsim_py.process.profile import PARTS
+from xsim_py.process.profiler import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
 from xsim_py.trace import Trace

@@ -43,42 +43,32 @@ from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
-from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners
+from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, read, way_of
-from xsim_py.process import (
-    clock,
-    compute,
-    context,
-    current,
-    dates,
-    filecalls,
-    launched,
-    life,
-    oscalls,
-    outside,
-    randomness,
-    sharing,
-    watchers,
-)
-from xsim_py.process.alike import Alike
-from xsim_py.process.apps import App, Apps, load, wrong
-from xsim_py.process.descriptors import kept_apart
-from xsim_py.process.doors import install_doors
-from xsim_py.process.fiber import dismiss
-from xsim_py.process.files import VirtualFiles
-from xsim_py.process.handed import given_back, pack, unpack
-from xsim_py.process.memory import patient_collector
-from xsim_py.process.modules import separate
-from xsim_py.process.output import NO_OUTPUT, Output
-from xsim_py.process.packages import with_packages
-from xsim_py.process.patches import Patches
-from xsim_py.process.profile import Profile
-from xsim_py.process.program import Program
-from xsim_py.process.shard import Control, Shard
-from xsim_py.process.spill import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.process import interruption, lifecycle, virtual_python
+from xsim_py.process.descriptors import os_calls
+from xsim_py.process.files import file_calls
+from xsim_py.process.files.virtual_files import VirtualFiles
+from xsim_py.process.output.collector import NO_OUTPUT, Output
+from xsim_py.process.output.equal_tracebacks import EqualTracebacks
+from xsim_py.process.output.simulator_descriptors import kept_apart
+from xsim_py.process.output.spilled_lines import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.process.profiler import Profile
+from xsim_py.process.programs import shared_state
+from xsim_py.process.programs.apps import App, Apps, load, wrong
+from xsim_py.process.programs.called_functions import given_back, pack, unpack
+from xsim_py.process.programs.mpi_packages import with_packages
+from xsim_py.process.programs.private_modules import separate
+from xsim_py.process.programs.program import Program
+from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
+from xsim_py.process.ranks import context, current, meter
+from xsim_py.process.ranks.fiber import dismiss_workers
+from xsim_py.process.ranks.memory import patient_collector
+from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.shard import Control, Shard
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
@@ -170,7 +160,7 @@ def simulate(
     trace : bool
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
-        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profile`).
+        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
     private : str, or sequence of str
         Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
         tries all that are pure Python. With those that the machine's ``process.private`` names.
@@ -206,7 +196,7 @@ def simulate(
         try:
             return run.go(asked.wall_limit_s, background, progress, started)
         finally:
-            dismiss()
+            dismiss_workers()
             drop_unclaimed()
 
 
@@ -344,7 +334,7 @@ class _Run:
 
     @property
     def have_common(self) -> bool:
-        """Whether some of what happens has to happen in all shards in one order."""
+        """True if some of what happens has to happen in all shards in one order."""
         return self.spec.storage is not None or self.network.contention() is not None
 
     def _complete_spec(self) -> MachineSpec:
@@ -354,7 +344,7 @@ class _Run:
         return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi)
 
     def provenance(self) -> dict[str, Any]:
-        """What is needed to repeat this run."""
+        """Return all that is needed to repeat this run."""
         return {
             "version": __version__,
             "seed": self.seed,
@@ -380,8 +370,8 @@ class _Run:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        watched = outside.watched(self.control, self.shards, wall_limit_s, progress)
-        noticed = outside.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
+        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
+        noticed = interruption.exit_noticed(self.shards, self.sinks[1], self.transport.leave)
         with Patches() as patches, profiled, watched, noticed, patient_collector(self.ranks):
             self._isolate(patches)
             if self.host is not None:
@@ -407,7 +397,7 @@ class _Run:
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
-        install_call_sites(calls, schedule.sites, lambda _, cause: life.fail_here(cause))
+        install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
         return schedule.timed, schedule.sites
 
@@ -421,7 +411,7 @@ class _Run:
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self._make_shards(numbers, background, start_ps)
-        body = life.body(self.program)
+        body = lifecycle.body(self.program)
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
@@ -430,7 +420,7 @@ class _Run:
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = sharing.told(sum(len(self.blocks[number]) for number in numbers))
+            parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -444,9 +434,10 @@ class _Run:
             vitals.mine.running = 0
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 release(fabric)
+                context.release_all(shard.ranks)
                 shard.abandon()
             context.forget()
-            oscalls.forget()
+            os_calls.forget()
             current.fiber = None
 
     def _ended(
@@ -536,8 +527,10 @@ class _Run:
         while len(self.outputs) <= len(self.shards):
             spill = self.outputs[0].spill if self.outputs else Spill(LIMIT_ELSEWHERE_BYTES if far else LIMIT_BYTES)
             sinks = self.sinks if number == 0 else None
-            alike = Alike(self.launcher_ps)
-            self.outputs.append(Output(sinks, label=self.label, control=self.control, spill=spill, alike=alike))
+            equal_tracebacks = EqualTracebacks(self.launcher_ps)
+            self.outputs.append(
+                Output(sinks, label=self.label, control=self.control, spill=spill, equal_tracebacks=equal_tracebacks)
+            )
         shard = Shard(
             number=number,
             blocks=self.blocks,
@@ -549,6 +542,7 @@ class _Run:
             start_ps=start_ps,
         )
         shard.far = far
+        shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
@@ -560,12 +554,12 @@ class _Run:
         self.fabrics.append(fabric)
         if self.files is not None:
             self.files.attach(shard)
-        oscalls.attach(shard)
+        os_calls.attach(shard)
         self.shards.append(shard)
         return shard
 
     def _meet_in_arrays(self) -> bool:
-        """Whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
+        """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
@@ -586,14 +580,14 @@ class _Run:
         if self.traced:
             install_spans(patches)
         if self.compute == "measured":
-            compute.install(patches, measured_owners(), self.spec.compute.speed)
-        launched.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        install_doors(patches)
+            meter.install(patches, measured_owners(), self.spec.compute.speed)
+        launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
+        virtual_python.install(patches)
         if self.files is not None:
-            filecalls.install(patches, self.files)
-        oscalls.install(patches)
+            file_calls.install(patches, self.files)
+        os_calls.install(patches)
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
         if self.isolation != 1:
-            sharing.install(patches, self.program.start)
+            shared_state.install(patches, self.program.start)

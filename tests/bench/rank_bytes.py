@@ -20,7 +20,7 @@ from typing import Any
 from greenlet import greenlet
 
 from xsim_py import simulate
-from xsim_py.process.shard import Shard
+from xsim_py.process.ranks.shard import Shard
 
 PROGRAM = Path(__file__).parent / "programs" / "idle.py"
 KINDS = ("program", "simulator", "greenlet and C stack", "frames and the rest", "together")

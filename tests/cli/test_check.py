@@ -10,7 +10,7 @@ import pytest
 from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import make_result
 from xsim_py.cli import check, main
-from xsim_py.process.descriptors import apart
+from xsim_py.process.output.simulator_descriptors import apart
 from xsim_py.trace import Trace
 
 CHECK = ["check", "--against-isolation", "-n", "4"]

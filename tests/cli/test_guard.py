@@ -83,7 +83,7 @@ def test_a_rank_that_cannot_be_ended_by_python_ends_the_run_with_its_line(name: 
 
 
 def test_a_stack_that_comes_in_pieces_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    fiber = Path(vitals.__file__).parent / "process" / "fiber.py"
+    fiber = Path(vitals.__file__).parent / "process" / "ranks" / "fiber.py"
     stack = f'Stack (most recent call first):\n  File "prog.py", line 4 in f\n  File "{fiber}", line 200 in _serve\n'
     pieces = [stack[at : at + 7].encode() for at in range(0, len(stack), 7)]
     reader, writer = os.pipe()

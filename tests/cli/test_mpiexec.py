@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.helpers import FakeSimulator
 from xsim_py.cli import is_launcher, main, mpiexec
-from xsim_py.process.apps import App
+from xsim_py.process.programs.apps import App
 
 PRINTS = "import os; print(os.environ['PMI_RANK'], os.environ['OMPI_COMM_WORLD_SIZE'], os.getcwd())"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.toy import LOOKAHEAD_PS, Rule, ToyShard, blocks_of
 from xsim_py.engine import Loopback, processes
-from xsim_py.engine.processes import OUT_OF_MEMORY, Death, Processes
+from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.errors import ConfigError, InternalError
 
 RANKS = 4
@@ -40,7 +40,7 @@ class Host:
     """Gives shards nobody lives in."""
 
     def __init__(self) -> None:
-        self.deaths: list[tuple[int, int, Death]] = []
+        self.deaths: list[tuple[int, int, ProcessDeath]] = []
         self.made: list[Substitute] = []
         self.blocks = [range(0), *blocks_of(RANKS, 2)]
 
@@ -52,7 +52,7 @@ class Host:
 
     take_news = look_after = lambda self, number, told: None
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Substitute:
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Substitute:
         self.deaths.append((number, time_ps, death))
         self.made.append(Substitute(number, self.blocks, lambda rank, count: [], limit=0))
         return self.made[-1]
@@ -113,7 +113,7 @@ def test_the_events_are_those_of_shards_in_one_process():
 def test_a_shard_takes_the_place_of_one_whose_process_is_gone(act: Callable[[], Any], code: int, cut: bool):
     host, parts = run(then(act))
     ((number, time_ps, death),) = host.deaths
-    assert (number, death) == (2, Death(code, cut=cut))
+    assert (number, death) == (2, ProcessDeath(code, cut=cut))
     _, everything = run(around)
     third_ps = everything[2][2][2][0]
     assert time_ps <= third_ps < time_ps + LOOKAHEAD_PS  # when it would have gone on

@@ -17,7 +17,7 @@ Arrival = tuple[int, int, int]  # time, sender, its count of messages
 
 
 class ToyShard:
-    """A block of ranks; see `engine.windows.Shard`."""
+    """A block of ranks; see `engine.windows.ShardProtocol`."""
 
     def __init__(
         self, number: int, blocks: list[range], rule: Rule, *, limit: int, latency_ps: Latency | None = None

@@ -16,10 +16,10 @@ from xsim_py.engine import INFINITY_PS
 from xsim_py.mpi.comm import Communicator, Context
 from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.network import Cost
-from xsim_py.process import current
-from xsim_py.process.output import Output
-from xsim_py.process.rank import Rank
-from xsim_py.process.shard import Control, Shard
+from xsim_py.process.output.collector import Output
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.rank import Rank
+from xsim_py.process.ranks.shard import Control, Shard
 
 __all__ = ["LATENCY_PS", "OVERHEAD_PS", "HandFiber", "World"]
 
@@ -85,7 +85,7 @@ class World:
         self.fabrics: list[Fabric] = []
         for number in range(shards):
             nothing: Any = None
-            output = Output(None, label=False, control=control, spill=nothing, alike=nothing)
+            output = Output(None, label=False, control=control, spill=nothing, equal_tracebacks=nothing)
             shard = Shard(
                 number=number,
                 blocks=blocks,

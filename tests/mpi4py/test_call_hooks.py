@@ -7,8 +7,8 @@ from tests.mpi4py.ranks import values_of
 from xsim_py import simulate
 from xsim_py.failure import CallSite
 from xsim_py.mpi4py.call_hooks import install_call_sites, known_calls, watch
-from xsim_py.process import life
-from xsim_py.process.patches import Patches
+from xsim_py.process import lifecycle
+from xsim_py.process.ranks.patches import Patches
 
 
 def calls_of(program, *, ranks=2, names=None, **options):
@@ -175,7 +175,7 @@ def ended_at(*sites):
                 steps.append(step)
 
     with Patches() as patches:
-        install_call_sites(patches, sites, lambda fiber, cause: life.leave(9, f"{cause} at {fiber.clock_ps}"))
+        install_call_sites(patches, sites, lambda fiber, cause: lifecycle.leave(9, f"{cause} at {fiber.clock_ps}"))
         result = simulate(program, ranks=3, machine="gige", stdout=io.StringIO())
     return result, len(steps)
 
@@ -232,6 +232,6 @@ def test_after_a_call_is_also_after_its_error():
 
     output = io.StringIO()
     with Patches() as patches:
-        install_call_sites(patches, [site("Send", 1, before=False, rank=0)], lambda _, cause: life.leave(9, cause))
+        install_call_sites(patches, [site("Send", 1, before=False, rank=0)], lambda _, cause: lifecycle.leave(9, cause))
         result = simulate(program, ranks=1, stdout=output)
     assert (result.ended, output.getvalue()) == ("aborted", "")

@@ -14,7 +14,7 @@ from xsim_py.mpi import constants, errors, group
 from xsim_py.mpi4py import datatype, errhandler, info, status
 from xsim_py.mpi4py import group as face
 from xsim_py.mpi4py.group import Group
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 # Where ours differs, and means to.
 OURS = {

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
             begin_anew(args)
         if last and args.command in _SIMULATING:
             from xsim_py.cli.guard import go_on_in_a_child
-            from xsim_py.process.descriptors import apart
+            from xsim_py.process.output.simulator_descriptors import apart
 
             go_on_in_a_child()
             sys.stdout, sys.stderr = apart(sys.stdout), apart(sys.stderr)

@@ -124,7 +124,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 @contextmanager
 def _children_silent() -> Iterator[None]:
     """Have what children of ranks and compiled code print go nowhere; our own streams have other descriptors."""
-    from xsim_py.process.descriptors import Apart, far_up
+    from xsim_py.process.output.simulator_descriptors import Apart, far_up
 
     ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, Apart)]
     kept = {number: far_up(number) for number in ours}

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from xsim_py import vitals
 from xsim_py.crashes import CRASHES
-from xsim_py.process.children import descendants
-from xsim_py.process.descriptors import far_up
+from xsim_py.process.descriptors.child_processes import descendants
+from xsim_py.process.output.simulator_descriptors import far_up
 from xsim_py.vitals import TICK_S, Watch
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from xsim_py.cli.mpiexec_line import AppLine, Line
     from xsim_py.cli.options import Parser
-    from xsim_py.process.program import Program
+    from xsim_py.process.programs.program import Program
 
 __all__ = ["add_mpiexec_parser", "begin_anew", "read_mpiexec"]
 
@@ -124,7 +124,7 @@ def begin_anew(args: Namespace) -> None:
 
 def _take_options(apps: list[AppLine]) -> list[str]:
     """Take out those options of the interpreter that hold for all commands; in different ones they stay."""
-    from xsim_py.process.command import how_called, is_interpreter
+    from xsim_py.process.programs.command_line import how_called, is_interpreter
 
     called = [how_called(app.command[1:]) for app in apps if is_interpreter(app.command[0])]
     wanted = [[option for option in each.options if option.startswith(_OF_INTERPRETER)] for each in called]
@@ -154,7 +154,7 @@ def mpiexec(args: Namespace) -> int:
     os.environ.update(line.env)
     jobs = [_Job.of(app) for app in line.apps]
     if all(job.is_python for job in jobs):
-        from xsim_py.process.apps import App
+        from xsim_py.process.programs.apps import App
 
         stdin = _stdin(jobs)
         apps = [App(job.load(stdin), job.app.ranks, env=job.app.env) for job in jobs]
@@ -180,7 +180,7 @@ class _Job(NamedTuple):
 
     @classmethod
     def of(cls, app: AppLine) -> _Job:
-        from xsim_py.process.command import is_interpreter, is_python
+        from xsim_py.process.programs.command_line import is_interpreter, is_python
 
         start = os.path.normpath(os.path.join(os.getcwd(), app.folder or ""))
         if not os.path.isdir(start):
@@ -194,7 +194,7 @@ class _Job(NamedTuple):
 
     def load(self, stdin: bytes | None) -> Program:
         """Find and compile the program of a command that is Python."""
-        from xsim_py.process.command import program_of
+        from xsim_py.process.programs.command_line import program_of
 
         command, *args = self.app.command
         return program_of(self.file or command, args, start=self.start, stdin=stdin)
@@ -226,7 +226,7 @@ def _found(command: str, start: str) -> str:
 
 def _stdin(jobs: list[_Job]) -> bytes:
     """Read what an interpreter without a program is to run: standard input goes to the first rank only."""
-    from xsim_py.process.command import how_called
+    from xsim_py.process.programs.command_line import how_called
 
     first = jobs[0]
     if first.file or how_called(first.app.command[1:]).kind != "stdin" or sys.stdin is None:

@@ -83,8 +83,8 @@ def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
     simulate = load_simulator()
-    from xsim_py.process.fiber import keep_idle
-    from xsim_py.process.memory import give_back_large_blocks
+    from xsim_py.process.ranks.fiber import keep_idle
+    from xsim_py.process.ranks.memory import give_back_large_blocks
 
     if args.last:
         keep_idle()

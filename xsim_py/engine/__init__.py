@@ -3,7 +3,7 @@
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import MOST_PROCESSES, most_shards, problem_of_processes, processes_of
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
-from .windows import AT_ONCE_PS, Lookahead, Loopback, Shard, Transport, by_way_of_others
+from .windows import AT_ONCE_PS, Lookahead, Loopback, ShardProtocol, Transport, by_way_of_others
 
 __all__ = [
     "AT_ONCE_PS",
@@ -18,7 +18,7 @@ __all__ = [
     "Kernel",
     "Lookahead",
     "Loopback",
-    "Shard",
+    "ShardProtocol",
     "Transport",
     "by_way_of_others",
     "first_key",

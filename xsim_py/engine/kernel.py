@@ -36,6 +36,7 @@ UNBOUNDED_PS = 1 << 90
 """Later than whatever happens in a run, and less than `INFINITY_PS` by more than that."""
 
 # A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's own count.
+# It limits a run to 16 million ranks, and a rank to 17 billion events.
 _COUNT_BITS = 34
 _KEY = itemgetter(0)
 _PRIORITY_SHIFT = 59
@@ -46,7 +47,7 @@ LATE = 1 << _PRIORITY_SHIFT
 
 
 def first_key(origin: int) -> int:
-    """The first of the keys that belong to one origin; the origin counts on from here.
+    """Return the first of the keys that belong to one origin, which counts on from there.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ Entry: TypeAlias = tuple[int, Callable[[Any], object], Any]
 
 
 class Halted(BaseException):
-    """Leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
+    """The exception that leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
 
 
 class Kernel(simpy.Environment):
@@ -92,6 +93,8 @@ class Kernel(simpy.Environment):
         self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
         self._later: list[Entry] = []  # events of this time that come after those, in any order
         self.key = -1  # of the event that is being run; nothing came before the first
+        # A flag, set where an event is posted: to compare the earliest time with the clock after each event, two large
+        # integers, was slower.
         self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
         self._native_key = first_key(native_origin)
         self._native_pending = 0
@@ -116,13 +119,13 @@ class Kernel(simpy.Environment):
             there.append((key, handler, argument))
 
     def next_ps(self) -> int:
-        """The time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
+        """Return the time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
         if self._native_pending and self._ranks_are_over():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Whether only events of native processes are left; the first one of a rank is an answer."""
+        """Return whether only events of native processes are left; the first one of a rank is an answer."""
         return all(
             entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
         )
@@ -150,16 +153,17 @@ class Kernel(simpy.Environment):
                 self._put_back()
 
     def _next_batch(self) -> list[Entry]:
-        """Advance to the earliest time; its events, in reverse order. They are counted here, all at once."""
+        """Advance to the earliest time; return its events in reverse order. They are counted here, all at once."""
         self._now = heappop(self._times)
         self._batch = batch = self.due.pop(self._now)
         self.events += len(batch)
         if len(batch) > 1:
+            # Reversed, for `pop` takes the last; usually in order already, which costs one comparison an event.
             batch.sort(key=_KEY, reverse=True)
         return batch
 
     def _join(self) -> None:
-        """Something was posted for the time that it is: let it come in its turn. Or it is a `halt`."""
+        """Put what was posted for the time that it is among what is left of that time. Or obey a `halt`."""
         self._belated = False
         while self._times and self._times[0] <= self._now:
             time_ps = heappop(self._times)
@@ -205,6 +209,8 @@ class Kernel(simpy.Environment):
 
     def halt(self) -> None:
         """Have `run_window` raise `Halted` before the next event; safe in a signal handler."""
+        # A time before all others: the loop comes to it by `_belated`, and needs no test of its own for what a signal,
+        # or a rank, asks for.
         self.post(-1, 0, self._halt, self._now)
 
     def _halt(self, now_ps: int) -> NoReturn:
@@ -223,7 +229,7 @@ class Kernel(simpy.Environment):
         self.post(self._now + int(delay), key, _fire, event)  # type: ignore[arg-type]
 
     def peek(self) -> float:
-        """The time of the earliest event, as SimPy tells it: infinity where there is none."""
+        """Return the time of the earliest event, as SimPy tells it: infinity where there is none."""
         if self._batch or self._later:
             return self._now
         return self._times[0] if self._times else float("inf")
@@ -242,7 +248,7 @@ def _descending(entry: Entry) -> int:
 
 
 def _fire(event: Event) -> None:
-    """What `simpy.Environment.step` does with an event."""
+    """Call the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
     if kernel.alone and kernel._ranks_are_over():  # unless a call is undone now, which goes on before this event
         kernel.events -= 1

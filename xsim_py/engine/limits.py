@@ -1,4 +1,4 @@
-"""How much one simulation may hold: known before it begins, also to who only plans one."""
+"""The limits of one simulation, known before it begins, also to those who only plan one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PROCESSES: Final = 1024
 
 
 def most_shards(ranks: int) -> int:
-    """How many shards one process takes; more would only be slow.
+    """Return how many shards one process takes; more would only be slow.
 
     Each shard looks at all others in each window, and needs a time to each of them. Some without ranks are no mistake:
     the same number may be asked for in a test of any size, and ranks that are started while others run live in them,
@@ -24,12 +24,12 @@ def most_shards(ranks: int) -> int:
 
 
 def processes_of(ranks: int, each: int) -> int:
-    """How many processes so many ranks begin in, with `each` in one of its own; 0 stands for one that has all."""
+    """Return how many processes so many ranks begin in, with `each` in one of its own; 0: one has all."""
     return -(-ranks // each) if each else 1
 
 
 def problem_of_processes(ranks: int, each: int) -> str:
-    """Say why so many ranks cannot have `each` of them in one process, and what to write instead; or say nothing."""
+    """Return why so many ranks cannot have `each` of them in one process, and what to write; empty if they can."""
     wanted = processes_of(ranks, each)
     if wanted <= MOST_PROCESSES:
         return ""

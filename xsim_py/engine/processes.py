@@ -28,11 +28,11 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
 
+from .frame_socket import Closed, FrameSocket
 from .kernel import INFINITY_PS
-from .link import Closed, Link
-from .windows import AT_ONCE_PS, Lookahead, Shard
+from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
 
-__all__ = ["OUT_OF_MEMORY", "Death", "Processes"]
+__all__ = ["OUT_OF_MEMORY", "ProcessDeath", "Processes"]
 
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator gets no more memory."""
@@ -49,7 +49,7 @@ _clock_s = time.monotonic
 _dumps = partial(dumps, protocol=-1)
 
 
-class Death(NamedTuple):
+class ProcessDeath(NamedTuple):
     """The end of a process that came before it should.
 
     Attributes
@@ -70,11 +70,11 @@ class Death(NamedTuple):
     over: bool = False
 
 
-class Host(Protocol):
-    """The floor above does this for the processes, which know nothing of ranks."""
+class RankHost(Protocol):
+    """The floor above, as the processes need it, which know nothing of ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
-        """Called in a new process, that of shard `number`, first of all.
+        """Prepare a new process, that of shard `number`, before it does anything else.
 
         It may put the descriptor of its socket elsewhere, and returns where.
         """
@@ -89,14 +89,14 @@ class Host(Protocol):
         ...
 
     def take_news(self, number: int, news: Any) -> None:
-        """Called with that in the coordinator."""
+        """Take, in the coordinator, what `news` has returned in the process of a shard."""
         ...
 
     def look_after(self, number: int, pid: int) -> None:
-        """Called in the coordinator now and then while the process of a shard is waited for."""
+        """Check, in the coordinator, on a process that is waited for; called now and then."""
         ...
 
-    def stand_in(self, number: int, time_ps: int, death: Death) -> Any:
+    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
         """Return a shard that begins at that time, in the place of one whose process has died: its ranks fail.
 
         What it `receive`s from before that time has been dealt with.
@@ -119,16 +119,16 @@ class Processes:
         self.size = size
         self.local = range(1)
         self.in_order = False
-        """True makes all shards wait until what a window brings is known to each of them (see `Shard.window_done`)."""
+        """True makes all shards wait until what a window brings is known to each (see `ShardProtocol.window_done`)."""
         self._hosted = hosted
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, FrameSocket] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
-        self._dead: dict[int, tuple[int, Death]] = {}  # with when it would have gone on
+        self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with when it would have gone on
         self._fresh: set[int] = set()  # processes that have not been heard of yet
         self._awaited: set[int] = set()  # those that have something to do, or to take
-        self._up: Link | None = None  # in the process of a shard: to the coordinator
-        self._here: dict[int, Shard] = {}
+        self._up: FrameSocket | None = None  # in the process of a shard: to the coordinator
+        self._here: dict[int, ShardProtocol] = {}
         self._parts: dict[int, Any] = {}
         self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last that each batch brings
         self._taken: dict[int, list[tuple[int, Any]]] = {}  # those that a shard has got, and has not run past yet
@@ -137,7 +137,7 @@ class Processes:
         self._nexts: list[int] = []
         self._stopped = False
         self._reached_ps = 0
-        self._room = _Room()
+        self._descriptor_limit = _DescriptorLimit()
 
     @property
     def number(self) -> int:
@@ -151,7 +151,7 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """See `Transport.together`: no process is left behind."""
+        """End every process at the end of this block, so that none is left behind; see `Transport.together`."""
         try:
             yield
         finally:
@@ -160,8 +160,8 @@ class Processes:
             for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
                 vars(self).pop(name, None)
 
-    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Host) -> list[Any]:
-        """See `Transport.simulate`."""
+    def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: RankHost) -> list[Any]:
+        """Start the processes and call `work` in each, and in this one; see `Transport.simulate`."""
         self._work, self._host = work, host
         self._mail = {number: [] for number in range(self.size)}
         self._taken = {number: [] for number in range(self.size)}
@@ -180,35 +180,37 @@ class Processes:
         if number in self._links or number in self._here:
             return
         try:
-            ours, theirs = self._room.pair()
+            ours, theirs = self._descriptor_limit.pair()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
                 pid = _fork()
         except OSError as error:
-            said = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
-            raise ConfigError(f"isolation: {said}; give each more ranks, as in process:8") from None
+            message = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
+            raise ConfigError(f"isolation: {message}; give each more ranks, as in process:8") from None
         if not pid:
-            self._be(number, ours, theirs)
+            self._run_shard(number, ours, theirs)
         theirs.close()
         ours.settimeout(_TICK_S)
-        self._links[number], self._pids[number] = Link(ours, self._look), pid
+        self._links[number], self._pids[number] = FrameSocket(ours, self._check_awaited), pid
         self._nexts[number] = INFINITY_PS
         self._ended.pop(number, None)
         self._fresh.add(number)
 
     # ------------------------------------------------------------------------------- in the process of a shard
 
-    def _be(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
+    def _run_shard(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
-            for link in (Link(ours), *self._links.values()):
+            # A fork has copies of all sockets; with one left open here, the end of another process would not close its
+            # socket.
+            for link in (FrameSocket(ours), *self._links.values()):
                 link.close()
-            self._room.give_back()
+            self._descriptor_limit.give_back()
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = Link(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
             parts = self._work(self.local)
             self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
@@ -220,24 +222,24 @@ class Processes:
             with suppress(BaseException):
                 assert self._up is not None
                 what = "refused" if isinstance(error, ConfigError) else "error"
-                said = str(error) if what == "refused" else traceback.format_exc()
-                self._up.send((what, said, None, False))
+                message = str(error) if what == "refused" else traceback.format_exc()
+                self._up.send((what, message, None, False))
         finally:
             _real_exit(status)
 
-    def _serve(self, shard: Shard) -> None:
+    def _serve(self, shard: ShardProtocol) -> None:
         """Do what the coordinator says, to the end of the run."""
         up = self._up
         assert up is not None
         stop = False
         while True:
-            sent, parcels = self._packed(shard)
+            sent, parcels = self._take_outbox(shard)
             up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
             (what, horizon_ps, end_ps), mail = up.hear()
             if what == "end":
                 return
             for batch in mail:
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             if what == "settle":
                 shard.settle()
             if what == "run":
@@ -247,8 +249,8 @@ class Processes:
 
     # --------------------------------------------------------------------------------------- in the coordinator
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Open window after window in the coordinator, or serve it in another process; see `Transport.run`."""
         if self.number:
             self._serve(shards[0])
             return
@@ -256,14 +258,14 @@ class Processes:
         self._collect(0)
         self._hear_all(set(self._links))
         self._fresh.clear()
-        ways = _Ways(lookahead)
+        ways = _WindowEnds(lookahead)
         settled = False
         look_s = 0.0
         while True:
             nexts = self._next_times()
             horizon = min(nexts)
             if horizon >= INFINITY_PS or _clock_s() >= look_s:
-                self._bury_idle()
+                self._find_ended()
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 settled = False
@@ -273,18 +275,18 @@ class Processes:
             settled = horizon >= INFINITY_PS
             if settled:
                 everyone = {*self._links, *self._here}
-                self._do("settle", everyone, horizon, [horizon] * self.size)
+                self._command("settle", everyone, horizon, [horizon] * self.size)
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
-            self._do("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
+            self._command("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
             self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
-            self._do("done", again, horizon, ends)
+            self._command("done", again, horizon, ends)
         self._finish()
 
     def _next_times(self) -> list[int]:
-        """The time of the earliest event of each shard, also of those that are on their way to it."""
+        """Return the time of the earliest event of each shard, also of those that are on their way to it."""
         for number, shard in self._here.items():
             self._nexts[number] = shard.next_ps()
         return [
@@ -292,7 +294,7 @@ class Processes:
             for number, next_ps in enumerate(self._nexts)
         ]
 
-    def _do(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
+    def _command(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
         """Have some shards do something, each with what has come for it; those of other processes at the same time."""
         asked = set()
         for number in sorted(numbers & self._links.keys()):
@@ -301,11 +303,11 @@ class Processes:
                 self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
                 asked.add(number)
             except Closed:
-                self._gone(number)
+                self._note_death(number)
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
             for batch in self._take_mail(number):
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             if what == "run":
                 shard.run_window(ends[number])
             elif what == "settle":
@@ -330,7 +332,7 @@ class Processes:
     def _collect(self, number: int) -> None:
         """Take what a shard of this process has for others."""
         shard = self._here[number]
-        self._post(*self._packed(shard))
+        self._post(*self._take_outbox(shard))
         self._taken[number].clear()
 
     def _post(self, sent: Sequence[_Span], batches: Sequence[Any]) -> None:
@@ -349,45 +351,47 @@ class Processes:
             try:
                 (sent, next_ps, news, stop), batches = self._links[number].hear()
             except Closed:
-                self._gone(number)
+                self._note_death(number)
                 continue
             finally:
                 self._awaited.discard(number)
             if isinstance(sent, str):
-                self._farewell(number, sent, next_ps, batches)
+                self._take_last_words(number, sent, next_ps, batches)
                 continue
             self._post(sent, batches)
             self._nexts[number] = next_ps
             if taken := self._taken[number]:
+                # A shard that takes its place needs what it has been sent and had not come to; the rest it has dealt
+                # with.
                 taken[:] = [entry for entry in taken if entry[0] >= next_ps]
             self._stopped |= stop
             if news is not None:
                 self._host.take_news(number, news)
 
-    def _farewell(self, number: int, what: str, said: Any, batches: Sequence[Any]) -> None:
-        """Take the last that a process has to say."""
+    def _take_last_words(self, number: int, what: str, message: Any, batches: Sequence[Any]) -> None:
+        """Take the last frame that a process sends."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
         elif what == "died":
-            words, now_ps, sent = said
+            words, now_ps, sent = message
             self._post(sent, batches)
             self._nexts[number] = now_ps
-            self._gone(number, words)
+            self._note_death(number, words)
         elif what == "refused":
-            raise ConfigError(said)
+            raise ConfigError(message)
         else:
-            raise InternalError(f"in the process of shard {number}:\n{said}")
+            raise InternalError(f"in the process of shard {number}:\n{message}")
 
-    def _gone(self, number: int, words: Any = None) -> None:
+    def _note_death(self, number: int, words: Any = None) -> None:
         """Note that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
-        self._dead[number] = self._nexts[number], Death(code, words, cut or code == _CUT_OFF)
+        self._dead[number] = self._nexts[number], ProcessDeath(code, words, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
-        """Wait for a process whose socket is closed; its exit code, negative for a signal, and whether it was ended."""
+        """Wait for a process whose socket is closed; return its exit code, and whether it had to be ended."""
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
@@ -401,13 +405,13 @@ class Processes:
                 _sleep(0.001)
         return code, cut
 
-    def _look(self) -> None:
+    def _check_awaited(self) -> None:
         """Look after the processes that are waited for: one may have ended and left its socket to a child."""
-        self._look_at_all()
+        self._check_all()
         for number in self._awaited & self._pids.keys() - self._ended.keys():
             self._host.look_after(number, self._pids[number])
 
-    def _look_at_all(self) -> None:
+    def _check_all(self) -> None:
         for number, link in self._links.items():
             if number not in self._ended:
                 code = _exit_code(self._pids[number])
@@ -415,14 +419,14 @@ class Processes:
                     self._ended[number] = code
                     link.hang_up()
 
-    def _bury_idle(self) -> None:
+    def _find_ended(self) -> None:
         """Find out, while no process is waited for, which have ended."""
-        self._look_at_all()
+        self._check_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
-            self._gone(number)
+            self._note_death(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
-        """Put another shard in the place of each whose process has died; whether there were any.
+        """Put another shard in the place of each whose process has died; return whether there were any.
 
         It begins when the other one would have gone on, or now, if that is earlier.
         """
@@ -432,7 +436,7 @@ class Processes:
             shard = self._host.stand_in(number, time_ps, death._replace(over=over))
             self._here[number] = shard
             for _, batch in self._taken[number]:
-                shard.receive(self._through(loads, batch))
+                shard.receive(self._try_pickle(loads, batch))
             self._collect(number)
         return bool(dead)
 
@@ -442,7 +446,7 @@ class Processes:
             try:
                 self._links[number].send(("end", 0, 0))
             except Closed:
-                self._gone(number)
+                self._note_death(number)
         while self._links:
             self._hear_all(set(self._links))
         self._replace_dead(over=True)
@@ -450,40 +454,40 @@ class Processes:
             self._reap(number)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts of all shards, which those of other processes have sent at their ends."""
         here = dict(zip(self._here, parts, strict=True))
         return [part for _, part in sorted((self._parts | here).items())]
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`; only the coordinator comes there."""
+        """Return the value: only the coordinator comes here."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End every process, at once."""
         self._end_all()
         _real_exit(status)
 
-    def die(self, words: Any, shard: Shard, now_ps: int) -> NoReturn:
+    def die(self, words: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
         """End the process of a shard, which is not to be trusted any more.
 
-        Its `Death` will have these words, and be at that time, up to which it has done what there was to do.
+        Its `ProcessDeath` will have these words, and be at that time, up to which it has done what there was to do.
         """
         assert self._up is not None
         with suppress(Closed):
-            sent, parcels = self._packed(shard)
+            sent, parcels = self._take_outbox(shard)
             self._up.send(("died", (words, now_ps, sent), None, False), parcels)
         _real_exit(1)
 
-    def _packed(self, shard: Shard) -> tuple[list[_Span], list[bytes]]:
+    def _take_outbox(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
         """Take what a shard has for others."""
         outbox = shard.take_outbox()
         if not outbox:
             return [], []
         spans = [(to, *shard.span_ps(batch)) for to, batch in outbox.items()]
-        return spans, [self._through(_dumps, batch) for batch in outbox.values()]
+        return spans, [self._try_pickle(_dumps, batch) for batch in outbox.values()]
 
-    def _through(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """Pickle something or have it back; pickle imports, which the last rank may have made impossible for itself."""
+    def _try_pickle(self, function: Callable[[Any], Any], batch: Any) -> Any:
+        """Pickle or unpickle a batch; pickle imports, which the last rank may have made impossible for itself."""
         try:
             return function(batch)
         except Exception:
@@ -499,17 +503,17 @@ class Processes:
             self._links.pop(number).close()
         for number in list(self._pids):
             self._reap(number)
-        self._room.give_back()
+        self._descriptor_limit.give_back()
 
 
-class _Room:
+class _DescriptorLimit:
     """Room for the sockets: the limit of open files, which is raised when it is met, as far as that is allowed."""
 
     def __init__(self) -> None:
         self._before: tuple[int, int] | None = None
 
     def pair(self) -> tuple[_socket.socket, _socket.socket]:
-        """Two sockets that are connected."""
+        """Return two sockets that are connected."""
         try:
             return _socketpair()
         except OSError as error:
@@ -522,7 +526,7 @@ class _Room:
         return _socketpair()
 
     def give_back(self) -> None:
-        """Have the limit that there was before."""
+        """Set the limit that there was before."""
         if self._before is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
             self._before = None
@@ -533,7 +537,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 def _exit_code(pid: int) -> int | None:
-    """How a process has ended, if it has; negative for a signal."""
+    """Return how a process has ended, negative for a signal; None if it has not."""
     try:
         ended, status = _waitpid(pid, os.WNOHANG)
     except ChildProcessError:  # somebody else has asked
@@ -541,20 +545,21 @@ def _exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-class _Ways:
-    """How far each shard may run; `window_end_ps` for all shards at once."""
+class _WindowEnds:
+    """The table of how far each shard may run: `window_end_ps` for all shards at once."""
 
     def __init__(self, lookahead: Lookahead) -> None:
         import numpy as np  # not above: most runs have one process, and start without it
 
         self._np = np
+        # `INFINITY_PS` does not fit into 64 bits; the sum of two of these bounds does.
         self._ways = np.array([[min(ps, _FAR_PS) for ps in row] for row in lookahead], np.int64)
         others = self._ways.copy()
         np.fill_diagonal(others, _FAR_PS)
         self._nearest = others.min(axis=0)
 
     def ends(self, nexts: Sequence[int]) -> list[int]:
-        """The end of the window of each shard, from the times of all shards' earliest events."""
+        """Return the end of the window of each shard, from the times of all shards' earliest events."""
         np = self._np
         base = min(nexts)  # so that the numbers are small, however late it is
         times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
 from .kernel import INFINITY_PS
-from .windows import Lookahead, Loopback, Shard, Transport, window_end_ps
+from .windows import Lookahead, Loopback, ShardProtocol, Transport, window_end_ps
 
 __all__ = ["OF_VIRTUAL_RANK", "RANK_VARIABLES", "Mpi", "forget_launcher", "launched_by_mpiexec", "make_transport"]
 
@@ -38,7 +38,7 @@ _sleep = time.sleep  # a rank has another one
 
 
 def launched_by_mpiexec() -> int:
-    """How many processes a real ``mpiexec`` started together, this one among them; 0 if it was not started by one."""
+    """Return how many processes a real ``mpiexec`` started together, this one among them; 0 without ``mpiexec``."""
     if OF_VIRTUAL_RANK in os.environ:
         return 0
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
@@ -56,7 +56,7 @@ def forget_launcher() -> None:
 
 
 def make_transport(shards: int) -> Transport:
-    """Real MPI ranks under ``mpiexec``, else `shards` shards in this process.
+    """Make the transport between real MPI ranks under ``mpiexec``, else between `shards` shards in this process.
 
     Under ``mpi4py.futures``, too: there each process does runs of its own.
     """
@@ -78,27 +78,27 @@ class Mpi:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """See `Transport.together`; the others would wait for this process for ever."""
+        """End all processes where this one fails, since the others would wait for it for ever."""
         try:
             yield
         except BrokenPipeError:  # whoever read the output has seen enough
             self.leave(141)
         except BaseException as error:
-            status, said = 70, traceback.format_exc()
+            status, message = 70, traceback.format_exc()
             if isinstance(error, OSError) and error.errno in NO_ROOM:
-                status, said = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
+                status, message = NOT_WRITTEN, f"xsim: {unwritten(error)}\n"
             if isinstance(error, ConfigError):
-                status, said = 2, f"xsim: {error}\n"
-            sys.stderr.write(said)
+                status, message = 2, f"xsim: {error}\n"
+            sys.stderr.write(message)
             sys.stderr.flush()
             self.leave(status)
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
-        """See `Transport.simulate`."""
+        """Call `work` with the one shard of this process."""
         return work(self.local)
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Run windows of this process's shard, exchanging with the others after each; see `Transport.run`."""
         shard = shards[0]
         self._exchange(shard)
         stop = settled = False
@@ -118,13 +118,14 @@ class Mpi:
             stop = shard.window_done(horizon, end)
 
     def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
-        """Wait for the other shards; the time of each one's earliest event, and whether any of them asks to stop."""
+        """Wait for the other shards; return the time of each one's earliest event, and whether any asks to stop."""
+        # As two numbers: `INFINITY_PS` and its like do not fit into 64 bits.
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
         self._wait_for_peers(self._comm.Allgather, array("q", (high, low, stop)), table)
         return [(high << 62) + low for high, low in zip(table[::3], table[1::3], strict=True)], any(table[2::3])
 
-    def _exchange(self, shard: Shard) -> None:
+    def _exchange(self, shard: ShardProtocol) -> None:
         """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
         parcels = {to: dumps(batch, -1) for to, batch in shard.take_outbox().items()}
         going, coming = array("q", bytes(8 * self.size)), array("q", bytes(8 * self.size))
@@ -144,15 +145,15 @@ class Mpi:
         collective(mine, all_of_them)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts of all shards in shard 0's process, and None in the others."""
         gathered: list[Any] | None = self._comm.gather(parts[0], root=0)
         return gathered
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`."""
+        """Return the value of shard 0's process."""
         return self._comm.bcast(value, root=0)
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End every process of the real MPI job."""
         _sleep(_FORWARDING_S)
         self._comm.Abort(status)

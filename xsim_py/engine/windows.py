@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
-__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "Shard", "Transport", "by_way_of_others", "window_end_ps"]
+__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "ShardProtocol", "Transport", "by_way_of_others", "window_end_ps"]
 
 AT_ONCE_PS: Final = -1
 """The time of a batch that has to be received at the end of the window in which it was sent."""
@@ -37,7 +37,7 @@ On the diagonal: how soon what a shard does can come back to it through others.
 
 
 def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
-    """The least time between any two shards if messages may be passed on, from the least time between two directly.
+    """Return the least time between any two shards if messages may be passed on, from that between two directly.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
 
 
 def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) -> int:
-    """Up to which time a shard runs, given the times of all shards' earliest events.
+    """Return up to which time a shard runs, from the times of all shards' earliest events.
 
     Not further than what others do allows. And where it could run on alone, not into the time at which others go on:
     they would have to wait for it, and it for them after that, in turns.
@@ -77,11 +77,11 @@ def window_end_ps(number: int, nexts_ps: Sequence[int], lookahead: Lookahead) ->
     return min(allowed_ps, max(together_ps, others_ps))
 
 
-class Shard(Protocol):
-    """What the window protocol asks of a shard."""
+class ShardProtocol(Protocol):
+    """A block of ranks with an event queue, as the window protocol needs it."""
 
     def next_ps(self) -> int:
-        """Time of this shard's earliest event."""
+        """Return the time of this shard's earliest event."""
         ...
 
     def run_window(self, end_ps: int) -> None:
@@ -97,18 +97,18 @@ class Shard(Protocol):
         ...
 
     def span_ps(self, batch: Any) -> tuple[int, int]:
-        """The times of the first event that a batch brings, and of the last.
+        """Return the times of the first event that a batch brings, and of the last.
 
         The first is -1 if it has to be received with the end of this window.
         """
         ...
 
     def settle(self) -> None:
-        """Told when no shard has an event: bring up what was put off until then."""
+        """Bring up what was put off until no shard has an event, which is now."""
         ...
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
-        """Told once a window, after the exchange; True asks every shard to stop (wall limit, Ctrl-C).
+        """End a window, after the exchange; return True to stop every shard (wall limit, Ctrl-C).
 
         The window was up to `end_ps`; at its beginning no shard had an event before `horizon_ps`.
         """
@@ -116,7 +116,7 @@ class Shard(Protocol):
 
 
 class Transport(Protocol):
-    """How shards exchange: in one process, or between the ranks of a real MPI."""
+    """The way in which shards exchange: in one process, or between the ranks of a real MPI."""
 
     size: int
     """The number of shards."""
@@ -124,13 +124,13 @@ class Transport(Protocol):
     """The shards that live in this process."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Within this an exception in one process ends all of them."""
+        """Return a context within which an exception in one process ends all of them."""
         ...
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
         """Call `work` with the numbers of the shards of this process, also in processes that are started for that.
 
-        It makes the shards, has them `run`, and returns what is left of each. See `processes.Host`.
+        It makes the shards, has them `run`, and returns what is left of each. See `processes.RankHost`.
         """
         ...
 
@@ -142,11 +142,11 @@ class Transport(Protocol):
         ...
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """One part for each local shard in, the parts of all shards in order out (None except where shard 0 lives)."""
+        """Take a part of each local shard; return the parts of all in order where shard 0 lives, and None elsewhere."""
         ...
 
     def broadcast(self, value: Any) -> Any:
-        """The value of the process where shard 0 lives, everywhere."""
+        """Return, everywhere, the value of the process where shard 0 lives."""
         ...
 
     def leave(self, status: int) -> NoReturn:
@@ -162,15 +162,15 @@ class Loopback:
         self.local = range(size)
 
     def together(self) -> AbstractContextManager[None]:
-        """See `Transport.together`."""
+        """Return a context that does nothing, for an exception ends the only process anyway."""
         return nullcontext()
 
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: Any) -> list[Any]:
-        """See `Transport.simulate`."""
+        """Call `work` with the numbers of all shards."""
         return work(self.local)
 
-    def run(self, shards: list[Shard], lookahead: Lookahead) -> None:
-        """See `Transport.run`."""
+    def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
+        """Run windows of all shards by turns until none has an event; see `Transport.run`."""
         self._exchange(shards)
         settled = False
         while (horizon := min(nexts := [shard.next_ps() for shard in shards])) < INFINITY_PS or not settled:
@@ -187,19 +187,21 @@ class Loopback:
             if any(stops):
                 return
 
-    def _exchange(self, shards: list[Shard]) -> None:
+    def _exchange(self, shards: list[ShardProtocol]) -> None:
         for shard in shards:
             for target, batch in shard.take_outbox().items():
+                # Nothing else would show, before a run with several processes does, that something cannot be pickled or
+                # is shared.
                 shards[target].receive(loads(dumps(batch, -1)))
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """See `Transport.gather`."""
+        """Return the parts, which are those of all shards."""
         return parts
 
     def broadcast(self, value: Any) -> Any:
-        """See `Transport.broadcast`."""
+        """Return the value."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """See `Transport.leave`."""
+        """End this process."""
         _real_exit(status)

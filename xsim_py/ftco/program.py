@@ -84,7 +84,7 @@ def replace(comm: Any, value: Any) -> None:
 def _state(comm: Any, name: str) -> Any:
     """The simulated communicator behind a handle of the program."""
     from xsim_py.errors import XsimError
-    from xsim_py.process import current
+    from xsim_py.process.ranks import current
 
     if current.here() is None or not hasattr(comm, "_comm"):
         raise XsimError(

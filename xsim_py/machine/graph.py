@@ -26,7 +26,7 @@ _AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more o
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Sorts n2 before n10, and n1 before n01: numbers by their lengths and digits, whatever their size."""
+    """Return a key that sorts n2 before n10, and n1 before n01: numbers by lengths and digits, whatever their size."""
     parts = re.split(r"([0-9]+)", name)
     digits = [part.lstrip("0") for part in parts]
     key = [(len(digits[i]), digits[i]) if i % 2 else (-1, part) for i, part in enumerate(parts)]

@@ -68,7 +68,7 @@ class Machine:
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
     def settle(self, first: int, nodes: Sequence[int]) -> None:
-        """Ranks from `first` on run on these nodes; it may be said several times, once for each shard."""
+        """Place the ranks from `first` on at these nodes; it may be called several times, once for each shard."""
         if not isinstance(self.node_of, array):
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:
@@ -78,7 +78,7 @@ class Machine:
                 follow(self.node_of)
 
     def clear(self) -> None:
-        """Only the first ranks are there, as when the job starts."""
+        """Forget all but the first ranks, as when the job starts."""
         if isinstance(self.node_of, array):
             del self.node_of[self.ranks :]
 
@@ -95,16 +95,16 @@ class Machine:
         return array("i", [rank // self.cores_per_node for rank in range(self.ranks)])
 
     def processor_name(self, rank: int) -> str:
-        """What MPI.Get_processor_name() answers on that rank."""
+        """Return the answer of ``MPI.Get_processor_name()`` on that rank."""
         return self.name_of(self.node_of[rank])
 
     def name_of(self, node: int) -> str:
-        """What that node is called."""
+        """Return the name of a node."""
         template = self.spec.machine.processor_name or self.topology.processor_name
         return template.replace("{node}", self.topology.name(node))
 
     def shard_blocks(self, shards: int) -> list[range]:
-        """The ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
+        """Return the ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
         return shard_blocks(self.node_of, shards=shards)
 
     def __str__(self) -> str:

@@ -133,7 +133,7 @@ class Switch(Topology):
         return cls(spec.machine.nodes or nodes)
 
     def grow(self, nodes: int) -> None:
-        """See `Topology.grow`."""
+        """Have room for that many nodes on the switch."""
         self.nodes = nodes
         self.least_hops = 2 if nodes > 1 else 0
 

@@ -48,7 +48,7 @@ def half_twists(dims: Sequence[int]) -> tuple[Twist, ...]:
 
 
 def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
-    """The smallest 3-D torus with at least that many nodes that is at most twice as long as wide.
+    """Return the smallest 3-D torus with at least that many nodes that is at most twice as long as wide.
 
     Of those with equally many nodes, the one with the smallest sum of lengths; longest first. With ``half`` it has the
     form 2a x a x a, which `half_twists` is made for.
@@ -107,7 +107,7 @@ class Torus(Topology):
         return cls(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in twist])
 
     def _make_codes(self) -> array[int]:
-        """A number for each node, such that two pairs of nodes have equal differences of them iff they lie alike.
+        """Return a number for each node, such that two pairs of nodes have equal differences iff they lie alike.
 
         The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not run into each other.
         """
@@ -119,7 +119,7 @@ class Torus(Topology):
         return codes
 
     def coordinates(self, node: int) -> tuple[int, ...]:
-        """The place of a node, one number a dimension."""
+        """Return the place of a node, one number a dimension."""
         place = []
         for length in self.dims:
             node, at = divmod(node, length)
@@ -127,7 +127,7 @@ class Torus(Topology):
         return tuple(place)
 
     def hops(self, a: int, b: int, /) -> int:
-        """The links on a shortest way from node ``a`` to node ``b``."""
+        """Return the links on a shortest way from node ``a`` to node ``b``."""
         # Hot path: one subtraction and one look-up. The slow twin is the sum over `steps`.
         codes = self.codes
         key = codes[b] - codes[a]
@@ -137,7 +137,7 @@ class Torus(Topology):
         return found
 
     def steps(self, a: int, b: int) -> tuple[int, ...]:
-        """The steps in each dimension, up or (negative) down, of a shortest way.
+        """Return the steps in each dimension, up or (negative) down, of a shortest way.
 
         Of equally short ways, it is the one with the most steps up in x, then in y, and so on.
         """
@@ -147,7 +147,7 @@ class Torus(Topology):
         return min(ways, key=lambda way: (sum(map(abs, way)), [-step for step in way]))
 
     def _windings(self, offset: int, wrap: int) -> range:
-        """How often it could pay to go around a twisted dimension.
+        """Return how often it could pay to go around a twisted dimension.
 
         Not going around costs at most this offset and then half of each shifted ring; whoever takes more steps than
         that in this dimension alone has lost.
@@ -157,7 +157,7 @@ class Torus(Topology):
         return range(-((most + offset) // length), (most - offset) // length + 1)
 
     def _way(self, offset: Sequence[int], times: Sequence[int]) -> tuple[int, ...]:
-        """The steps of the way that goes around the twisted dimensions that often."""
+        """Return the steps of the way that goes around the twisted dimensions that often."""
         way = list(offset)
         around = dict(zip(self._wrapped, times, strict=True))
         for twist in self.twists:
@@ -171,7 +171,7 @@ class Torus(Topology):
         return tuple(way)
 
     def route(self, a: int, b: int, /) -> Route:
-        """A shortest way in dimension order: all steps in x, then all in y, and so on."""
+        """Return a shortest way in dimension order: all steps in x, then all in y, and so on."""
         route: Route = []
         at = a
         for dimension, count in enumerate(self.steps(a, b)):
@@ -211,7 +211,7 @@ class Torus(Topology):
         return found
 
     def _make_ring(self, dimension: int, step: int, start: int) -> list[int]:
-        """The numbers of the links of a ring, twice around."""
+        """Return the numbers of the links of a ring, twice around."""
         length, stride = self.dims[dimension], self._strides[dimension]
         first = (2 * dimension + (step < 0)) * self.nodes + start
         ring = [first + step * place % length * stride for place in range(length)] * 2
@@ -219,7 +219,7 @@ class Torus(Topology):
         return ring
 
     def neighbour(self, node: int, dimension: int, step: int) -> int:
-        """The node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
+        """Return the node one ``step`` (1 or -1) further in a dimension, with the twist of its wrap-around link."""
         place = list(self.coordinates(node))
         around, place[dimension] = divmod(place[dimension] + step, self.dims[dimension])
         for twist in self.twists:
@@ -231,13 +231,13 @@ class Torus(Topology):
         return number
 
     def diameter(self) -> int:
-        """The hops between the two nodes that are farthest apart; every node sees the same distances."""
+        """Return the hops between the two nodes that are farthest apart; every node sees the same distances."""
         if not self.twists:
             return sum(length // 2 for length in self.dims)
         return int(self._hops_from_first.max())
 
     def mean_distance(self) -> float:
-        """The mean hops over all ordered pairs of different nodes."""
+        """Return the mean hops over all ordered pairs of different nodes."""
         if self.twists:
             total = int(self._hops_from_first.sum())
         else:  # around a ring of k nodes they add up to k**2 / 4, rounded down

@@ -1,4 +1,4 @@
-"""Which places of a machine are free: for ranks that are started while others run.
+"""The places of a machine that are free, for ranks that are started while others run.
 
 The first ranks keep their places for the whole run. Places are given out as the machine's placement says: a node is
 filled before the next one is taken, or ranks are dealt out, each to a node that has the fewest.
@@ -45,7 +45,7 @@ class Universe:
         return (self._used[node] if self._dealt else 0, node)
 
     def take(self, count: int, nodes: Collection[int] | None = None) -> list[int]:
-        """The nodes of `count` places that are taken now, or of as many as there are; only of `nodes` if given."""
+        """Take `count` places, or as many as there are, only of `nodes` if given; return the node of each."""
         taken: list[int] = []
         while len(taken) < count and self.free != 0:
             node = self._best() if nodes is None else self._best_of(nodes)
@@ -58,7 +58,7 @@ class Universe:
         return taken
 
     def _best(self) -> int | None:
-        """The node to place a rank on; its entry is renewed as long as it has a free core after that."""
+        """Return the node to place a rank on; its entry is renewed as long as it has a free core after that."""
         fresh = self._machine.open or self._next < self._machine.nodes
         while self._partial:
             entry = self._partial[0]
@@ -96,7 +96,7 @@ class Universe:
         return node
 
     def give_back(self, node: int) -> None:
-        """A rank on that node has ended."""
+        """Free a place on a node, where a rank has ended."""
         self._used[node] -= 1
         if self.free is not None:
             self.free += 1

@@ -26,7 +26,7 @@ from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.shard import Shard
 
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes

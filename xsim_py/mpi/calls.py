@@ -14,9 +14,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
-from xsim_py.process import current
-from xsim_py.process.life import stop_mismatch
-from xsim_py.process.locks import SharedLock
+from xsim_py.process.lifecycle import stop_mismatch
+from xsim_py.process.python.locks import SharedLock
+from xsim_py.process.ranks import current
 
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
@@ -25,7 +25,7 @@ from .transport.message import Operation, Receive
 from .transport.p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.ranks.fiber import Fiber
 
     from .batched.forms import Form
     from .comm import Communicator

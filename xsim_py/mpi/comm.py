@@ -18,9 +18,9 @@ from operator import lt
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.mpi import NOBODY
-from xsim_py.process import current
-from xsim_py.process.locks import SharedLock
-from xsim_py.process.threads import is_program
+from xsim_py.process.python.locks import SharedLock
+from xsim_py.process.python.threads import is_program
+from xsim_py.process.ranks import current
 
 from . import errors
 from .wanted_algorithms import Preference, Wanted, for_communicator

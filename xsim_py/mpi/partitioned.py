@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from . import constants as c
 from . import errors

@@ -5,7 +5,7 @@ who waits a second by 100 ns makes ten million of them. So once a rank has looke
 program that polls, a look takes a part of the time that it has waited already: one look of each round, for a master may
 ask hundreds of workers in turn. A round is over when something is asked again. What comes is found late by no more than
 that part and the price of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks that are
-read in a loop tick by the same rule (see `process.clock`).
+read in a loop tick by the same rule (see `process.python.clock`).
 
 A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
 message that left. It can be told from the rank alone, so it is the same for every number of shards.
@@ -17,8 +17,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["Looks", "found", "looked_in_vain"]
 

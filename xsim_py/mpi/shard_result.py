@@ -11,11 +11,11 @@ import numpy as np
 
 from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
-from xsim_py.process.fiber import UNTIL
-from xsim_py.process.output import finish_lines
-from xsim_py.process.rank import Abort
-from xsim_py.process.spill import Line, Run
-from xsim_py.process.threads import name_of, others
+from xsim_py.process.output.collector import finish_lines
+from xsim_py.process.output.spilled_lines import Line, SpilledRun
+from xsim_py.process.python.threads import name_of, others
+from xsim_py.process.ranks.fiber import UNTIL
+from xsim_py.process.ranks.rank import Abort
 
 from .calls import AllOf, Background
 from .collectives.choose import title
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from xsim_py.process.apps import Apps
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.program import Program as One
+    from xsim_py.process.programs.apps import Apps
+    from xsim_py.process.programs.program import Program as One
+    from xsim_py.process.ranks.fiber import Fiber
 
     Program = One | Apps
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.shard import Shard
     from xsim_py.trace import Recorder
 
     from .transport.fabric import Fabric
@@ -97,13 +97,13 @@ class ShardResult:
     those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
-    wall time that went into each of `process.profile.PARTS`. The last ranks are those that were started `later`;
+    wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other.
     """
 
     first: int
-    lines: list[Line | Run]
+    lines: list[Line | SpilledRun]
     digest: int
     events: int
     now_ps: int

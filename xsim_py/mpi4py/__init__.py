@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from xsim_py.process.modules import SharedPackage
+from xsim_py.process.programs.private_modules import SharedPackage
 
 from .options import Rc as Rc
 from .options import rc as rc

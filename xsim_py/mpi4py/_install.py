@@ -7,17 +7,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import per_process
-from xsim_py.process import current, life
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
 
 from . import MPI, functions, options, rc
 from .pickling import forget_changes
 
 if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PRIVATE", "install_face"]
+__all__ = ["PRIVATE", "install_face", "measured_owners", "unfinalized"]
 
 PRIVATE = ("mpi4py.futures", "mpi4py.util.pool")
 """The parts of mpi4py of which each process has its own: they keep its threads, and what its pools share."""
@@ -43,9 +43,9 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     patches.set(package, "__name__", "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
     sys.modules["mpi4py.MPI"] = MPI
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
-    patches.set(per_process, "_lookup", _own)
-    patches.set(life, "unfinalized", _unfinalized)
-    patches.set(options, "_outside", options.variables_are_set())
+    per_process.bind(_own)
+    patches.at_end(lambda: per_process.bind(None))
+    options.heed_environment()
     if resilience is not None:  # most runs have none, and should start quickly
         from .resilience import install_resilience
 
@@ -77,7 +77,7 @@ def _own(name: str, make: Any) -> Any:
     return box.of_process(name, make)
 
 
-def _unfinalized(rank: Rank) -> bool:
+def unfinalized(rank: Rank) -> bool:
     """Return whether a rank leaves out MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` differs."""
     if options.taken().finalize or rank.mpi is None:
         return False

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xsim_py.process import current
-from xsim_py.process.threads import is_program
+from xsim_py.process.python.threads import is_program
+from xsim_py.process.ranks import current
 
 from . import MPI
 from ._install import measured_owners
@@ -22,8 +22,8 @@ from .handle import Handle
 
 if TYPE_CHECKING:
     from xsim_py.failure import CallSite
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.patches import Patches
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
 
 __all__ = ["ANY_CALL", "install_call_sites", "known_calls", "watch"]
 
@@ -72,7 +72,7 @@ class _Observer:
 def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Enter, leave: Leave) -> None:
     """Have something called before and after each outermost MPI call, in the fiber that makes it.
 
-    Install it before `process.compute`, so that the time of a program's own work has passed when a call begins.
+    Install it before `process.ranks.meter`, so that the time of a program's own work has passed when a call begins.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from xsim_py.mpi.transport.call_sites import here, line_of
 from .call_hooks import watch
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.patches import Patches
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
     from xsim_py.trace import Recorder
 
 __all__ = ["install_spans"]

@@ -14,7 +14,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, channel, note, record, refused, timed
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.transport.message import Operation
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from . import collective_plans as plans
 from . import neighbor_plans as neighbors

@@ -6,7 +6,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator, self_comm, world
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.transport.mailbox import Mailbox
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .handle import Handle
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
-from xsim_py.process.complaint import report
-from xsim_py.process.life import abort_job
+from xsim_py.process.lifecycle import abort_job
+from xsim_py.process.output.tracebacks import report
 
 from .errhandler import Errhandler
 from .handle import Handle

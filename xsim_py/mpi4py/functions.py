@@ -15,9 +15,10 @@ from xsim_py.mpi.calls import begin
 from xsim_py.mpi.dynamic import ports
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.topology import dims_create
-from xsim_py.process import clock, current
-from xsim_py.process.compute import declare
-from xsim_py.process.locks import SharedLock
+from xsim_py.process.python import clock
+from xsim_py.process.python.locks import SharedLock
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.meter import declare
 
 from . import send_buffers
 from .comm import Comm, Intercomm, Intracomm

@@ -10,7 +10,7 @@ from xsim_py.mpi import group as groups
 from xsim_py.mpi4py.handle import Handle, Null, int_list
 from xsim_py.mpi4py.info import _text
 from xsim_py.mpi4py.methods import attribute
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
     from xsim_py.mpi4py.session import Session

@@ -14,7 +14,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
 from xsim_py.mpi.group import Members, contains
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
-from xsim_py.process.life import abort_job
+from xsim_py.process.lifecycle import abort_job
 
 from . import send_buffers
 from .attribute_calls import Attributed

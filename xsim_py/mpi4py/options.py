@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
-from xsim_py.process.environment import changed_variables
+from xsim_py.process.python.environment import changed_variables
 
-__all__ = ["Option", "Options", "Rc", "rc", "seen", "taken", "variables_are_set", "watched", "when_taken"]
+__all__ = ["Option", "Options", "Rc", "heed_environment", "rc", "seen", "taken", "watched", "when_taken"]
 
 Option = bool | int | str | None
 
@@ -103,9 +103,10 @@ _LEVELS = {
 }
 
 
-def variables_are_set() -> bool:
-    """Return whether the environment says something about mpi4py's options."""
-    return any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
+def heed_environment() -> None:
+    """Find out for the run that begins whether the environment says something about mpi4py's options."""
+    global _outside
+    _outside = any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
 
 
 def taken() -> Options:

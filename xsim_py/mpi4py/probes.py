@@ -12,8 +12,8 @@ from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.mpi.transport.mailbox import Probe
 from xsim_py.mpi.transport.message import EAGER, Receive
 from xsim_py.mpi.transport.message import Message as Envelope
-from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 
 from .bufspec import receiver
 from .handle import Handle, Null

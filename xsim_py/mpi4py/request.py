@@ -16,7 +16,7 @@ from xsim_py.mpi.calls import wait_all
 from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.mpi.transport.message import Operation, Receive
 from xsim_py.mpi.transport.p2p import complete
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .handle import Handle, Null, int_list
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty

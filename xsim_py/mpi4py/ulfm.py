@@ -14,8 +14,8 @@ from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import complete
-from xsim_py.process import clock
-from xsim_py.process.complaint import forget_frames
+from xsim_py.process.output.tracebacks import forget_frames
+from xsim_py.process.python import clock
 
 from .commhandle import CommHandle
 from .group import Group

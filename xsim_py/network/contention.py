@@ -24,8 +24,8 @@ __all__ = ["LinkContention"]
 _Passage: TypeAlias = tuple[int, list[Any], int, int, Any]
 
 
-class _Since0(dict[Hashable, int]):
-    """What is not in it has been free since the beginning."""
+class _FreeSinceStart(dict[Hashable, int]):
+    """The times from which links are free: virtual time zero for every link that no message has used."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class _Since0(dict[Hashable, int]):
 
 
 class LinkContention:
-    """Until when each link of the network is taken, and the messages on their way.
+    """The links of the network, each with the time until which it is taken, and the messages on their way.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ class LinkContention:
     def __init__(self, link: Link, *, per_hop_ps: int) -> None:
         self._link = link
         self._per_hop_ps = per_hop_ps
-        self._free_ps: Any = _Since0()
+        self._free_ps: Any = _FreeSinceStart()
         self._at: dict[int, list[_Passage]] = {}
 
     def number(self, links: int) -> None:
-        """Links have numbers below that: what is known of them is in a list then, which takes half as long."""
+        """Keep the times of links in a list, as links have numbers below that: half as long as a dictionary takes."""
         if links:
             self._free_ps = [0] * links
 
     def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
-        """A message comes to the first link of its way.
+        """Let a message come to the first link of its way.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ __all__ = ["LayeredNetwork"]
 
 
 class LayeredNetwork(Network):
-    """Costs of messages between the ranks of a machine.
+    """The costs of messages between the ranks of a machine.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class LayeredNetwork(Network):
         self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
 
     def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
-        """As `link`, by one subtraction and one look-up."""
+        """Return what `link` returns, by one subtraction and one look-up."""
         codes = self._code_of
         key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
         found = self._by_code.get(key)
@@ -78,7 +78,7 @@ class LayeredNetwork(Network):
         return found
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """See `Network.follow`."""
+        """Take account of more ranks, and perhaps more nodes, than there were."""
         self._node_of = node_of
         if self._code_of is not None:
             self._set_codes()
@@ -109,7 +109,7 @@ class LayeredNetwork(Network):
         return link
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
-        """See `Network.min_latency_ps`.
+        """Return the smallest latency between ranks of different blocks; see `Network.min_latency_ps`.
 
         Nothing gets from block to block faster, though perhaps nothing is as fast: any two nodes count as if they could
         be the nearest ones. Where links are shared, they count as if they were one hop apart: shards look at a window's
@@ -131,7 +131,7 @@ class LayeredNetwork(Network):
         return min(latencies)
 
     def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
-        """See `Network.latencies_ps`.
+        """Return the smallest latency between any two blocks.
 
         Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
         """
@@ -142,14 +142,14 @@ class LayeredNetwork(Network):
 
     @property
     def nearest_ps(self) -> int:
-        """See `Network.nearest_ps`."""
+        """The latency between the two nearest nodes."""
         if self._across_costs is None:
             return self._same.latency_ps
         hops = 1 if self._shares_links else self._least_hops or 1
         return (self._across.get(hops) or self._make(hops)).latency_ps
 
     def longest(self) -> Link:
-        """See `Network.longest`."""
+        """Return the costs between the two nodes that are farthest apart, or within one if that takes longer."""
         if self._across_costs is None:
             return self._same
         diameter = self._topology.diameter()
@@ -157,7 +157,7 @@ class LayeredNetwork(Network):
         return max(across, self._same, key=lambda link: link.latency_ps)
 
     def contention(self) -> LinkContention | None:
-        """See `Network.contention`."""
+        """Return a fresh account of the links, or None if messages share none."""
         costs = self._across_costs
         if costs is None or not self._shares_links:
             return None

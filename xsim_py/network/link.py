@@ -1,4 +1,4 @@
-"""What one message costs between two ranks: plain functions of numbers, without an engine.
+"""The cost of one message between two ranks, by plain functions of numbers, without an engine.
 
 A layer (same node, across the network) has these figures, in picoseconds and bytes::
 

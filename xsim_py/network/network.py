@@ -1,4 +1,4 @@
-"""The network models: what a run asks each of them, and by which name a description asks for one."""
+"""The network models: what each of them has to answer, and by which name a description asks for one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
 
 
 class Distances(Protocol):
-    """What a network has to know about a topology (`xsim_py.machine.Topology` is one)."""
+    """How far the nodes of a machine are apart, as a network model needs it (`xsim_py.machine.Topology` is one)."""
 
     @property
     def equally_far(self) -> bool:
-        """Whether any two different nodes are equally far apart."""
+        """True if any two different nodes are equally far apart."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class Distances(Protocol):
 
 
 class Places(Protocol):
-    """What a network has to know about a machine (`xsim_py.machine.Machine` is one)."""
+    """Where the ranks of a machine are, as a network model needs it (`xsim_py.machine.Machine` is one)."""
 
     @property
     def node_of(self) -> Sequence[int]:
@@ -59,7 +59,7 @@ class Places(Protocol):
 
 
 class Network(Protocol):
-    """What a run asks a network model: the cost of a message, how far shards may look ahead, and what is shared.
+    """A network model: it tells the cost of a message, how far shards may look ahead, and what is shared.
 
     Attributes
     ----------

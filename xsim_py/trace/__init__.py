@@ -1,4 +1,4 @@
-"""What happened when in a run, as data: calls, messages, and what else is worth a mark.
+"""The trace of a run as data: calls, messages, and instants that are worth a mark, each with its times.
 
 Prior art: OTF2 and the Chrome trace events. What differs: every time is an exact integer number of picoseconds of one
 global clock, so nothing needs to be corrected, and a message knows when it left, arrived and was taken.

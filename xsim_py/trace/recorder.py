@@ -1,4 +1,4 @@
-"""What the ranks of one shard do, written down as it happens.
+"""The recorder takes down the calls, messages and marks of one shard's ranks as they happen.
 
 Rows of integers go to the end of one array each, eight bytes a number and no object of their own: a call costs 48 bytes
 and a message 96. Where a number does not fit (times beyond 106 days), the array becomes a list.
@@ -31,6 +31,7 @@ class Rows:
 
     def __init__(self, width: int) -> None:
         self._width = width
+        # A trace may have millions of rows, and a tuple of ten numbers takes five times the memory.
         self._numbers: array[int] | list[int] = array("q")
 
     def __len__(self) -> int:
@@ -62,7 +63,7 @@ class Rows:
 
 
 class Recorder:
-    """Takes down what happens on the ranks of one shard; `Trace.of` puts the shards together.
+    """The record of what happens on the ranks of one shard; `Trace.of` puts the shards together.
 
     Attributes
     ----------
@@ -120,21 +121,21 @@ class Recorder:
         kind: str,
         sent_ps: int,
     ) -> None:
-        """A message leaves; `number` is its own in the whole run."""
+        """Note that a message leaves; `number` is its own in the whole run."""
         texts = self._text(call), self._text(kind)
         self.departures.append(number, source, dest, tag, size_bytes, communicator, collective, *texts, sent_ps)
 
     def arrived(self, number: int, arrival_ps: int | None) -> int:
-        """A message has come, with its data unless `arrival_ps` is None; returns what to call it in what follows."""
+        """Note that a message has come, with its data unless `arrival_ps` is None; return its number here."""
         self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER)
         return len(self.arrivals) - 1
 
     def completed(self, arrival: int, arrival_ps: int) -> None:
-        """The data of a message that has come is there too."""
+        """Note that the data of a message that has come is there too."""
         self.arrivals.put(arrival, 1, arrival_ps)
 
     def taken(self, arrival: int, taken_ps: int) -> None:
-        """A message that has come, and a receive for it, have met."""
+        """Note that a message that has come has met a receive."""
         self.arrivals.put(arrival, 2, taken_ps)
 
     # ---------------------------------------------------------------------------------------------------- marks

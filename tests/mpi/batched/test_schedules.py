@@ -14,17 +14,17 @@ from xsim_py.mpi.batched.batch import Batch
 from xsim_py.mpi.batched.compiling import compiled
 from xsim_py.mpi.batched.formulas import formula
 from xsim_py.mpi.batched.meeting import Meeting
-from xsim_py.mpi.batched.recording import Fold, record
+from xsim_py.mpi.batched.recording import SymbolicFold, record
 from xsim_py.mpi.batched.schedule import all_need_all
 from xsim_py.mpi.batched.timing import Costs, Times
-from xsim_py.mpi.batched.trees import _PARENTS, Tree, tree
+from xsim_py.mpi.batched.trees import _PARENTS, ArrayTree, tree
 from xsim_py.mpi.collectives import allreduce, bcast, reduce
 from xsim_py.mpi.collectives.choose import REGISTRY, reduce_then_bcast
 from xsim_py.mpi.op import PREDEFINED, make_fold
 from xsim_py.mpi4py.datatype import TYPE_DICT
 
 SUM = make_fold(PREDEFINED["SUM"], TYPE_DICT["d"]._impl)
-SYMBOL = Fold(8, True)
+SYMBOL = SymbolicFold(8, True)
 FORMS = {"barrier": forms.BARRIER, "allreduce": forms.VECTOR, "allgather": forms.BLOCKS, "alltoall": forms.PARTS}
 FORMULAS = [
     ("barrier", "bruck"),
@@ -91,7 +91,7 @@ def test_formula_is_its_algorithm(operation, name, size, block_bytes, send_ps, s
     algorithm, form = REGISTRY[operation][name], FORMS[operation]
     fold = None
     if operation == "allreduce":
-        block_bytes, fold = block_bytes & -8, Fold(8, True)
+        block_bytes, fold = block_bytes & -8, SymbolicFold(8, True)
         if name == "rabenseifner":
             size = 1 << size % 6
             block_bytes *= size
@@ -122,7 +122,7 @@ def test_tree_is_its_algorithm(algorithm, size, size_bytes, send_ps, seed):
     form = forms.BARRIER if barrier else forms.VECTOR
     costs = Costs(send_ps, 400, 2_000, 700)
     data = payloads(form, size, size_bytes, seed)
-    made = recorded(algorithm, size, form, () if barrier else size_bytes, None if barrier else Fold(8, True))
+    made = recorded(algorithm, size, form, () if barrier else size_bytes, None if barrier else SymbolicFold(8, True))
     twin = tree(algorithm, size, () if barrier else size_bytes)
     mine, theirs = (observed(batch(each, costs, range(size)), size, data, seed) for each in (twin, made))
     assert mine == theirs
@@ -147,7 +147,7 @@ def test_costs_that_differ_give_the_times_of_the_formulas_for_equal_ones():
 @pytest.mark.parametrize("shape", _PARENTS)
 @given(st.integers(1, 700))
 def test_trees_of_all_ranks_are_those_of_each(shape, size):
-    made = Tree(shape, size)
+    made = ArrayTree(shape, size)
     found = zip(made.parent.tolist(), np.split(made.children, made.starts[1:]), strict=True)
     assert [(parent, tuple(children.tolist())) for parent, children in found] == [
         shape(rank, size, 0) for rank in range(size)

@@ -12,7 +12,7 @@ from tests.process.launch import launch
 from xsim_py.mpi.comm import Context
 from xsim_py.mpi.failures.knowledge import Knowledge
 from xsim_py.mpi.failures.revocation import Revocation
-from xsim_py.process import shard
+from xsim_py.process.ranks import shard
 
 WITH_A_GAP = {"network": {"latency": "7us", "bandwidth": "8.8Gbps"}}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .content import Combine, Join, Recipe
+from .content import Combine, ContentPlan, Join
 from .recording import Item, Node, Recording, Rope, Symbol
 from .schedule import Draft, Exchanges, Listed, StepKind
 
@@ -46,7 +46,7 @@ def compiled(recording: Recording) -> Listed | None:
             draft.depth += bool(takers)
             if may_ask and senders:
                 _add(draft, (StepKind.LEAVE,), [(r, Item([], item.sends)) for r, item in senders])
-    schedule = draft.listed(places.recipe([places.result(result) for result in recording.results]))
+    schedule = draft.listed(places.content_plan([places.result(result) for result in recording.results]))
     schedule.early = recording.early
     if may_ask:
         each = [(rank, item) for rank, program in enumerate(items) for item in program]
@@ -187,7 +187,7 @@ class _Places:
                 self.same[last] = twin
         return self.same.get(node, node)
 
-    def recipe(self, results: list[Any]) -> Recipe:
+    def content_plan(self, results: list[Any]) -> ContentPlan:
         """Give everything its place."""
         groups: dict[Any, list[Node]] = {}
         for node, depth in self.depth.items():
@@ -209,7 +209,7 @@ class _Places:
                 columns = zip(*(self.pieces[node] for node in nodes), strict=True)
                 steps.append(Join([self._at(column) for column in columns], list(shape), start, len(nodes)))
         places, lengths = self._at(self.payloads), [stop - start for _, start, stop in self.payloads]
-        return Recipe(self.end, steps, places, np.array(lengths), [self._result(result) for result in results])
+        return ContentPlan(self.end, steps, places, np.array(lengths), [self._result(result) for result in results])
 
     def _at(self, pieces: Iterable[Any]) -> NDArray[np.int64]:
         return np.array([self.place[node] + start for node, start, _ in pieces], np.int64)

@@ -19,7 +19,7 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import ragged_checks, rows
 from .schedule import Numbers
 
-__all__ = ["Combine", "Join", "Recipe"]
+__all__ = ["Combine", "ContentPlan", "Join"]
 
 
 class Join(NamedTuple):
@@ -40,7 +40,7 @@ class Combine(NamedTuple):
     start: int
 
 
-class Recipe:
+class ContentPlan:
     """A program that makes all bytes of a call.
 
     Parameters

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
 
-__all__ = ["Distances", "table"]
+__all__ = ["MessageCosts", "table"]
 
 _LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end before 2**63
 
 
-class Distances:
-    """Between some ranks, which are always as far apart.
+class MessageCosts:
+    """The costs of messages between some ranks, which are always as far apart.
 
     Parameters
     ----------
@@ -40,6 +40,7 @@ class Distances:
         if size_bytes > self._eager_bytes:
             if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
                 return False
+            # Sizes up to one that goes eagerly do so, too; asked for by every rank of an Alltoallv.
             self._eager_bytes = size_bytes
         return True
 
@@ -101,7 +102,7 @@ def table(
     answer_ps: Callable[[], Sequence[Any]],
     messages: int,
 ) -> list[Costs] | None:
-    """Return the costs of messages of several kinds; see `Distances.costs`.
+    """Return the costs of messages of several kinds; see `MessageCosts.costs`.
 
     Parameters
     ----------

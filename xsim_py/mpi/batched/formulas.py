@@ -25,6 +25,7 @@ from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step
 __all__ = ["EXCHANGES", "formula", "gather"]
 
 Bytes = NDArray[np.uint8]
+# Cut out at a time: each rank's blocks lie apart, in rows as long as all ranks contribute.
 _TOGETHER = 16
 
 

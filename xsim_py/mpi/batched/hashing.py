@@ -44,6 +44,7 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
             total += np.uint64(column * int(_P2) & _MASK)
         total = (total << _LEFT | total >> _RIGHT) * _P1
     total += np.uint64(len(columns)) ^ (_P5 ^ np.uint64(3527539))
+    # -1 means an error where C asks for a hash, so CPython gives this in its place.
     total[total == np.uint64(_MASK)] = np.uint64(1546275796)
     return total
 
@@ -73,6 +74,8 @@ def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32
 def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """`zlib.crc32` of each row of a matrix of bytes."""
     count, length = rows.shape
+    # A table look-up for each byte of all rows pays for many short ones only; zlib, or isal, is far quicker on a long
+    # one.
     if length > _SHORT_BYTES or count < _MANY:
         if not length:
             return np.zeros(count, np.uint32)

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.ranks.fiber import Fiber
 
     from .batch import Batch, Pending
     from .timing import Times
 
-__all__ = ["Meeting", "Members"]
+__all__ = ["Meeting", "MemberHomes"]
 
 
 Column: TypeAlias = "array[int]"
 """Half as long to read from as an array of numpy, and a quarter of the memory of a list."""
 
 
-class Members:
+class MemberHomes:
     """The homes of the ranks of a communicator, of which not all are in this shard.
 
     Attributes
@@ -55,7 +55,7 @@ class Meeting:
         Of the first to begin.
     where : (int, int)
         Its context and its number there.
-    members : Members or None
+    members : MemberHomes or None
         Where its ranks are; None: all in this shard.
     missing, inside : int
         How many ranks of this shard have not begun yet, and how many have not come to wait; later: have not left.
@@ -95,7 +95,7 @@ class Meeting:
     comm: Communicator
     where: tuple[int, int]
     note: Note
-    members: Members | None
+    members: MemberHomes | None
     missing: int = field(init=False)
     inside: int = field(init=False)
     absent: int = field(init=False)
@@ -129,7 +129,7 @@ class Meeting:
         self.absent = 0 if members is None else len(members.elsewhere)
 
     def open(self, signature: Any, pending: Pending, fold: Any) -> None:
-        """The first rank comes to wait."""
+        """Prepare for the ranks that wait, as the first of them comes."""
         size = self.comm.context.size
         self.signature = signature
         self.pending = pending
@@ -140,7 +140,7 @@ class Meeting:
         self.parts = []
 
     def close(self) -> None:
-        """Nobody waits any more, and nothing was computed. Ranks that never begin the call keep it in the tables."""
+        """Let go of what ranks have left, as nobody waits any more and nothing was computed."""
         self.clock_ps = self.nic_free_ps = self.keys = self.came_ps = self.came_key = []
         self.given = []
         self.fibers = []

@@ -26,8 +26,8 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.failures.deaths import Deaths
-from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 
 from .meeting import Meeting
 from .undo import WayBack, wake
@@ -45,9 +45,11 @@ __all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
 """The ways to do collectives; `AUTO` takes arrays where they pay."""
 
+# On fewer ranks arrays do not pay: to set them up takes as long as the messages.
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
 _MOST_KEPT = 256
+# An Alltoallv whose ranks expect other than they get is undone when all have come, and so done twice.
 _MOST_MISSED = 3
 _OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 
@@ -94,7 +96,7 @@ class Meetings(WayBack):
             self.elsewhere = OtherShards(self, shard)
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
-        """A rank begins a collective of any kind; ranks that do not fit the first one find that out by messages."""
+        """Return the meeting of a collective that a rank begins; ranks in different ones find out by messages."""
         if self.counted and comm in self.counted:
             return None
         call = self.calls.get(where)
@@ -110,7 +112,7 @@ class Meetings(WayBack):
         return call
 
     def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting:
-        """The first rank of this shard begins a call."""
+        """Make the meeting of a call that the first rank of this shard begins."""
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
         call = self.calls[where] = Meeting(comm, where, note, members)
@@ -167,7 +169,7 @@ class Meetings(WayBack):
     def _open(
         self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
     ) -> None:
-        """The first rank comes to wait, if the call can be computed on arrays."""
+        """Open a call for those who wait, as the first rank does, if it can be computed on arrays."""
         pending = self._find(call, ch, form, signature, args)
         if pending is None or (form.varies and not pending.fits(given, ch.rank)):
             return
@@ -231,7 +233,7 @@ class Meetings(WayBack):
         return None if isinstance(found, int) else found
 
     def _complete(self, call: Meeting, me: int) -> bool:
-        """All ranks of this shard have come, `me` as the last one; True where it has to wait, too."""
+        """Go on as all ranks of this shard have come, `me` as the last one; return whether that has to wait, too."""
         if call.members is not None:
             self.elsewhere.entered(call)  # type: ignore[union-attr]
         if call.absent:
@@ -241,13 +243,15 @@ class Meetings(WayBack):
             self.undo([call])
             self.leave_window()
             return True
+        # All that the last rank gets has come to it already: it would leave in this event message by message, so it
+        # goes on at once.
         if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
         self._post_exits(call)
         return call.inline < 0
 
     def compute_if_all_are_there(self, call: Meeting) -> None:
-        """The ranks of another shard have all come; between two windows."""
+        """Compute a call if the ranks of all shards have come; called between two windows."""
         if not call.absent and not call.inside:
             if self._compute(call):
                 self._post_exits(call)
@@ -255,7 +259,7 @@ class Meetings(WayBack):
                 self.undo([call])
 
     def _compute(self, call: Meeting) -> bool:
-        """Values and times for all; False where one of them dies before it leaves, or is not sent what it expects."""
+        """Compute values and times; return False where a rank dies before it leaves, or is not sent what it expects."""
         assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         bound = call.pending.settled(contributions, call.fold)
@@ -272,6 +276,7 @@ class Meetings(WayBack):
             if place >= 0 and times.clock_ps[place] >= death_ps:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
+        # The contributions of all ranks would else stay until the last of them has left.
         call.given.clear()
         takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
         call.events = bound.events(times.keys - keys)
@@ -308,7 +313,7 @@ class Meetings(WayBack):
                 there.append((key, wake, fiber))
 
     def _all_left(self, call: Meeting) -> None:
-        """All ranks of this shard have left. It has happened for good when those of the others have, too."""
+        """Note that all ranks of this shard have left; the call has happened when those of others have, too."""
         del self.leaving[call]
         if call.members is None:
             self.finish(call)
@@ -317,7 +322,7 @@ class Meetings(WayBack):
         self.let_go()
 
     def finish(self, call: Meeting) -> None:
-        """Now it has happened."""
+        """Count a call that nothing can undo any more: digest, tally, events and trace."""
         bound, fabric = call.bound, self.fabric
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         (fabric.tally.add_once if bound.once else fabric.tally.add)(bound.sends)

@@ -20,10 +20,10 @@ from xsim_py.mpi.collectives.channel import SharedBlocks
 from xsim_py.mpi.collectives.substitutes import final
 
 from .batch import Batch
-from .costs import Distances
+from .costs import MessageCosts
 from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
 from .schedule import CollectiveSchedule, Draft, Listed, Numbers, Stage
-from .trees import DOWN, Tree, hand_down
+from .trees import DOWN, ArrayTree, hand_down
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -48,7 +48,7 @@ class _Pending:
         self._size = ch.size
         self._check = ch.check
         self._local = local
-        self._distances = Distances(ch.comm.fabric, ch.comm.ranks)
+        self._costs = MessageCosts(ch.comm.fabric, ch.comm.ranks)
 
     def fits(self, given: bytes, me: int) -> bool:
         """Return whether what this rank puts in can be computed."""
@@ -56,10 +56,10 @@ class _Pending:
 
     def _fits(self, kind: type[Exchange], most_bytes: int, me: int) -> bool:
         """Return whether blocks of that size go eagerly if they have to."""
-        return kind.one_at_a_time or self._distances.eager(most_bytes, me)
+        return kind.one_at_a_time or self._costs.eager(most_bytes, me)
 
     def _batch(self, schedule: CollectiveSchedule) -> Batch | None:
-        costs = self._distances.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
+        costs = self._costs.costs(schedule) if schedule.messages <= MOST_MESSAGES else None
         return None if costs is None else Batch(schedule, costs, self._comm.ranks, self._check, self._local, once=True)
 
 
@@ -149,7 +149,7 @@ class _Pickles(_Pending):
     def _both(
         self, second: CollectiveSchedule, algorithm: Any, heads: Sequence[bytes], taken: Callable[[Any], Sequence[Any]]
     ) -> Batch | None:
-        costs = self._distances.costs(second) if second.messages <= MOST_MESSAGES else None
+        costs = self._costs.costs(second) if second.messages <= MOST_MESSAGES else None
         if costs is None:
             return None
         first = self._first
@@ -222,7 +222,7 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
     sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
     for number in sent.tolist():
         draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
-    hand_down(draft, Tree(DOWN[broadcast], size), size)
+    hand_down(draft, ArrayTree(DOWN[broadcast], size), size)
     return draft.listed(_Gathered([0] * (size + 1)))
 
 
@@ -256,7 +256,7 @@ class ObjectReduction(_Pending):
 
     def fits(self, given: bytes, me: int) -> bool:
         """Return whether what this rank gives goes eagerly."""
-        return self._distances.eager(len(given), me)
+        return self._costs.eager(len(given), me)
 
     def settled(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
         """Return the call; None where it has to go message by message."""
@@ -304,7 +304,7 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Liste
         draft.receive(ranks - mask, one, sent[1::2])
         mask <<= 1
     for broadcast, payload in zip(broadcasts, (0, size), strict=True):
-        hand_down(draft, Tree(DOWN[broadcast], size), payload)
+        hand_down(draft, ArrayTree(DOWN[broadcast], size), payload)
     return draft.listed(_Announced([b""] * size))
 
 

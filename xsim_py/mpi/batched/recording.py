@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Fold", "Incoming", "Item", "Node", "Recording", "Rope", "Symbol", "record"]
+__all__ = ["Item", "MessageNode", "Node", "Recording", "Rope", "Symbol", "SymbolicFold", "record"]
 
 Piece: TypeAlias = "tuple[Node, int, int]"
-"""A node, the first byte of it and the one after the last; or an `Incoming` as a whole, of a size not known: -1."""
+"""A node, the first byte of it and the one after the last; or a `MessageNode` as a whole, of a size not known: -1."""
 
+# To record costs as much as a few calls message by message; beyond this a formula or a tree has to be known.
 _MOST_MESSAGES = 1 << 17
 Rope: TypeAlias = "tuple[Piece, ...]"
 
@@ -49,7 +50,7 @@ class Node:
         self.operands = operands
 
 
-class Incoming(Node):
+class MessageNode(Node):
     """The content of a message, for its receiver; `payload` is None until it was sent."""
 
     __slots__ = ("dest", "number", "payload")
@@ -62,7 +63,7 @@ class Incoming(Node):
 
 
 class Symbol:
-    """Stands for bytes, and behaves like them as far as algorithms look.
+    """A symbol that stands for bytes, and behaves like them as far as algorithms look.
 
     Parameters
     ----------
@@ -136,12 +137,12 @@ def _joined(pieces: list[Piece]) -> Rope:
 class Item(NamedTuple):
     """Messages that a rank sends before it waits, and messages that it waits for together."""
 
-    sends: list[Incoming]
-    takes: list[Incoming]
+    sends: list[MessageNode]
+    takes: list[MessageNode]
 
 
-class Fold:
-    """Stands for a reduction operation; the same operands have the same result."""
+class SymbolicFold:
+    """A symbolic reduction operation; the same operands have the same result."""
 
     def __init__(self, unit_bytes: int, commutative: bool) -> None:
         self.unit_bytes = unit_bytes
@@ -149,7 +150,7 @@ class Fold:
         self.done: dict[tuple[Rope, Rope], Symbol] = {}
 
     def __call__(self, left: Symbol, right: Symbol) -> Symbol:
-        """The symbol of a result; operands are of one length, so it is enough to know that of one of them."""
+        """Return the symbol of a result; operands are of one length, so it is enough to know that of one of them."""
         try:
             size_bytes = len(left)
         except NotYetError:
@@ -172,7 +173,7 @@ class _Channel:
         self._sent: dict[int, int] = {}
         self._received: dict[int, int] = {}
         self._done = 0  # messages that have been sent or waited for
-        self._posted: dict[Incoming, int] = {}
+        self._posted: dict[MessageNode, int] = {}
 
     def isend(self, dest: int, data: Symbol | bytes) -> None:
         self._recording.one_at_a_time = False
@@ -181,20 +182,20 @@ class _Channel:
     def send(self, dest: int, data: Symbol | bytes) -> None:
         self.items.append(Item([self._send(dest, data)], []))
 
-    def _send(self, dest: int, data: Symbol | bytes) -> Incoming:
+    def _send(self, dest: int, data: Symbol | bytes) -> MessageNode:
         self._done += 1
         nth = self._sent[dest] = self._sent.get(dest, -1) + 1
         message = self._recording.message(self.rank, dest, nth)
         message.payload = data if isinstance(data, Symbol) else Symbol.join((data,))
         return message
 
-    def irecv(self, source: int) -> Incoming:
+    def irecv(self, source: int) -> MessageNode:
         self._recording.one_at_a_time = False
         message = self._expected(source)
         self._posted[message] = self._done
         return message
 
-    def _expected(self, source: int) -> Incoming:
+    def _expected(self, source: int) -> MessageNode:
         nth = self._received[source] = self._received.get(source, -1) + 1
         return self._recording.message(source, self.rank, nth)
 
@@ -204,13 +205,13 @@ class _Channel:
     def sendrecv(self, dest: int, data: Symbol | bytes, source: int) -> Symbol:
         return self._take([self._send(dest, data)], source)
 
-    def _take(self, sends: list[Incoming], source: int) -> Symbol:
+    def _take(self, sends: list[MessageNode], source: int) -> Symbol:
         message = self._expected(source)
         self.items.append(Item(sends, [message]))
         self._done += 1
         return Symbol(((message, 0, -1),))
 
-    def wait(self, handles: Sequence[Incoming | None]) -> list[Symbol | None]:
+    def wait(self, handles: Sequence[MessageNode | None]) -> list[Symbol | None]:
         messages = [handle for handle in handles if handle is not None]
         if messages:
             if any(self._posted[message] != self._done for message in messages):
@@ -244,18 +245,18 @@ class Recording:
         self.inputs = [Node(rank, sizes[rank]) for rank in range(size)]
         self.items: list[list[Item]] = [[] for _ in range(size)]
         self.results: list[Any] = [None] * size
-        self.messages: dict[tuple[int, int, int], Incoming] = {}
+        self.messages: dict[tuple[int, int, int], MessageNode] = {}
         self.early = False
         self.one_at_a_time = True
 
-    def message(self, source: int, dest: int, nth: int) -> Incoming:
+    def message(self, source: int, dest: int, nth: int) -> MessageNode:
         """Return the message of that number between two ranks."""
         key = source, dest, nth
         message = self.messages.get(key)
         if message is None:
             if len(self.messages) >= _MOST_MESSAGES:
                 raise TooManyError
-            message = self.messages[key] = Incoming(dest)
+            message = self.messages[key] = MessageNode(dest)
         return message
 
     def contribution(self, rank: int) -> Symbol:

@@ -35,7 +35,9 @@ __all__ = [
 
 Numbers = NDArray[np.int64]
 ALL = slice(None)
+# A bit for each pair of ranks is needed: so many columns of that table at a time keep it small.
 _BATCH = 1 << 12
+# Ranks with few messages are put apart from those with many when a common matrix would be mostly empty.
 _MOST_PADDING = 4
 
 
@@ -72,7 +74,7 @@ class Step(NamedTuple):
 
 
 class Exchanges:
-    """The doings of ranks of which none has more than one message under way that it sends, or that it takes.
+    """The exchanges of ranks, each of which has at most one message under way that it sends, and one that it takes.
 
     In each exchange a rank sends a message, takes one, or both at once, and waits until that is over. Those of one rank
     stand together, in order.

@@ -14,11 +14,11 @@ from xsim_py.mpi.op import foldable
 
 from .batch import Batch, Pending
 from .compiling import compiled
-from .costs import Distances
+from .costs import MessageCosts
 from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS
 from .formulas import EXCHANGES, Gather, formula
 from .pending import MOST_MESSAGES, ObjectReduction, ObjectScan, PickleExchange, PickleGather, VariedExchange
-from .recording import Fold, record
+from .recording import SymbolicFold, record
 from .schedule import CollectiveSchedule, Listed, all_need_all
 from .trees import tree
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bind"]
 
+# All bytes of a call lie in one array, beside what the ranks have.
 _MOST_BYTES = 1 << 28
 _MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
@@ -86,7 +87,7 @@ def bind(
 
 def _batch(ch: CollectiveChannel, schedule: CollectiveSchedule, local: Any) -> Batch | None:
     ranks = ch.comm.ranks
-    costs = Distances(ch.comm.fabric, ranks).costs(schedule)
+    costs = MessageCosts(ch.comm.fabric, ranks).costs(schedule)
     return None if costs is None else Batch(schedule, costs, ranks, ch.check, local)
 
 
@@ -125,7 +126,7 @@ def _pending(
 @lru_cache(maxsize=64)
 def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int) -> Listed | None:
     """Return the schedule of an algorithm on so many ranks; None also where a rank may leave before others enter."""
-    fold = Fold(unit_bytes, True)
+    fold = SymbolicFold(unit_bytes, True)
     whole = (key, fold) if unit_bytes else key
     recording = record(
         size,

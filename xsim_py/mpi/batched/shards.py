@@ -20,12 +20,12 @@ import numpy as np
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .meeting import Meeting, Members
+from .meeting import Meeting, MemberHomes
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.shard import Shard
 
     from .meetings import Meetings
 
@@ -48,7 +48,7 @@ class OtherShards:
     def __init__(self, meetings: Meetings, shard: Shard) -> None:
         self._meetings = meetings
         self._ends = [block.stop for block in shard.blocks]
-        self._members: dict[int, Members | None] = {}
+        self._members: dict[int, MemberHomes | None] = {}
         # Of each context, the last call that all ranks of this shard have begun. It is kept when they have freed the
         # communicator: freeing waits for nobody, and of ranks elsewhere that begin the call later nothing may be kept.
         self._begun: dict[int, int] = {}
@@ -65,7 +65,7 @@ class OtherShards:
         """True if nothing is known of calls that only others have begun."""
         return not self._heard
 
-    def members(self, comm: Communicator) -> Members | None:
+    def members(self, comm: Communicator) -> MemberHomes | None:
         """Return where the ranks of a communicator live; None: all here."""
         if comm.cid not in self._members:
             if len(self._members) >= _MOST_MEMBERS:
@@ -75,11 +75,11 @@ class OtherShards:
             for later in np.flatnonzero(numbers >= self._shard.initial).tolist():
                 homes[later] = self._shard.owner(int(numbers[later]))
             number = self._shard.number
-            self._members[comm.cid] = None if (homes == number).all() else Members(homes, number)
+            self._members[comm.cid] = None if (homes == number).all() else MemberHomes(homes, number)
         return self._members[comm.cid]
 
     def begins(self, call: Meeting) -> None:
-        """The first rank of this shard begins a call: compare with what is known of it, and tell."""
+        """Compare a call that the first rank of this shard begins with what is known of it, and tell the others."""
         call.heard = self._heard.pop(call.where, call.heard)
         if any(token is None for _, token in call.heard):
             call.undone = True  # and all have heard of it
@@ -106,7 +106,7 @@ class OtherShards:
             self._take(call, part)
 
     def all_begun(self, call: Meeting) -> None:
-        """No further rank of this shard will begin this call."""
+        """Note that no further rank of this shard will begin this call."""
         self._begun[call.where[0]] = call.where[1]
 
     def undone(self, call: Meeting) -> None:
@@ -115,7 +115,7 @@ class OtherShards:
             self._tell(call, "meets", [*call.said[:2], None])
 
     def entered(self, call: Meeting) -> None:
-        """All ranks of this shard have come: tell what they have left."""
+        """Tell the others what the ranks of this shard have left, as all of them have come."""
         assert call.members is not None
         here = call.members.here
         columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
@@ -138,7 +138,7 @@ class OtherShards:
     # ------------------------------------------------------------------------------------- between two windows
 
     def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Meeting | None:
-        """The call of that number, if it waits to be computed here; what comes before it is begun here is kept."""
+        """Return the call of that number, if it waits to be computed here; else keep the fact until it is begun."""
         meetings = self._meetings
         call = meetings.calls.get(where) or meetings.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):

@@ -97,7 +97,7 @@ class Moments(NamedTuple):
 
 
 class _Ranks:
-    """All ranks on their way through a call."""
+    """The state of all ranks on their way through a call."""
 
     def __init__(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> None:
         self.clock, self.nic, self.key = (np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys))
@@ -105,7 +105,7 @@ class _Ranks:
         self.overhead = np.zeros(len(self.clock), np.int64)
 
     def go_through(self, stage: Stage, costs: Costs) -> Moments:
-        """Let them do what a stage says."""
+        """Let all ranks do what a stage says."""
         slots = len(stage) + stage.padded
         asking = costs.asks is not False and bool(np.any(costs.asks))
         first, posted = np.empty((2, slots), np.int64)

@@ -56,7 +56,7 @@ def departs(
 
 
 def taken_by(call: Meeting) -> Callable[[Message], int]:
-    """Says, of a message that has come again to a rank that has left, when that rank had taken it."""
+    """Return a function that tells when a rank that has left had taken a message which comes again."""
     listing = call.bound.listing(call.times)
     taken: dict[tuple[int, int], deque[int]] = {}
     order = np.argsort(listing.key, kind="stable")

@@ -14,10 +14,10 @@ import numpy as np
 
 from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
 
-from .content import Combine, Join, Recipe
+from .content import Combine, ContentPlan, Join
 from .schedule import Draft, Listed, Numbers
 
-__all__ = ["DOWN", "Tree", "hand_down", "tree"]
+__all__ = ["DOWN", "ArrayTree", "hand_down", "tree"]
 
 _UP = {reduce.binary: trees.binary, reduce.binomial: trees.in_order_binomial}
 DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
@@ -27,20 +27,20 @@ DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.k
 def tree(algorithm: Callable[..., Any], size: int, key: Any) -> Listed | None:
     """Return the schedule of an algorithm, if it is one of those that are known here."""
     if algorithm is barrier.tree:
-        shape = Tree(trees.in_order_binomial, size)
+        shape = ArrayTree(trees.in_order_binomial, size)
         draft = Draft(size)
         _up(draft, shape, np.zeros(size, np.int64))
         hand_down(draft, shape.reversed(), 0)
         nothing = np.zeros(1, np.int64)
-        return draft.listed(Recipe(0, [], nothing, nothing, [None] * size))
+        return draft.listed(ContentPlan(0, [], nothing, nothing, [None] * size))
     parts = getattr(algorithm, "keywords", {})
     if getattr(algorithm, "func", None) is allreduce.nonoverlapping:
         up, down = _UP.get(parts["reduce"]), DOWN.get(parts["bcast"])
         if up is not None and down is not None:
-            shape = Tree(up, size)
+            shape = ArrayTree(up, size)
             draft = Draft(size)
             _up(draft, shape, np.arange(size))
-            hand_down(draft, Tree(down, size), 0)
+            hand_down(draft, ArrayTree(down, size), 0)
             return draft.listed(_folded_up(shape, key))
     return None
 
@@ -80,7 +80,7 @@ _PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
 """The parents of ranks other than 0, and in which order the children of one come: `collectives.trees` for all ranks."""
 
 
-class Tree:
+class ArrayTree:
     """The shape of a tree for all ranks, with root 0.
 
     Attributes
@@ -118,7 +118,7 @@ class Tree:
         found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turn]
         return found
 
-    def reversed(self) -> Tree:
+    def reversed(self) -> ArrayTree:
         """Return the tree with the children of each rank in the opposite order."""
         other = copy(self)
         turn = np.arange(len(self.children)) - np.repeat(self.starts, self.widths)
@@ -126,7 +126,7 @@ class Tree:
         return other
 
 
-def _up(draft: Draft, tree: Tree, payloads: Numbers) -> None:
+def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
     """Everybody hears from its children, and then tells its parent."""
     sent = np.zeros(tree.size, np.int64)
     for height in range(int(tree.height.max()) + 1):
@@ -138,7 +138,7 @@ def _up(draft: Draft, tree: Tree, payloads: Numbers) -> None:
             sent[ranks] = draft.send(ranks, np.ones(len(ranks), np.int64), tree.parent[ranks], payloads[ranks])
 
 
-def hand_down(draft: Draft, tree: Tree, payload: int) -> None:
+def hand_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
     """Everybody hears from its parent, and then tells its children."""
     coming = np.zeros(tree.size, np.int64)
     for depth in range(int(tree.depth.max()) + 1):
@@ -151,7 +151,7 @@ def hand_down(draft: Draft, tree: Tree, payload: int) -> None:
             coming[children] = draft.send(ranks, tree.widths[ranks], children, np.full(len(children), payload))
 
 
-def _folded_up(tree: Tree, size_bytes: int) -> Recipe:
+def _folded_up(tree: ArrayTree, size_bytes: int) -> ContentPlan:
     """Everybody folds its children's results after its own data, one after the other; payload i is what rank i has.
 
     All things are of one size: the contributions are the things 0 to size - 1, and the folds come after them.
@@ -181,4 +181,4 @@ def _folded_up(tree: Tree, size_bytes: int) -> Recipe:
         steps.append(Combine(lefts, rights, size_bytes, (size + start) * size_bytes))
     places = final[thing] * size_bytes
     result = (int(places[0]), size_bytes)
-    return Recipe((2 * size - 1) * size_bytes, steps, places, np.full(size, size_bytes), [result] * size)
+    return ContentPlan((2 * size - 1) * size_bytes, steps, places, np.full(size, size_bytes), [result] * size)

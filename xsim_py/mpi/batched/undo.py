@@ -1,4 +1,4 @@
-"""The way back: calls that are undone, also after they were computed and some ranks have left them.
+"""The way back: calls are undone, also after they were computed and some ranks have left them.
 
 The ranks that wait go back to where they entered, and do the call message by message. That is in the past: what has
 found the trouble is put off, the window is left (`Kernel.halt`), and the next windows begin there.
@@ -16,8 +16,8 @@ import numpy as np
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
-from xsim_py.process import current
-from xsim_py.process.fiber import Fiber
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 
 from .meeting import Meeting
 from .tracing import departs, taken_by
@@ -25,7 +25,7 @@ from .tracing import departs, taken_by
 if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .shards import OtherShards
 
@@ -189,16 +189,16 @@ class WayBack:
                 call.close()
 
     def _again(self, fiber: Fiber) -> None:
-        """A rank is back where it entered; an event handler, which is no event of the run."""
+        """Resume a rank where it entered; an event handler, which is no event of the run."""
         self.fabric.kernel.events -= 1
         fiber.resume()
 
     def _back(self, _: object) -> None:
-        """The clock is where it was before a call was undone."""
+        """Do nothing: this event only brings the clock back to where it was before a call was undone."""
         self.fabric.kernel.events -= 1
 
     def _answered(self, answer: Any) -> None:
-        """A rank that does a call again is answered by one that has left."""
+        """Hand on the answer of a rank that has left to one that does a call again."""
         answered(self.fabric, answer)
 
     def _forget(self) -> None:
@@ -219,7 +219,7 @@ def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None
 
 
 class Sender:
-    """Sends the messages of ranks that have left, and answers those that have asked them."""
+    """The substitute for ranks that have left: it sends their messages again, and answers who has asked them."""
 
     def __init__(self, fabric: Fabric, call: Meeting) -> None:
         self._fabric = fabric
@@ -281,10 +281,11 @@ class Sender:
 
     def _post_last(self, numbers: list[int]) -> None:
         arrival_ps, keys = self._all.first_ps, self._all.key
+        # With the key of the message that was sent, so that it takes the same place among the events of its time.
         self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
 
     def _comes(self, numbers: list[int]) -> None:
-        """The next message of a rank comes, as in `Fabric._deliver`; who has left has had it."""
+        """Let the next message of a rank come, as in `Fabric._deliver`; a rank that has left has had it."""
         number = numbers.pop()
         if numbers:
             self._post_last(numbers)
@@ -314,20 +315,20 @@ class Sender:
 
 
 class _Sorted:
-    """The messages of each rank."""
+    """The messages of a call, sorted by ranks."""
 
     def __init__(self, ranks: Any, size: int) -> None:
         self._order = np.argsort(ranks, kind="stable")
         self._starts = np.searchsorted(ranks[self._order], np.arange(size + 1))
 
     def of(self, rank: int) -> list[int]:
-        """Their numbers."""
+        """Return the numbers of a rank's messages."""
         found: list[int] = self._order[self._starts[rank] : self._starts[rank + 1]].tolist()
         return found
 
 
 def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
-    """A rank hears that it may send its data to one that has left; an event handler.
+    """Let a rank send its data that has asked one that has left, unless it has left itself; an event handler.
 
     Unless it has left itself: its data have been sent then.
     """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Universe
 from xsim_py.mpi import constants as c
-from xsim_py.process.program import Program
+from xsim_py.process.programs.program import Program
 
 __all__ = ["Refused", "SpawnCommand", "program_for", "take_places"]
 
@@ -56,7 +56,7 @@ class SpawnCommand(NamedTuple):
 
 def program_for(command: SpawnCommand, start: str) -> Program:
     """The program of a command that is started in a directory, unless its hints name another one."""
-    from xsim_py.process.command import program_of  # most programs start no others
+    from xsim_py.process.programs.command_line import program_of  # most programs start no others
 
     folder = os.path.join(start, command.info.get("wdir", ""))
     if not os.path.isdir(folder):

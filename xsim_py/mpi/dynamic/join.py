@@ -10,7 +10,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import make_inter
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 __all__ = ["join"]
 

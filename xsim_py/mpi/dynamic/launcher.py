@@ -17,18 +17,18 @@ from xsim_py.machine import Universe
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.failures.scheduled import doom
 from xsim_py.mpi.transport.protocols import LibraryPart
-from xsim_py.process import current
-from xsim_py.process.life import body, kill
-from xsim_py.process.own import change
+from xsim_py.process.lifecycle import body, kill
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.private_state import change
 
 from .commands import Refused, SpawnCommand, program_for, take_places
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.program import Program
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.programs.program import Program
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["Birth", "Launcher", "LauncherQuestion", "Order", "Startup", "World", "birth_of"]
 
@@ -299,7 +299,7 @@ class Launcher(LibraryPart):
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
         fabric.settings.machine.settle(world.first, birth.nodes)
-        born = shard.bear(birth.homes)
+        born = shard.add_ranks(birth.homes)
         fabric.ranks = shard.at
         fabric.uniform = self._network.uniform
         fabric.tally.grow([rank.number for rank in born])

@@ -12,7 +12,7 @@ from collections import Counter
 
 from xsim_py.engine import OF_VIRTUAL_RANK
 from xsim_py.machine import Machine
-from xsim_py.process.rank import Rank
+from xsim_py.process.ranks.rank import Rank
 
 from .launcher import Launcher
 

@@ -23,7 +23,7 @@ from .knowledge import knowledge_of
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .detector import Detector
 

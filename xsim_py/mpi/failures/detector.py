@@ -13,7 +13,7 @@ from xsim_py.mpi.transport.protocols import LibraryPart
 
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death, Deaths
 

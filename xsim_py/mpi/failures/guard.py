@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.transport.message import Message, Operation, Receive
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .deaths import is_of_anyone
 from .knowledge import revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Deaths
     from .detector import Detector

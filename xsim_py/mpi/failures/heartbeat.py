@@ -20,7 +20,7 @@ from .knowledge import knowledge_of
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
     from xsim_py.mpi.transport.message import Message
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death
 

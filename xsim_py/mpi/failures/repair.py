@@ -27,15 +27,15 @@ from xsim_py.mpi.comm import WORLD_CID, Communicator, Context, derive_cid, share
 from xsim_py.mpi.management import make_inter
 from xsim_py.mpi.transport.message import Message, Operation
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
-from xsim_py.process import current
-from xsim_py.process.life import announce
+from xsim_py.process.lifecycle import announce
+from xsim_py.process.ranks import current
 
 from .agreement import Agreement, AgreementPacket, Ballot, Decision
 from .knowledge import Knowledge, knowledge_of, members_of
 from .liveness import LEGIO, NAIVE, REPAIRED, SAFE, Liveness, LivenessPacket
 
 if TYPE_CHECKING:
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Deaths
     from .detector import Detector

@@ -19,7 +19,7 @@ from xsim_py.mpi.transport.fabric import occupy_nic
 from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .broadcast import neighbours, next_place
 from .deaths import end_operations
@@ -28,7 +28,7 @@ from .knowledge import knowledge_of, members_of, revoked_error
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.fabric import Fabric
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["Revocation"]
 

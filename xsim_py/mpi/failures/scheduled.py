@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process.fiber import MortalFiber
-from xsim_py.process.life import kill
+from xsim_py.process.lifecycle import kill
+from xsim_py.process.ranks.fiber import MortalFiber
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric

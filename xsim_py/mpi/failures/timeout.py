@@ -17,7 +17,7 @@ from .detector import Detector, DetectorSettings
 
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death, Deaths
 

@@ -34,8 +34,8 @@ from xsim_py.mpi.transport.mailbox import ClosedMailbox
 from xsim_py.mpi.transport.message import Message, Operation
 from xsim_py.mpi.transport.p2p import wait
 from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
-from xsim_py.process import current
-from xsim_py.process.life import announce, stop_mismatch
+from xsim_py.process.lifecycle import announce, stop_mismatch
+from xsim_py.process.ranks import current
 
 from .node import ACK, NodePacket, SendAction
 from .paper import ALLREDUCE, PaperNode, TreeResult
@@ -45,7 +45,7 @@ from .shapes import Service, Shapes
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.failures.deaths import Deaths
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["Ftco", "FtcoCall", "FtcoSession"]
 

@@ -13,7 +13,8 @@ from typing import Any, NoReturn, Protocol
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
-from xsim_py.process import current, files
+from xsim_py.process.files import virtual_files
+from xsim_py.process.ranks import current
 
 from .view import Pieces
 
@@ -75,7 +76,7 @@ def place_of(path: str) -> str:
 
 
 def _is_stored(place: str) -> bool:
-    return files.active is not None and files.active.serves(place)
+    return virtual_files.active is not None and virtual_files.active.serves(place)
 
 
 def open_disk(place: str, flags: int) -> Disk:
@@ -91,7 +92,7 @@ def remove(place: str) -> None:
     """Remove a file: MPI_File_delete."""
     try:
         if _is_stored(place):
-            files.request("remove", place, name=place)
+            virtual_files.request("remove", place, name=place)
         else:
             _wait_for_others()
             os.unlink(place)
@@ -110,17 +111,17 @@ class _Stored:
     __slots__ = ("_name", "_number", "_rank", "_server")
 
     def __init__(self, place: str, flags: int) -> None:
-        storage, fiber = files.active, current.fiber
+        storage, fiber = virtual_files.active, current.fiber
         assert storage is not None
         assert fiber is not None
         self._name = os.path.basename(place)
         self._rank = fiber.rank
         self._server = storage.server_of(fiber.rank)
-        self._number, _ = files.request("open", fiber.rank.number, place, flags, name=self._name)
+        self._number, _ = virtual_files.request("open", fiber.rank.number, place, flags, name=self._name)
 
     def _ask(self, kind: str, *arguments: Any) -> Any:
         try:
-            return files.request(kind, *arguments, name=self._name, server=self._server)
+            return virtual_files.request(kind, *arguments, name=self._name, server=self._server)
         except OSError as error:
             _refuse(error, self._name)
 
@@ -147,7 +148,7 @@ class _Stored:
         self._ask("sync")
 
     def close(self) -> None:
-        files.tell(self._server, "close", self._rank.number, self._number)
+        virtual_files.submit(self._server, "close", self._rank.number, self._number)
 
 
 def _wait_for_others() -> None:

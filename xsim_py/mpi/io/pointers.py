@@ -24,7 +24,7 @@ from xsim_py.mpi.rma.operations import fetch, when_here
 from xsim_py.mpi.rma.service import service_of, windows_of
 from xsim_py.mpi.rma.window import Shape, Window
 from xsim_py.mpi.transport.p2p import wait
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 __all__ = ["fetch_and_add", "forget", "in_order", "install", "set_to"]
 

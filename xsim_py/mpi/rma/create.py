@@ -15,7 +15,7 @@ from xsim_py.mpi.calls import Note, channel
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.management import gather_everywhere
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 from xsim_py.units import format_size
 
 from .service import Rma, service_of, windows_of

@@ -10,7 +10,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import number_of
 from xsim_py.mpi.op import ReductionOp
 from xsim_py.mpi.transport.message import Operation
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .packets import (
     ACCUMULATE,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.mailbox import Mailbox
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["Rma", "service_of", "windows_of"]
 

@@ -20,7 +20,7 @@ from xsim_py.mpi.calls import channel, note, pick, timed
 from xsim_py.mpi.errors import Exception as Error
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.polling import found, looked_in_vain
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .operations import issue
 from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket

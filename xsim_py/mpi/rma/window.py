@@ -11,7 +11,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.transport.p2p import wait
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 
 from .epochs import Epochs
 from .locks import LockQueue

@@ -52,6 +52,7 @@ def program_frame(frame: FrameType) -> FrameType:
 def here() -> Place:
     """Return where the program stands that has called us."""
     frame = program_frame(sys._getframe(1))
+    # Not the line: to find it takes a walk through a table, and few places are ever asked for theirs.
     return frame.f_code, frame.f_lasti
 
 
@@ -78,7 +79,7 @@ _lines: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}
 
 
 def line_of(place: Place) -> tuple[str, int]:
-    """File and line of a place; the line is 0 where the compiler has left none."""
+    """Return the file and line of a place; the line is 0 where the compiler has left none."""
     code, at = place
     if isinstance(code, str):
         return code, at

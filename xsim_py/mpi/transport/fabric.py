@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
-from xsim_py.process.grave import keep_for_ever
+from xsim_py.process.ranks.dead_objects import keep_for_ever
 
 from .mailbox import ClosedMailbox, Mailbox
 from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
@@ -29,8 +29,8 @@ from .tally import Tally
 if TYPE_CHECKING:
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
-    from xsim_py.process.rank import Rank
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.rank import Rank
+    from xsim_py.process.ranks.shard import Shard
     from xsim_py.trace import Recorder
 
     from .protocols import ControlHandler, Guard, LibraryPart
@@ -164,6 +164,7 @@ class Fabric(HotFabric):
 
     def close(self, rank: Rank) -> None:
         """Have what comes for a rank from now on vanish: it has died."""
+        # What its receives and buffers hold are objects of a dead program, whose ``__del__`` must not run.
         keep_for_ever(rank.mpi)
         rank.mpi = ClosedMailbox(rank.mpi or self.open(rank))
 
@@ -200,6 +201,7 @@ class Fabric(HotFabric):
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
         """Let the data of a rendezvous leave: the receiver has answered."""
         size = len(send.data)
+        # By position: to name the arguments of a call costs a few hundred instructions.
         data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
         send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
         rank.key += 1
@@ -213,6 +215,7 @@ class Fabric(HotFabric):
         cost = self.link(rank.number, to).cost(size_bytes)
         at_ps += cost.send_ps
         message = Message.control(rank.number, to, tag, what, size_bytes, overhead_ps=cost.receive_ps)
+        # Until it has left, the rank's own sends look at the interface only when the queue has come to their time.
         rank.mpi.background += 1
         if at_ps > self.kernel.now_ps:
             rank.key += 1
@@ -253,6 +256,8 @@ class Fabric(HotFabric):
         tag = message.tag
         arrival = message.arrival_ps
         rank = self.ranks[to - self.first]
+        # CPython's hash of a tuple of whole numbers is the same in every process, and BLAKE2b would cost more than the
+        # message. A sum does not depend on the order in which shards come to their messages.
         self.digest += hash((arrival, to, source, tag, message.size_bytes, message.check))
         box: Mailbox = rank.mpi or self.open(rank)
         cid = message.cid
@@ -265,6 +270,8 @@ class Fabric(HotFabric):
         ):
             # Hot path: what `match` does where this is the only receive that is posted.
             box.lone = None
+        # Context 0 is of no communicator: a control message, or the data of a rendezvous whose envelope was matched
+        # before.
         elif cid == 0:
             if message.kind != CONTROL:
                 self._rendezvous_data(box, message)

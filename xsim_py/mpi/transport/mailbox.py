@@ -10,8 +10,8 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
-    from xsim_py.process.fiber import Fiber
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.rank import Rank
 
     from .fabric import Fabric
     from .protocols import Endpoint
@@ -67,7 +67,7 @@ class Probe:
         )
 
 
-class _Hot:
+class _HotSlots:
     """The slots that a message needs of a mailbox: those of a base class lie together, in two lines of the cache."""
 
     __slots__ = (
@@ -84,7 +84,7 @@ class _Hot:
     )
 
 
-class Mailbox(_Hot):
+class Mailbox(_HotSlots):
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
     The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
@@ -126,6 +126,7 @@ class Mailbox(_Hot):
         self.lone: Receive | None = None
         self.spare: Receive | None = None
         self.used: Message | None = None
+        # Most ranks use one or none of these tables, and an empty dictionary is 64 bytes, one with an entry 224.
         self.posted: dict[tuple[int, int], Any] = _NO_TABLE
         self.posted_any: dict[int, deque[Receive]] | None = None
         self.unexpected: dict[tuple[int, int], Any] = _NO_TABLE
@@ -133,6 +134,7 @@ class Mailbox(_Hot):
         self.probes: list[Probe] | None = None
         self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
         self.sends: dict[int, Send] = _NO_TABLE
+        # The subtraction would make a number of its own for each rank, 32 bytes, where all ranks are in this shard.
         self.place = rank.number - fabric.first if fabric.first else rank.number
         self.ticket = 0
         self.world: Any = None
@@ -197,6 +199,8 @@ class Mailbox(_Hot):
 
     def post(self, operation: Receive) -> None:
         """Let a receive wait for its message."""
+        # A slot in place of an entry in a table: together with the log of sends that was a quarter of the time of a
+        # message.
         if self.lone is None and not self.posted and self.posted_any is None and operation.source != ANY_SOURCE:
             self.lone = operation
             return
@@ -342,6 +346,7 @@ class Mailbox(_Hot):
         if self.wild is None:
             self.wild = {}
         queue = self.wild.get(cid)
+        # Programs that never use a wildcard pay nothing for the order of arrival.
         if queue is None:
             kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in _entries(entry)]
             queue = self.wild[cid] = deque(sorted(kept, key=lambda message: message.serial))
@@ -355,6 +360,7 @@ class Mailbox(_Hot):
             elif tag in (message.tag, ANY_TAG):
                 found = message
                 break
+        # Each wildcard receive looks through what others have taken from this queue, so it is cleared now and then.
         if skipped > 64:
             self.wild[cid] = deque(message for message in queue if not message.taken)
         return found

@@ -208,6 +208,7 @@ class Receive(Operation):
     def __init__(
         self, comm: Endpoint, cid: int, source: int, tag: int, post_ps: int, name: str, note: Any = None
     ) -> None:
+        # Not `super().__init__`: a receive is posted for nearly every message.
         self.done = self.cancelled = False
         self.time_ps = self.overhead_ps = self.serial = 0
         self.waiter = self.error = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
-from xsim_py.process import current, patches
+from xsim_py.process.ranks import current, patches
 
 from .call_sites import program_frame
 from .fabric import occupy_nic
@@ -15,7 +15,7 @@ from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive
 
 if TYPE_CHECKING:
     from xsim_py.network import Cost
-    from xsim_py.process.fiber import Fiber
+    from xsim_py.process.ranks.fiber import Fiber
 
     from .fabric import Fabric
     from .mailbox import Mailbox
@@ -73,6 +73,7 @@ def start_send(
             fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
+    # Three appends: one extension of the list by three numbers took twice as long.
     log = fabric.log
     log.append(origin)
     log.append(to)
@@ -80,6 +81,8 @@ def start_send(
     crc = crc32(data) if check else 0
     note, at = about, 0
     if type(about) is int:
+        # To look outwards for the program's frame takes a while; so callers say how many calls they are inside of the
+        # program's, and who wraps them adds to that (`Patches.wrap_calls`).
         frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
         note, at = frame.f_code, frame.f_lasti
     if not cost.eager or mode == SYNC_MODE:
@@ -103,8 +106,11 @@ def start_send(
     message.check = crc
     message.note = note
     message.ticket = at
+    # The same shard, and no shared links: what `launch` would find out once more.
     if fabric.first <= to < fabric.inline_end:
         rank.key = key = rank.key + 1
+        # Ranks do the same at the same time, so most messages find a list for their time, and need no call of
+        # `Kernel.post`.
         there = fabric.due.get(arrival)
         if there is not None:
             there.append((key, fabric.deliver, message))
@@ -145,6 +151,8 @@ def _start_with_answer(
 def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
     """Post a receive in the running fiber."""
     fiber: Any = current.fiber
+    # Which message it takes depends on what has arrived by now, so the queue has to come as far as this clock first; a
+    # named source is the same whenever one looks.
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
@@ -223,6 +231,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     message = operation.message
     if message is None or operation.error is not None:  # an envelope without its data is no message
         fabric.guard.give_up(operation)
+    # The operation is used again, and must not keep the data of this message until then.
     operation.message = None
     box.spare = operation
     if message.kind == EAGER and fabric.shortcuts:
@@ -230,6 +239,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     arrival = message.arrival_ps
     clock = fiber.clock_ps
     if arrival > clock:
+        # A list: an array makes a number of its own for each reading and writing, which takes five times as long.
         fabric.waited_ps[box.place] += arrival - clock
         clock = arrival
     fiber.clock_ps = clock + message.overhead_ps
@@ -258,6 +268,7 @@ def complete(operation: Operation) -> None:
             fabric.guard.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)
+        # Only trouble wakes a fiber before its operation is done (`Waiter.interrupt`).
         while not operation.done:
             fabric.guard.recheck(operation)
             operation.waiter = fiber

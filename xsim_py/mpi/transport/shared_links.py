@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.engine import first_key
 
 if TYPE_CHECKING:
-    from xsim_py.process.shard import Shard
+    from xsim_py.process.ranks.shard import Shard
 
     from .message import Message
 

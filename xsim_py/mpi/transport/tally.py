@@ -7,7 +7,6 @@ up by numpy when it is long.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -85,7 +84,7 @@ class Tally:
         del self.log[len(self.log) // 3 * 3 :]  # a signal may have ended the run in the middle of an entry
         if not self.log:
             return
-        entries = np.array(array("q", self.log)).reshape(-1, 3)
+        entries = np.array(self.log, np.int64).reshape(-1, 3)
         self.log.clear()
         senders, dests, sizes = entries.T
         places = self._places(senders)
@@ -97,6 +96,7 @@ class Tally:
         """Count many sends at once; the same object for the same sends, which are added up only once."""
         if len(self._often) >= _MOST_OFTEN:  # they may be of communicators that are no more
             self._count_often()
+        # The sends of a collective as arrays are the same object at each call, so they are summed once and multiplied.
         self._often[sends] = self._often.get(sends, 0) + 1
 
     def add_once(self, sends: Sends) -> None:
@@ -149,12 +149,12 @@ class Tally:
             self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
 
     def messages(self) -> list[int]:
-        """Messages that each rank of the block sent."""
+        """Return how many messages each rank of the block sent."""
         self._total()
         return _listed(self._messages)
 
     def sent_bytes(self) -> list[int]:
-        """Bytes that each rank of the block sent."""
+        """Return how many bytes each rank of the block sent."""
         self._total()
         return _listed(self._bytes)
 

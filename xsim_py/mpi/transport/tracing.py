@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.process import current
+from xsim_py.process.ranks import current
 from xsim_py.trace import Recorder
 
 from .fabric import Fabric
@@ -20,7 +20,7 @@ from .mailbox import ClosedMailbox, Mailbox
 from .message import CONTROL, RENDEZVOUS, Message, Receive
 
 if TYPE_CHECKING:
-    from xsim_py.process.rank import Rank
+    from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["TracingFabric"]
 
@@ -42,6 +42,7 @@ class TracingMailbox(Mailbox):
     def post(self, operation: Receive) -> None:
         """Let a receive wait for its message, where `match` finds it."""
         super().post(operation)
+        # The shortcut of `Fabric._deliver` for a lone receive would pass by `match`, where it is noted.
         self._not_alone()
 
     def match(self, message: Message) -> Receive | None:

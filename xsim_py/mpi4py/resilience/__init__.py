@@ -19,7 +19,7 @@ from .windows import install_windows
 
 if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
-    from xsim_py.process.patches import Patches
+    from xsim_py.process.ranks.patches import Patches
 
 __all__ = ["install_resilience"]
 

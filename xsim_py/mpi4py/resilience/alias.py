@@ -22,8 +22,8 @@ from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.p2p import complete
-from xsim_py.process import current
-from xsim_py.process.complaint import forget_frames
+from xsim_py.process.output.tracebacks import forget_frames
+from xsim_py.process.ranks import current
 
 __all__ = [
     "Alias",

@@ -11,8 +11,8 @@ from xsim_py.mpi.calls import record
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py import collective_calls
 from xsim_py.mpi4py.collective_plans import Plan
-from xsim_py.process import current
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from . import blocks, hierarchy

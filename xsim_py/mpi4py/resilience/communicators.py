@@ -15,7 +15,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.info import INFO_NULL, Info
 from xsim_py.mpi4py.management import Management
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks.patches import Patches
 
 from .alias import adopt, alias_of, drop_alias, not_covered
 

@@ -28,8 +28,8 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.mpi4py import collective_plans as plans
 from xsim_py.mpi4py import object_plans as objects
 from xsim_py.mpi4py.bufspec import message, packed, receiver
-from xsim_py.process import current
-from xsim_py.process.complaint import forget_frames
+from xsim_py.process.output.tracebacks import forget_frames
+from xsim_py.process.ranks import current
 
 from .alias import Alias, marked, shrink, twin, until_agreed
 from .attempts import NO_ROOT, ROOTED, undoing

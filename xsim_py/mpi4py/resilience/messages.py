@@ -19,7 +19,7 @@ from xsim_py.mpi.transport.message import EAGER, Message, Send
 from xsim_py.mpi4py import p2p, probes
 from xsim_py.mpi4py.request_tasks import Task, empty
 from xsim_py.mpi4py.status import Status
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from .alias import give_up, is_failure, raise_to, tried

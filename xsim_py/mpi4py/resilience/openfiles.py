@@ -21,7 +21,7 @@ from xsim_py.mpi4py import file as face
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.group import Group
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks.patches import Patches
 
 from .alias import Alias, alias_of
 

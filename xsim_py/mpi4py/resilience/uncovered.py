@@ -13,7 +13,7 @@ from xsim_py.mpi4py.partitioned import Partitioned
 from xsim_py.mpi4py.processes import ProcessCreation
 from xsim_py.mpi4py.topologies import Topologies
 from xsim_py.mpi4py.win import Win
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks.patches import Patches
 
 from .alias import not_covered
 

@@ -21,7 +21,7 @@ from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py import win
 from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.win import Win
-from xsim_py.process.patches import Patches
+from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from .alias import Alias, alias_of, give_up, is_failure, raise_to, tried

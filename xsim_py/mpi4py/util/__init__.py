@@ -3,7 +3,7 @@
 import sys
 from importlib.machinery import PathFinder
 
-from xsim_py.process.modules import SharedPackage
+from xsim_py.process.programs.private_modules import SharedPackage
 
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *(f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ())]

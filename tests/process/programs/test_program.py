@@ -1,0 +1,57 @@
+"""A program that cannot be read or compiled is refused, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xsim_py.errors import ConfigError
+from xsim_py.process.programs.program import Program
+
+
+def refused(target: object, *, kind: str = "script") -> str:
+    with pytest.raises(ConfigError) as caught:
+        Program(target, kind=kind, args=[])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/dev/zero", "it holds more than 64 MiB, the most that is read"),
+        ("x" * 300, "File name too long"),
+        ("a\0b", "no file can have this name"),
+        ("\ud800", "no file can have this name"),
+        ("", "a folder is run by the __main__.py in it, and there is none"),
+    ],
+)
+def test_what_is_no_file_is_refused(tmp_path: Path, target: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert why in refused(target)
+
+
+def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "cannot read the program: nobody writes into this pipe" in refused(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("name", ["", ".", "a..b", "..", "x" * 5000, "a\0b", "/x"])
+def test_what_is_no_module_is_refused(name: str) -> None:
+    assert "no module of this name here or among the installed packages" in refused(name, kind="module")
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("(" * 100_000, "too many nested parentheses"),
+        ("-" * 100_000 + "1", "nested too deeply, or too large"),
+        ("x = 'a\0b'", "null bytes"),
+        ("x = '\udcff'", "surrogates not allowed"),
+    ],
+)
+def test_what_python_cannot_compile_is_refused(source: str, why: str) -> None:
+    said = refused(source, kind="code")
+    assert said.startswith("<string>")
+    assert f"not a Python program: {why}" in said or why in said

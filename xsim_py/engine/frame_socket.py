@@ -1,0 +1,112 @@
+"""Frames between two processes of this machine, by a socket."""
+
+from __future__ import annotations
+
+import _socket
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate, pairwise
+from pickle import dumps, loads  # as they are before a program puts others there
+from typing import Any, Final
+
+__all__ = ["Closed", "FrameSocket"]
+
+_LENGTHS: Final = struct.Struct("<QQ")
+_frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
+_head = _frame[_LENGTHS.size :]
+_SMALL: Final = 1 << 15  # buffers that are no longer, all together, travel in the object: a copy more, but fewer calls
+_PIECES: Final = 512  # buffers that one call of the system takes
+
+
+class Closed(Exception):
+    """The other end of a socket has gone, or this one."""
+
+
+class FrameSocket:
+    """One end of a socket: a frame is an object and some buffers.
+
+    Parameters
+    ----------
+    end : socket
+        If it has a timeout, `waiting` is called that often while the other end takes nothing, or says nothing.
+    waiting : callable, optional
+        Without arguments.
+    """
+
+    def __init__(self, end: _socket.socket, waiting: Callable[[], None] | None = None) -> None:
+        self._end = end
+        self._waiting = waiting
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
+
+    def hang_up(self) -> None:
+        """Have whoever waits for a frame here see that there will be none."""
+        with suppress(OSError):
+            self._end.shutdown(_socket.SHUT_RDWR)
+
+    def send(self, what: Any, buffers: Sequence[Any] = ()) -> None:
+        """Send a frame."""
+        rest = sum(map(len, buffers)) if buffers else 0
+        if rest > _SMALL:
+            head = dumps((what, [len(buffer) for buffer in buffers]), -1)
+            self._send_all([_LENGTHS.pack(len(head), rest) + head, *buffers])
+        else:
+            head = dumps((what, buffers), -1)
+            self._send_all([_LENGTHS.pack(len(head), 0) + head])
+
+    def _send_all(self, left: list[Any]) -> None:
+        try:
+            while left:
+                try:
+                    sent = self._end.sendmsg(left[:_PIECES])
+                except TimeoutError:
+                    if self._waiting is not None:
+                        self._waiting()
+                    continue
+                done = 0
+                while done < len(left) and sent >= len(left[done]):
+                    sent -= len(left[done])
+                    done += 1
+                del left[:done]
+                if sent:
+                    left[0] = memoryview(left[0])[sent:]
+        except OSError:
+            raise Closed from None
+
+    def hear(self) -> tuple[Any, Sequence[Any]]:
+        """Return the next frame. There is one at a time, for the other end waits for an answer to it."""
+        got = self._into(_frame, 0, _LENGTHS.size)
+        head, rest = _LENGTHS.unpack_from(_frame)
+        at = _LENGTHS.size + head
+        # Hot path: the whole frame has come with the first call of the system, as nearly all do.
+        if got == at and not rest:
+            content: tuple[Any, Sequence[Any]] = loads(_head)  # which knows where it ends
+            return content
+        frame = memoryview(bytearray(at + rest))
+        frame[:got] = _frame[:got]
+        self._into(frame, got, len(frame))
+        what, buffers = loads(frame[_LENGTHS.size : at])
+        if rest:
+            ends = list(accumulate(buffers, initial=at))
+            pieces = [frame[start:end] for start, end in pairwise(ends)]
+            buffers = [piece if len(piece) > _SMALL else bytes(piece) for piece in pieces]
+        return what, buffers
+
+    def _into(self, frame: memoryview, got: int, needed: int) -> int:
+        """Take in what comes, at least so much in all; return how much there is."""
+        while got < needed:
+            try:
+                more = self._end.recv_into(frame[got:] if got else frame)
+            except TimeoutError:
+                if self._waiting is not None:
+                    self._waiting()
+                continue
+            except OSError:
+                more = 0
+            if not more:
+                raise Closed
+            got += more
+        return got

@@ -1,0 +1,101 @@
+"""Child processes are real: so are the threads that wait for their pipes, and their locks.
+
+A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` have threads of
+this process that serve it, and hand over what comes by events and queues made in `threading`. These are told from the
+program's own by who makes them. And whoever calls `simulate` with threads of their own around may have made an event
+that one of these sets.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = [
+    "REAL_LOCKS",
+    "REAL_THREADS",
+    "descendants",
+    "exist",
+    "has_real_threads",
+    "serves_children",
+    "waits_for_real_thread",
+]
+
+REAL_LOCKS: WeakSet[Any] = WeakSet()
+"""The real locks that were made in ranks for this."""
+
+_real_threads = _thread._count  # besides the first one; a rank that asks is told of its own threads
+_REAL = (type(_thread.allocate_lock()), type(_thread.RLock()))
+_BETWEEN = ("threading", "queue", "concurrent.futures._base")
+_SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
+
+REAL_THREADS = "threads that serve children"
+"""Under this name a rank keeps its real threads."""
+
+
+def serves_children(depth: int) -> bool:
+    """Return whether the caller, so many frames above, makes something for child processes."""
+    frame: FrameType | None = sys._getframe(depth + 1)
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        if any(future._condition._lock in REAL_LOCKS for future in _futures(frame)):
+            return True
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return name in _SERVANTS or name.startswith("multiprocessing.")
+
+
+def _futures(frame: FrameType) -> Any:
+    """Return the futures that a function of `concurrent.futures` is about to wait for; none for any other function."""
+    return frame.f_locals.get("fs", ()) if frame.f_code.co_name == "_create_and_install_waiters" else ()
+
+
+def waits_for_real_thread(depth: int) -> bool:
+    """Return whether the caller, so many frames above, is a condition that a real thread may notify.
+
+    Its lock is one of `REAL_LOCKS`, or was made outside of the simulation, where there are other threads than this.
+    """
+    condition = sys._getframe(depth + 1).f_locals.get("self")
+    if not isinstance(condition, threading.Condition):
+        return False
+    lock = condition._lock  # type: ignore[attr-defined]
+    return lock in REAL_LOCKS or (isinstance(lock, _REAL) and _real_threads() > 0)
+
+
+def has_real_threads(rank: Rank) -> bool:
+    """Tell whether a rank has real threads, which wait for child processes."""
+    return any(thread.is_alive() for thread in (rank.extra or {}).get(REAL_THREADS, ()))
+
+
+def exist() -> bool:
+    """Tell whether this process has children, besides one that `multiprocessing` has for itself."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    if tracker is None or tracker._resource_tracker._pid is None:
+        return True
+    try:
+        return descendants() != [str(tracker._resource_tracker._pid)]
+    except OSError:
+        return True
+
+
+def descendants(process: str = "self") -> list[str]:
+    """Return the processes that one has started, and those that they have."""
+    found: list[str] = []
+    for task in os.listdir(f"/proc/{process}/task"):
+        with open(f"/proc/{process}/task/{task}/children") as file:
+            for child in file.read().split():
+                with suppress(FileNotFoundError):  # it has just ended
+                    found += [child, *descendants(child)]
+    return found

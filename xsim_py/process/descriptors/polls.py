@@ -1,0 +1,122 @@
+"""`select` in a rank: it waits for descriptors in virtual time, and for nothing but the time if there are none."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current
+
+from . import child_processes, pipes, waits
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
+
+__all__ = ["install", "selected"]
+
+_real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(select, "epoll", None)
+
+
+def selected(
+    fiber: Fiber, real: Callable[[float | None], Any], files: Iterable[Any], timeout_s: float | None, what: str = ""
+) -> Any:
+    """Wait in virtual time for files; return the result of ``real(seconds)``, which would wait on the wall clock."""
+    numbers = [file if isinstance(file, int) else file.fileno() for file in files]
+    if not what:
+        what = f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits for nothing, for ever"
+
+    def really() -> Any:
+        return real if any(_is_real(fiber, number) for number in numbers) else None
+
+    return waits.until(fiber, partial(real, 0), timeout_s, what, really)
+
+
+def _is_real(fiber: Fiber, number: int) -> bool:
+    """Return whether something may come from outside of the simulation."""
+    if number in pipes.ends:
+        return pipes.is_of_child(fiber, number)
+    return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
+
+
+def _select(reading: Any, writing: Any, special: Any, timeout: float | None = None, /) -> Any:
+    """Wait in virtual time as `select.select` does."""
+    fiber = current.here()
+    if fiber is None or (timeout is not None and timeout <= 0):
+        return _real_select(reading, writing, special, timeout)
+    lists = [list(files) for files in (reading, writing, special)]
+
+    def real(timeout_s: float | None) -> Any:
+        found = _real_select(lists[0], lists[1], lists[2], timeout_s)
+        return found if any(found) else ()
+
+    return selected(fiber, real, chain(*lists), timeout) or ([], [], [])
+
+
+class _Poll:
+    """A `select.poll` or `select.epoll` that waits in virtual time; its times are counted in so many a second."""
+
+    def __init__(self, poll: Any, per_second: int) -> None:
+        self._poll = poll
+        self._per_second = per_second
+        self._numbers: set[int] = set()
+
+    def register(self, fd: Any, *mask: int, **named: int) -> None:
+        """Watch a file, as `select.poll.register` does."""
+        self._poll.register(fd, *mask, **named)
+        self._numbers.add(_number(fd))
+
+    def unregister(self, fd: Any) -> None:
+        """Watch a file no more, as `select.poll.unregister` does."""
+        self._poll.unregister(fd)
+        self._numbers.discard(_number(fd))
+
+    def poll(self, timeout: float | None = None, maxevents: int = -1) -> Any:
+        """Wait in virtual time for one of the files, as `select.poll.poll` does."""
+        more = () if self._per_second > 1 else (maxevents,)
+        fiber = current.here()
+        if timeout is not None and timeout < 0:
+            timeout = None
+        if fiber is None or timeout == 0:
+            return self._poll.poll(timeout, *more)
+
+        def real(timeout_s: float | None) -> Any:
+            return self._poll.poll(None if timeout_s is None else timeout_s * self._per_second, *more)
+
+        return selected(fiber, real, self._numbers, None if timeout is None else timeout / self._per_second)
+
+    def __enter__(self) -> _Poll:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._poll.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poll, name)
+
+
+def _number(file: Any) -> int:
+    return file if isinstance(file, int) else int(file.fileno())
+
+
+def _make_poll() -> Any:
+    poll = _real_poll()
+    return poll if current.here() is None else _Poll(poll, 1000)
+
+
+def _make_epoll(*args: Any, **kwargs: Any) -> Any:
+    poll = _real_epoll(*args, **kwargs)  # type: ignore[misc]
+    return poll if current.here() is None else _Poll(poll, 1)
+
+
+def install(patches: Patches) -> None:
+    """Let ranks wait in virtual time for the duration of a run."""
+    patches.set(select, "select", _select)
+    patches.set(select, "poll", _make_poll)
+    if _real_epoll is not None:
+        patches.set(select, "epoll", _make_epoll)

@@ -1,0 +1,72 @@
+"""The semaphores of `multiprocessing` in a rank: its other threads go on while one waits.
+
+They are real ones, which child processes share. Who finds one taken is parked until another thread of the rank releases
+it; where children may do that, the rank looks again every millisecond.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current
+
+from . import child_processes, waits
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
+
+__all__ = ["install"]
+
+_module: Any = import_module("_multiprocessing")  # nobody has written down its types
+_Real: Any = _module.SemLock
+_RECURSIVE = 0
+
+
+class SemLock(_Real):  # type: ignore[misc]
+    """The semaphore of which `multiprocessing.synchronize` makes all its locks."""
+
+    _owner: Fiber | None = None
+
+    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
+        """Take it, waiting in virtual time, as `multiprocessing.Lock.acquire` does."""
+        fiber = current.here()
+        if fiber is None:
+            taken: bool = super().acquire(block, timeout)
+            return taken
+        take = partial(self._take, fiber, super().acquire)
+        if not block:
+            return take()
+        if child_processes.exist() or child_processes.has_real_threads(fiber.rank):
+            return waits.poll(fiber, take, timeout)
+        what = "waits for a lock or semaphore of multiprocessing that another thread is to release"
+        return bool(waits.until(fiber, take, timeout, what))
+
+    def _take(self, fiber: Fiber, acquire: Any) -> bool:
+        """Take it if it is free: to the real one, all threads of all ranks are the same."""
+        if self.kind == _RECURSIVE and self._count() and self._owner is not fiber:
+            return False
+        if not acquire(False):
+            return False
+        self._owner = fiber
+        return True
+
+    def release(self) -> None:
+        """Let go of it, as `multiprocessing.Lock.release` does."""
+        super().release()
+        fiber = current.here()
+        if fiber is not None:
+            waits.wake(fiber)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def install(patches: Patches) -> None:
+    """Let ranks wait for them in virtual time for the duration of a run."""
+    patches.set(_module, "SemLock", SemLock)

@@ -1,0 +1,120 @@
+"""Sockets between ranks: real ones of this computer, on which a rank waits without stopping the simulator.
+
+A blocking call on a real socket would stop all ranks, among them the one that is to answer. So a rank that finds
+nothing to take, or no room to send, is parked; whatever a rank does to a socket is known to all of them after the time
+of a launcher's notice, and who is parked looks again. What goes over sockets costs no other virtual time: they are no
+part of the simulated network.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+    from xsim_py.process.ranks.shard import Shard
+
+__all__ = ["attach", "install", "tell", "tell_at"]
+
+_HANDLER = "sockets"
+_READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
+_WRITING = ("send", "sendto")
+_TELLING = ("connect", "shutdown", "close")
+
+
+class _OnSocket:
+    """A rank waits in a call of a socket."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+
+    def describe(self) -> str:
+        """Return one line for the deadlock report."""
+        return f"socket.{self.call}: another rank to do its part"
+
+
+def attach(shard: Shard) -> None:
+    """Let ranks of a shard wait for sockets."""
+    waiting: list[Fiber] = []
+    shard.socket_waiters = waiting
+
+    def look_again(first: Callable[[Shard], None] | None) -> None:
+        if first is not None:
+            first(shard)
+        if shard.number != 0:
+            shard.kernel.events -= 1  # one event of the run, in however many shards it happens
+        fibers = sorted(waiting, key=lambda fiber: fiber.rank.number)
+        waiting.clear()
+        for fiber in fibers:
+            if fiber.rank.exit_status is None:
+                fiber.clock_ps = max(fiber.clock_ps, shard.kernel.now_ps)
+                fiber.resume()
+
+    shard.handlers[_HANDLER] = look_again
+
+
+def tell(fiber: Fiber, first: Callable[[Shard], None] | None = None) -> None:
+    """Tell all ranks that one has done something to a socket; `first` is called in each shard before they look."""
+    tell_at(fiber.rank, fiber.clock_ps, first)
+
+
+def tell_at(rank: Rank, time_ps: int, first: Callable[[Shard], None] | None = None) -> None:
+    """Tell all ranks what one has done to a socket, at a time; the rank may have ended."""
+    rank.key += 1
+    rank.shard.post_everywhere(time_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, first)
+
+
+def _wait(fiber: Fiber, name: str, ready: Callable[[], Any]) -> None:
+    while not any(ready()):
+        fiber.rank.shard.socket_waiters.append(fiber)
+        fiber.park(_OnSocket(name))
+
+
+def _wrap(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(self: socket.socket, *args: Any, **kwargs: Any) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return function(self, *args, **kwargs)
+        if self.fileno() >= 0 and self.gettimeout() is None:
+            if name in _READING:
+                _wait(fiber, name, lambda: select.select([self], [], [], 0))
+            elif name in _WRITING:
+                _wait(fiber, name, lambda: select.select([], [self], [], 0))
+        result = function(self, *args, **kwargs)
+        tell(fiber)
+        return result
+
+    return call
+
+
+def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
+    """Send all data as `socket.sendall` does, so much at a time as there is room for."""
+    if current.here() is None or self.gettimeout() is not None:
+        _real_send_all(self, data, flags)
+        return
+    left = memoryview(data).cast("B")
+    while left:
+        left = left[self.send(left, flags | socket.MSG_DONTWAIT) :]
+
+
+_real_send_all = socket.socket.sendall
+
+
+def install(patches: Patches) -> None:
+    """Let ranks wait for sockets for the duration of a run."""
+    for name in (*_READING, *_WRITING, *_TELLING):
+        function = getattr(socket.socket, name)
+        put = patches.set if name in vars(socket.socket) else patches.add
+        put(socket.socket, name, _wrap(name, function))
+    patches.add(socket.socket, "sendall", _send_all)

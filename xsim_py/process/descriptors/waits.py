@@ -1,0 +1,177 @@
+"""Waiting in virtual time for what the operating system says of descriptors, without stopping the other ranks.
+
+A rank looks, and if there is nothing it is parked. It looks again when its rank, or another one, has done something to
+a descriptor that others may wait for (`wake`, `sockets`), or when its time is up. Where only reality can end the wait,
+such as a child process that is to write into a pipe, it really waits, which takes no virtual time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks.fiber import Fiber, Parked
+from xsim_py.process.ranks.queues import give_way, is_shared, sync_threads
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["Pause", "poll", "until", "wake"]
+
+_LEAST_PS = 1000  # clocks count in nanoseconds
+_SLICE_S = 0.001  # so long a rank really waits before its other threads go on
+_PATIENT_SLICES = 1000  # so often no time passes for them: then they may have to do something first
+_real_sleep = time.sleep
+
+
+class Pause(Parked):
+    """A fiber that waits for a descriptor or a time; `sockets` takes it for the fiber.
+
+    Attributes
+    ----------
+    over : bool
+        Whether it has come.
+    """
+
+    __slots__ = ("fiber", "over", "what")
+
+    def __init__(self, fiber: Fiber, what: str) -> None:
+        self.fiber = fiber
+        self.over = False
+        self.what = what
+
+    @property
+    def rank(self) -> Rank:
+        """The rank that waits."""
+        return self.fiber.rank
+
+    @property
+    def clock_ps(self) -> int:
+        """The clock of the fiber that waits."""
+        return self.fiber.clock_ps
+
+    @clock_ps.setter
+    def clock_ps(self, time_ps: int) -> None:
+        if not self.over:
+            self.fiber.clock_ps = time_ps
+
+    def resume(self) -> None:
+        """Let the fiber go on, unless it has done so before."""
+        if not self.over and self.rank.exit_status is None:
+            self.over = True
+            self.fiber.resume()
+
+    def describe(self) -> str:
+        """Return one line for the deadlock report."""
+        return self.what
+
+
+def until(
+    fiber: Fiber,
+    ready: Callable[[], Any],
+    timeout_s: float | None,
+    what: str,
+    really: Callable[[], Callable[[float | None], Any] | None] | None = None,
+) -> Any:
+    """Let the running fiber wait until `ready` gives something, or until the time is up; return what it gives then.
+
+    Parameters
+    ----------
+    fiber : Fiber
+        The running one.
+    ready : callable
+        Looks, and does not wait.
+    timeout_s : float or None
+        In seconds of virtual time.
+    what : str
+        What the roll-call says of it.
+    really : callable, optional
+        Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
+    """
+    sync_threads(fiber)
+    found = ready()
+    if found or (timeout_s is not None and timeout_s <= 0):
+        return found
+    until_ps = None if timeout_s is None else fiber.clock_ps + max(_LEAST_PS, round(timeout_s * 10**12))
+    fiber.sync()
+    found = ready()  # it may have come meanwhile
+    while not found and (until_ps is None or fiber.clock_ps < until_ps):
+        wait = None if really is None else really()
+        if wait is not None:
+            return _wait_really(fiber, wait, until_ps)
+        _pause(fiber, until_ps, what)
+        found = ready()
+    return found
+
+
+def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
+    """Wait for a child. Its time does not count, but if it does not come the time is up."""
+    if not is_shared(fiber.rank):
+        left_ps = 0 if until_ps is None else until_ps - fiber.clock_ps
+        found = really(None if until_ps is None else left_ps / 10**12)
+        if not found:
+            fiber.sleep(left_ps)
+        return found
+    slices: list[int] = fiber.rank.private("slices", lambda: [0])
+    found = None
+    while not found and (until_ps is None or fiber.clock_ps < until_ps):
+        found = really(_SLICE_S)
+        slices[0] = 0 if found else slices[0] + 1
+        if slices[0] > _PATIENT_SLICES:
+            fiber.sleep(round(_SLICE_S * 10**12))
+        elif not found:
+            give_way(fiber)
+    return found
+
+
+def poll(fiber: Fiber, ready: Callable[[], Any], timeout_s: float | None = None) -> bool:
+    """Let the running fiber wait for what a real process or another rank may do: both clocks go on meanwhile.
+
+    Return whether it has come before the time was up.
+    """
+    fiber.sync()
+    until_ps = None if timeout_s is None else fiber.clock_ps + round(timeout_s * 10**12)
+    while not ready():
+        if until_ps is not None and fiber.clock_ps >= until_ps:
+            return False
+        _real_sleep(_SLICE_S)
+        fiber.sleep(round(_SLICE_S * 10**12))
+    return True
+
+
+def _pause(fiber: Fiber, until_ps: int | None, what: str) -> None:
+    pause = Pause(fiber, what)
+    rank = fiber.rank
+    rank.shard.socket_waiters.append(pause)
+    if until_ps is not None:
+        rank.key += 1
+        rank.shard.kernel.post(until_ps, rank.key, _due, (pause, until_ps))
+    fiber.park(pause)
+
+
+def _due(entry: tuple[Pause, int]) -> None:
+    pause, until_ps = entry
+    if not pause.over and pause.rank.exit_status is None:
+        pause.clock_ps = max(pause.clock_ps, until_ps)
+        waiting = pause.rank.shard.socket_waiters
+        if pause in waiting:  # else it is about to be woken
+            waiting.remove(pause)
+        pause.resume()
+
+
+def wake(fiber: Fiber) -> None:
+    """Let the other threads of the running fiber's rank look again, at its time."""
+    rank = fiber.rank
+    waiting = rank.shard.socket_waiters
+    for pause in [pause for pause in waiting if pause.rank is rank]:
+        waiting.remove(pause)
+        rank.key += 1
+        rank.shard.kernel.post(max(fiber.clock_ps, rank.shard.kernel.now_ps), rank.key, _woken, pause)
+
+
+def _woken(pause: Any) -> None:
+    rank = pause.rank
+    if rank.exit_status is None:
+        pause.clock_ps = max(pause.clock_ps, rank.shard.kernel.now_ps)
+        pause.resume()

@@ -1,0 +1,516 @@
+"""`open` and the functions of `os` about files, as a virtual rank finds them where a run has a simulated storage.
+
+A path on the storage goes there; every other path, and every call from outside of ranks, goes to the real function.
+Python's own work is no work of the program: what an installed package reads while it is being imported (once for all
+ranks, whoever comes first), and the source lines of a traceback.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import inspect
+import io
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import BuiltinFunctionType, FrameType, ModuleType
+from typing import Any, NoReturn
+
+from xsim_py.code_origin import PACKAGE, is_installed
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
+
+from . import virtual_files
+from .open_files import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
+
+__all__ = ["install"]
+
+Function = Callable[..., Any]
+
+_READERS_OF_SOURCE = frozenset(
+    os.path.join(os.path.dirname(os.__file__), f"{name}.py") for name in ("inspect", "linecache", "pdb", "tokenize")
+)
+
+_KEPT = frozenset(("_io", "builtins", "io", "linecache", "os", "posix", "tokenize", "zipimport"))
+_KEPT_PACKAGES = ("importlib", "_frozen_importlib", "xsim_py")
+
+_real: dict[str, Function] = {}
+"""What each of the functions was before the run."""
+
+_virtual: dict[str, Function] = {}
+"""What takes the place of ``os.NAME``."""
+
+
+# ----------------------------------------------------------------------------------------- which paths, and whose
+
+
+def _place(path: Any) -> str | None:
+    """Return the absolute path, if it is on the storage and a rank's own code calls the caller of this; else None."""
+    storage = virtual_files.active
+    if storage is None or current.here() is None or path is None or isinstance(path, int):
+        return None
+    text = os.fsdecode(path)
+    if not text or "\0" in text:
+        return None  # the real function knows what to say to that
+    if not text.startswith("/"):
+        text = os.path.join(_getcwd(), text)
+    if not storage.serves(text) or _is_pythons_own(sys._getframe(2)):
+        return None
+    return text
+
+
+def _is_pythons_own(frame: FrameType | None) -> bool:
+    """Return whether a call is part of the import of an installed package, or looks up source lines."""
+    imported = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file in _READERS_OF_SOURCE:
+            return True
+        if file.startswith("<frozen importlib"):
+            if imported and is_installed(imported):
+                return True
+            imported = ""
+        elif not file.startswith(PACKAGE):
+            imported = file
+        frame = frame.f_back
+    return False
+
+
+def _ask(path: Any, kind: str, *arguments: Any) -> Any:
+    """Ask the storage; an error names the file as the program does."""
+    try:
+        return virtual_files.request(kind, *arguments, name=os.fsdecode(path))
+    except OSError as error:
+        error.filename = path
+        raise
+
+
+def _function(virtual: Function) -> Function:
+    """Decorate a virtual function of `os`, whose name is that of the real one behind an underscore."""
+    _virtual[virtual.__name__[1:]] = virtual
+    return virtual
+
+
+def _path_function(virtual: Function) -> Function:
+    """Decorate a virtual function of `os` that is called, for paths on the storage, with the absolute path first."""
+    name = virtual.__name__[1:]
+
+    @wraps(virtual)
+    def function(path: Any = None, *args: Any, **kwargs: Any) -> Any:
+        place = _place(path) if kwargs.get("dir_fd") is None else None
+        if place is None:
+            return _real[name](*(() if path is None else (path,)), *args, **kwargs)
+        kwargs.pop("dir_fd", None)
+        return virtual(place, path, *args, **kwargs)
+
+    _virtual[name] = function
+    return function
+
+
+def _descriptor_function(virtual: Function) -> Function:
+    """Decorate a virtual function of `os` that is called, for descriptors of the storage, with the file first."""
+    name = virtual.__name__[1:]
+
+    @wraps(virtual)
+    def function(fd: Any, *args: Any, **kwargs: Any) -> Any:
+        file = of_descriptor(fd)
+        return _real[name](fd, *args, **kwargs) if file is None else virtual(file, *args, **kwargs)
+
+    _virtual[name] = function
+    return function
+
+
+# ------------------------------------------------------------------------------------------------ open, and descriptors
+
+
+def open_(
+    file: Any,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Any = None,
+) -> Any:
+    """Open a file as `open` does, on the storage if it is there."""
+    raw = of_descriptor(file)
+    place = None if raw is not None else _place(file)
+    if raw is None and place is None:
+        return _real["open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
+    if not closefd:
+        raise ValueError("Cannot use closefd=False with a file of the simulated storage")
+    flags = flags_of(mode)
+    check_text(mode, encoding, errors, newline)
+    if opener is not None:
+        number = opener(file, flags | os.O_CLOEXEC)
+        raw = of_descriptor(number)
+        if raw is None:
+            return _real["open"](number, mode, buffering, encoding, errors, newline)
+    elif place is not None:
+        raw = _opened(place, file, flags)
+    assert raw is not None
+    return open_file(raw, mode, buffering, encoding, errors, newline)
+
+
+def _opened(place: str, path: Any, flags: int) -> StorageFile:
+    try:
+        return StorageFile.open(place, os.fspath(path), flags)
+    except OSError as error:
+        error.filename = path
+        raise
+
+
+def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+    place = _place(path) if dir_fd is None else None
+    if place is None:
+        number: int = _real["os.open"](path, flags, mode, dir_fd=dir_fd)
+        return number
+    try:
+        return _opened(place, path, flags).descriptor()
+    except IsADirectoryError:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise
+        return StorageFile.of_folder(path).descriptor()  # to be synced, after a rename in it
+
+
+@_descriptor_function
+def _read(file: StorageFile, count: int) -> bytes:
+    return file.read(count) or b""
+
+
+@_descriptor_function
+def _write(file: StorageFile, data: Any) -> int:
+    return file.write(data)
+
+
+@_descriptor_function
+def _lseek(file: StorageFile, position: int, whence: int) -> int:
+    return file.seek(position, whence)
+
+
+@_descriptor_function
+def _close(file: StorageFile) -> None:
+    file.close()
+
+
+@_descriptor_function
+def _fstat(file: StorageFile) -> os.stat_result:
+    return file.stat()
+
+
+@_descriptor_function
+def _ftruncate(file: StorageFile, length: int) -> None:
+    file.truncate(length)
+
+
+@_descriptor_function
+def _dup(file: StorageFile) -> NoReturn:
+    raise no_real_file(file.name)
+
+
+def _sync(name: str) -> Function:
+    def function(fd: Any) -> None:
+        # It may be given a file, too, whose `fileno` would tell the caller that there is none.
+        file = of_descriptor(fd) if isinstance(fd, int) else getattr(getattr(fd, "buffer", fd), "raw", fd)
+        if isinstance(file, StorageFile):
+            file.sync()
+        else:
+            _real[name](fd)
+
+    return function
+
+
+_virtual["fsync"], _virtual["fdatasync"] = _sync("fsync"), _sync("fdatasync")
+
+
+# ------------------------------------------------------------------------------------------------ asking about paths
+
+
+@_path_function
+def _stat(place: str, path: Any, *, follow_symlinks: bool = True) -> Any:
+    return _ask(path, "stat", place, follow_symlinks)
+
+
+@_path_function
+def _lstat(place: str, path: Any) -> Any:
+    return _ask(path, "stat", place, False)
+
+
+@_path_function
+def _access(place: str, path: Any, mode: int, **_: Any) -> Any:
+    return _ask(path, "access", place, mode)
+
+
+@_path_function
+def _readlink(place: str, path: Any) -> Any:
+    return _like(path)(_ask(path, "readlink", place))
+
+
+@_path_function
+def _listxattr(place: str, path: Any, *, follow_symlinks: bool = True) -> list[str]:
+    return []
+
+
+def _like(path: Any) -> Function:
+    """Return what makes `path`'s kind of a text: names are bytes where the folder was given as bytes."""
+    return os.fsencode if isinstance(os.fspath(path), bytes) else str
+
+
+def _listdir(path: Any = None) -> Any:
+    place = _place("." if path is None else path)
+    if place is None:
+        return _real["listdir"](path)
+    like = _like(path or "")
+    return [like(name) for name, _ in _ask(path or ".", "names", place)]
+
+
+_virtual["listdir"] = _listdir
+
+
+class _Entry:
+    """An entry of a folder on the storage, as `os.DirEntry` is one of a real folder."""
+
+    def __init__(self, folder: Any, name: Any, kind: int) -> None:
+        self.name = name
+        self.path = os.path.join(folder, name)
+        self._kind = kind
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<DirEntry {self.name!r}>"
+
+    def is_symlink(self) -> bool:
+        return self._kind == stat.S_IFLNK
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._is(stat.S_IFDIR, follow_symlinks)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._is(stat.S_IFREG, follow_symlinks)
+
+    def is_junction(self) -> bool:
+        return False
+
+    def _is(self, kind: int, follow: bool) -> bool:
+        if follow and self.is_symlink():
+            try:
+                return stat.S_IFMT(os.stat(self.path).st_mode) == kind
+            except FileNotFoundError:
+                return False
+        return self._kind == kind
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        return os.stat(self.path, follow_symlinks=follow_symlinks)
+
+    def inode(self) -> int:
+        return self.stat(follow_symlinks=False).st_ino
+
+
+class _Entries:
+    """The entries of a folder as `os.scandir` gives them: an iterator that can be closed."""
+
+    def __init__(self, entries: list[_Entry]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[_Entry]:
+        return self
+
+    def __next__(self) -> _Entry:
+        return next(self._entries)
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._entries = iter(())
+
+
+def _scandir(path: Any = None) -> Any:
+    place = _place("." if path is None else path)
+    if place is None:
+        return _real["scandir"](path)
+    folder = "." if path is None else os.fspath(path)
+    like = _like(folder)
+    return _Entries([_Entry(folder, like(name), kind) for name, kind in _ask(folder, "names", place)])
+
+
+_virtual["scandir"] = _scandir
+
+
+def _realpath(filename: Any, *, strict: bool = False) -> Any:
+    place = _place(filename)
+    if place is None:
+        return _real["realpath"](filename, strict=strict)
+    if strict:
+        _ask(filename, "stat", place)
+    return _like(filename)(_ask(filename, "realpath", place))
+
+
+# ------------------------------------------------------------------------------------------------- changing paths
+
+
+@_path_function
+def _mkdir(place: str, path: Any, mode: int | None = None) -> None:
+    _ask(path, "mkdir", place, None)
+
+
+@_path_function
+def _rmdir(place: str, path: Any) -> None:
+    _ask(path, "rmdir", place)
+
+
+@_path_function
+def _remove(place: str, path: Any) -> None:
+    _ask(path, "remove", place)
+
+
+@_path_function
+def _unlink(place: str, path: Any) -> None:
+    _ask(path, "remove", place)
+
+
+@_path_function
+def _truncate(place: str, path: Any, length: int) -> None:
+    _ask(path, "truncate", place, length)
+
+
+@_path_function
+def _chmod(place: str, path: Any, mode: int, *, follow_symlinks: bool = True) -> None:
+    _ask(path, "chmod", place, mode)
+
+
+@_path_function
+def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_symlinks: bool = True) -> None:
+    time_ps = None
+    if ns is not None:
+        time_ps = ns[1] * 1000
+    elif times is not None:
+        time_ps = round(times[1] * 10**12)
+    _ask(path, "utime", place, time_ps)
+
+
+def _two_paths(name: str, refused: int, kind: str = "") -> Function:
+    """Make a function of two paths; `refused` is the error where it cannot be done on the storage."""
+
+    def function(src: Any, dst: Any, **kwargs: Any) -> Any:
+        here = _place(src), _place(dst)
+        if here == (None, None):
+            return _real[name](src, dst, **kwargs)
+        if not kind or None in here:
+            raise OSError(refused, os.strerror(refused), src, None, dst)
+        try:
+            return virtual_files.request(kind, *here, name=f"{os.fsdecode(src)} {os.fsdecode(dst)}")
+        except OSError as error:
+            error.filename, error.filename2 = src, dst
+            raise
+
+    return function
+
+
+_virtual["rename"] = _two_paths("rename", errno.EXDEV, "rename")
+_virtual["replace"] = _two_paths("replace", errno.EXDEV, "rename")
+_virtual["link"] = _two_paths("link", errno.EOPNOTSUPP)
+
+
+def _symlink(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: Any = None) -> None:
+    place = _place(dst) if dir_fd is None else None
+    if place is None:
+        _real["symlink"](src, dst, target_is_directory, dir_fd=dir_fd)
+    else:
+        _ask(dst, "symlink", os.fsdecode(src), place)
+
+
+_virtual["symlink"] = _symlink
+
+
+# ------------------------------------------------------------------------------------------ the current directory
+
+
+def _getcwd() -> str:
+    """Return the current directory, which may be a folder that is on the storage only."""
+    fiber = current.here()
+    folder: str | None = (fiber.rank.extra or {}).get("storage folder") if fiber is not None else None
+    return folder or str(_real["getcwd"]())
+
+
+def _chdir(path: Any) -> None:
+    place = _place(path)
+    is_real, fiber = True, current.here()
+    if place is not None:
+        place, is_real = _ask(path, "folder", place)
+    if fiber is not None and fiber.rank.extra is not None:
+        fiber.rank.extra.pop("storage folder", None)
+    if is_real:
+        _real["chdir"](path if place is None else place)
+    elif fiber is not None:
+        fiber.rank.private("storage folder", lambda: place)
+
+
+_virtual["getcwd"], _virtual["chdir"] = _getcwd, _chdir
+
+
+# ------------------------------------------------------------------------------------------------------ for a run
+
+
+def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
+    """Put these functions in the place of the real ones for the duration of a run; after `private_state.install`."""
+    tempfile.gettempdir()  # looks for a folder once for all ranks, with a file that it writes
+    patches.set(virtual_files, "active", storage)
+    replaced: list[tuple[Any, str, Function]] = [(os, name, function) for name, function in _virtual.items()]
+    replaced += [(builtins, "open", open_), (os, "open", _os_open), (os.path, "realpath", _realpath)]
+    taken: dict[int, Function] = {}
+    for owner, name, virtual in replaced:
+        real = getattr(owner, name, None)
+        if real is not None and real is not virtual:  # not every system has every function
+            _real["os.open" if virtual is _os_open else name] = real
+            taken[id(real)] = virtual
+            patches.set(owner, name, virtual)
+    patches.set(io, "open", open_)
+    _replace_in_others(patches, taken)
+    _fit_library(patches)
+
+
+def _replace_in_others(patches: Patches, taken: dict[int, Function]) -> None:
+    """Replace the real functions in modules, too, that have taken them under names of their own before the run."""
+    for name, module in list(sys.modules.items()):
+        if name not in _KEPT and not name.startswith(_KEPT_PACKAGES) and isinstance(module, ModuleType):
+            for key, value in list(vars(module).items()):
+                if type(value) is BuiltinFunctionType and id(value) in taken:
+                    patches.put(vars(module), key, taken[id(value)])
+    openers = getattr(getattr(sys.modules.get("numpy.lib._datasource"), "_file_openers", None), "_file_openers", None)
+    if isinstance(openers, dict) and id(openers.get(None)) in taken:  # numpy.savetxt and loadtxt
+        patches.put(openers, None, open_)  # type: ignore[arg-type]
+    globber: Any = getattr(sys.modules.get("glob"), "_StringGlobber", None)  # of pathlib, since Python 3.13
+    for key, value in list(vars(globber).items()) if globber is not None else ():
+        if isinstance(value, staticmethod) and id(value.__func__) in taken:
+            patches.set_own(globber, key, staticmethod(taken[id(value.__func__)]))
+
+
+def _fit_library(patches: Patches) -> None:
+    """Have Python's library go the plain way to files where it has other ways, too."""
+    patches.set(shutil, "_use_fd_functions", False)
+    if hasattr(tempfile, "_O_TMPFILE_WORKS"):
+        patches.set(tempfile, "_O_TMPFILE_WORKS", False)
+    closer = tempfile._TemporaryFileCloser  # type: ignore[attr-defined]
+    for name in ("cleanup", "close"):
+        method = vars(closer).get(name)
+        if method is not None and "unlink" in inspect.signature(method).parameters:
+            patches.set_own(closer, name, _with_this_unlink(method))
+
+
+def _with_this_unlink(method: Function) -> Function:
+    def function(self: Any) -> Any:
+        return method(self, unlink=os.unlink)
+
+    return function

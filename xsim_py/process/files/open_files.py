@@ -1,0 +1,361 @@
+"""Open files of the simulated storage, as Python's own stacks of `io` objects on top of a raw file of ours.
+
+`open` makes what the real one makes: a `io.TextIOWrapper` on a `io.BufferedWriter` on the raw file, and so on; the
+buffer has the storage's block size. So numpy, pickle, json, csv, zipfile and others write to it as to any file. What
+they cannot have is a descriptor that the operating system knows: see `StorageFile.fileno`.
+
+A rank that ends closes its files, which writes what is in their buffers. A rank that dies does not.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import PACKAGE, is_installed
+from xsim_py.process.ranks import current
+
+from . import virtual_files
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["FIRST_DESCRIPTOR", "StorageFile", "no_real_file", "of_descriptor", "open_file"]
+
+FIRST_DESCRIPTOR = 1 << 30
+"""Above all that an operating system gives: what does not know of these is refused by it as a bad descriptor."""
+
+_FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "file_calls.py"))
+_FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
+
+
+class _OpenFiles:
+    """The files that one rank has open.
+
+    Attributes
+    ----------
+    stacks : dict
+        The outermost object of each open file, in the order in which they were opened.
+    descriptors : dict
+        The raw files that have one.
+    count : int
+        How many have had one.
+    ending : bool
+        Whether the rank has come to its end.
+    """
+
+    def __init__(self) -> None:
+        self.stacks: dict[StorageFile, weakref.ref[Any]] = {}
+        self.descriptors: dict[int, StorageFile] = {}
+        self.count = 0
+        self.ending = False
+
+    def close_all(self) -> None:
+        """Close all files, as the end of a Python process does."""
+        self.ending = True
+        for outermost in [reference() for reference in self.stacks.values()]:
+            if outermost is not None:
+                try:
+                    outermost.close()
+                except OSError:
+                    continue  # nobody is left to be told; a real process ignores it, too
+
+
+def _open_files(rank: Rank) -> _OpenFiles:
+    known: _OpenFiles | None = (rank.extra or {}).get("open files")
+    if known is None:
+        known = rank.private("open files", _OpenFiles)
+        # The first of the atexit functions is the last to be called.
+        rank.private("atexit", list).insert(0, (known.close_all, (), {}))
+    return known
+
+
+def no_real_file(name: object) -> io.UnsupportedOperation:
+    """Return the error of a call that needs a file of the operating system."""
+    return io.UnsupportedOperation(
+        f"{name!r} is on the simulated storage, and not a file of the operating system, which numpy.memmap, tofile and "
+        "fromfile, and libraries in C, need: use numpy.save and load, or leave its folder out of storage.path"
+    )
+
+
+class StorageFile(io.RawIOBase):
+    """A raw file on the simulated storage.
+
+    Parameters
+    ----------
+    rank : Rank
+        Who has opened it.
+    server, number : int
+        Of the storage's servers, and of its inode there.
+    name : object
+        What the program calls it.
+    flags : int
+        As for `os.open`.
+    position : int
+        Where to read or write first.
+    """
+
+    def __init__(self, rank: Rank, *, server: int, number: int, name: Any, flags: int, position: int) -> None:
+        self._rank = rank
+        self._server = server
+        self._number = number
+        self._flags = flags
+        self._position = position
+        self._descriptor: int | None = None
+        self.name = name
+        _open_files(rank).stacks[self] = weakref.ref(self)
+
+    @classmethod
+    def open(cls, path: str, name: Any, flags: int) -> StorageFile:
+        """Have the storage open a file for the running rank, and wait for that."""
+        rank = current.running().rank
+        server = virtual_files.storage().server_of(rank)
+        number, size = virtual_files.request("open", rank.number, path, flags, name=str(name))
+        position = size if flags & os.O_APPEND else 0
+        return cls(rank, server=server, number=number, name=name, flags=flags, position=position)
+
+    @classmethod
+    def of_folder(cls, name: Any) -> StorageFile:
+        """Make the file that stands for a folder which a program opens, to sync what it has renamed in it."""
+        rank = current.running().rank
+        server = virtual_files.storage().server_of(rank)
+        return cls(rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)
+
+    def outermost(self, stack: Any) -> None:
+        """Note what is to be closed when the rank ends."""
+        _open_files(self._rank).stacks[self] = weakref.ref(stack)
+
+    @property
+    def mode(self) -> str:
+        """The mode, as that of `io.FileIO`."""
+        access = self._flags & os.O_ACCMODE
+        if self._flags & os.O_EXCL:
+            return "xb+" if access == os.O_RDWR else "xb"
+        if self._flags & os.O_APPEND:
+            return "ab+" if access == os.O_RDWR else "ab"
+        return {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(access, "rb+")
+
+    def _may_wait(self) -> bool:
+        """Return whether the rank that has opened it runs, and not the garbage collector in the middle of something."""
+        fiber = current.here()
+        if fiber is None or fiber.rank is not self._rank:
+            return False
+        if _open_files(self._rank).ending:
+            return True
+        caller = sys._getframe(2)
+        while caller.f_code.co_filename in _FILE_CODE and caller.f_back is not None:
+            caller = caller.f_back
+        return not caller.f_code.co_filename.startswith(PACKAGE)
+
+    def _ask(self, kind: str, *arguments: Any) -> Any:
+        self._check()
+        return virtual_files.request(kind, *arguments, name=str(self.name), server=self._server)
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        fiber = current.here()
+        if fiber is None or fiber.rank is not self._rank:
+            raise io.UnsupportedOperation(f"{self.name!r} was opened by rank {self._rank.number}, in its main thread")
+
+    # ------------------------------------------------------------------------------------ what io asks of it
+
+    def readable(self) -> bool:
+        """Return whether it was opened for reading."""
+        return self._flags & os.O_ACCMODE != os.O_WRONLY
+
+    def writable(self) -> bool:
+        """Return whether it was opened for writing."""
+        return self._flags & os.O_ACCMODE != os.O_RDONLY
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read at the position, in one operation of the storage."""
+        view = memoryview(buffer).cast("B")
+        data = self._read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        """Read all that is left, in one operation of the storage."""
+        return self._read(None)
+
+    def _read(self, size: int | None) -> bytes:
+        if not self.readable():
+            raise io.UnsupportedOperation("not readable")
+        data: bytes = self._ask("read", self._number, self._position, size)
+        self._position += len(data)
+        return data
+
+    def write(self, data: Any) -> int:
+        """Write at the position, or at the end of a file opened for appending, in one operation of the storage."""
+        if not self.writable():
+            raise io.UnsupportedOperation("not writable")
+        whole = bytes(data)
+        start = None if self._flags & os.O_APPEND else self._position
+        if self._may_wait():
+            self._position = self._ask("write", self._number, start, whole)
+        else:
+            virtual_files.submit_later(self._rank, self._server, "write", self._number, start, whole)
+            self._position += len(whole)
+        return len(whole)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move the position; from the end costs an operation of the storage, which knows where that is."""
+        if whence == os.SEEK_CUR:
+            offset += self._position
+        elif whence == os.SEEK_END:
+            offset += self._ask("size", self._number)
+        elif whence != os.SEEK_SET:
+            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+        if offset < 0:
+            raise OSError(22, "Invalid argument")
+        self._position = offset
+        return offset
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Cut it off, or lengthen it by zeros."""
+        if not self.writable():
+            raise io.UnsupportedOperation("truncate")
+        size = self._position if size is None else size
+        self._ask("resize", self._number, size)
+        return size
+
+    def place(self) -> tuple[Any, ...]:
+        """Return which file it is: equal for equal files."""
+        return "storage", self._server, self._number
+
+    def stat(self) -> os.stat_result:
+        """Return the status of the file, as `os.fstat` does."""
+        known: os.stat_result = self._ask("fstat", self._number)
+        return known
+
+    def sync(self) -> None:
+        """Wait for one operation of the storage, by which it confirms that what was written is there."""
+        self._ask("sync")
+
+    def close(self) -> None:
+        """Close it; nobody waits for that."""
+        if not self.closed:
+            super().close()
+            known = _open_files(self._rank) if self._rank.exit_status is None else _OpenFiles()
+            known.stacks.pop(self, None)
+            if self._descriptor is not None:
+                known.descriptors.pop(self._descriptor, None)
+            if not self._number:
+                return
+            if self._may_wait():
+                virtual_files.submit(self._server, "close", self._rank.number, self._number)
+            else:
+                virtual_files.submit_later(self._rank, self._server, "close", self._rank.number, self._number)
+
+    def fileno(self) -> int:
+        """Return a number that `os.fsync` and other functions on descriptors know while the run lasts.
+
+        Not so the operating system. Whoever would give it the number falls back on `read` and `write` if there is
+        none (numpy.save, shutil.copyfile), so installed packages are told that.
+        """
+        self._check()
+        if is_installed(sys._getframe(1).f_code.co_filename):
+            raise no_real_file(self.name)
+        return self.descriptor()
+
+    def descriptor(self) -> int:
+        """Return the number that `fileno` gives, also to installed packages."""
+        if self._descriptor is None:
+            known = _open_files(self._rank)
+            self._descriptor = FIRST_DESCRIPTOR + known.count
+            known.descriptors[self._descriptor] = self
+            known.count += 1
+        return self._descriptor
+
+
+def of_descriptor(number: Any) -> StorageFile | None:
+    """Return the running rank's raw file that has this descriptor."""
+    if not isinstance(number, int) or number < FIRST_DESCRIPTOR:
+        return None
+    fiber = current.here()
+    return None if fiber is None else _open_files(fiber.rank).descriptors.get(number)
+
+
+# ------------------------------------------------------------------------------------------------------- open
+
+
+def flags_of(mode: str) -> int:
+    """Return the flags of `os.open` for a mode of `open`.
+
+    Raises
+    ------
+    ValueError
+        As the real `open`.
+    """
+    letters = set(mode)
+    if letters - set("rwaxbt+") or len(letters) < len(mode):
+        raise ValueError(f"invalid mode: {mode!r}")
+    if {"t", "b"} <= letters:
+        raise ValueError("can't have text and binary mode at once")
+    kinds = [letter for letter in "rwax" if letter in letters]
+    if len(kinds) != 1:
+        raise ValueError("must have exactly one of create/read/write/append mode")
+    access = os.O_RDWR if "+" in letters else os.O_RDONLY if kinds[0] == "r" else os.O_WRONLY
+    return access | _FLAGS[kinds[0]]
+
+
+def open_file(
+    raw: StorageFile,
+    mode: str,
+    buffering: int,
+    encoding: str | None,
+    errors: str | None,
+    newline: str | None,
+) -> Any:
+    """Put on a raw file what `open` puts on one; the arguments are those of `open`."""
+    try:
+        stack = _stacked(raw, mode, buffering, encoding, errors, newline)
+    except BaseException:
+        raw.close()
+        raise
+    raw.outermost(stack)
+    return stack
+
+
+def _stacked(
+    raw: StorageFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
+) -> Any:
+    binary = "b" in mode
+    if buffering == 0:
+        if not binary:
+            raise ValueError("can't have unbuffered text I/O")
+        return raw
+    block = buffering if buffering > 1 else virtual_files.storage().block_bytes
+    buffered: Any
+    if "+" in mode:
+        buffered = io.BufferedRandom(raw, block)
+    elif "r" in mode:
+        buffered = io.BufferedReader(raw, block)
+    else:
+        buffered = io.BufferedWriter(raw, block)
+    if binary:
+        return buffered
+    text: Any = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+    text._CHUNK_SIZE = block  # else it asks for 8 KiB at a time
+    text.mode = mode
+    return text
+
+
+def check_text(mode: str, encoding: str | None, errors: str | None, newline: str | None) -> None:
+    """Refuse what goes with text only, as the real `open` does, before the file is made."""
+    if "b" in mode:
+        for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+            if value is not None:
+                raise ValueError(f"binary mode doesn't take {'an ' if name != 'newline' else 'a '}{name} argument")

@@ -1,0 +1,334 @@
+"""The files of a run on a simulated storage: they outlive its ranks, and go to this computer when it has ended.
+
+Every shard has a replica of each server and its files. What a rank asks for is told to all shards (`Shard.tell_all`),
+which do the same in the same order; the shard in which the rank lives gives it the answer, at least the storage's
+latency later. That is why no shard may look ahead further than that.
+
+Prior art: state machine replication (Schneider 1990), with virtual time as the order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import is_installed
+from xsim_py.config import StorageSpec
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber, Parked
+from xsim_py.process.ranks.meter import metered
+from xsim_py.process.ranks.rank import EPOCH_S
+
+from .host_files import HostFiles
+from .overlay import Entry, Gone, Inode, Overlay
+from .server import Server, StorageAnswer, StorageRequest
+from .write_back import write_back
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+    from xsim_py.process.ranks.shard import Shard
+
+__all__ = ["VirtualFiles", "active", "request", "storage", "submit", "submit_later"]
+
+_DEVICES = ("/dev/", "/proc/", "/sys/")
+_HANDLER = "storage"
+
+active: VirtualFiles | None = None
+"""The files of the run that goes on now, if it has a simulated storage; put there by `file_calls.install`."""
+
+
+class Waiting(Parked):
+    """A rank waits for the storage."""
+
+    __slots__ = ("answer", "fiber", "kind", "name", "time_ps")
+
+    def __init__(self, fiber: Fiber, kind: str, name: str) -> None:
+        self.fiber = fiber
+        self.kind = kind
+        self.name = name
+        self.answer: StorageAnswer | None = None
+        self.time_ps = 0
+
+    def describe(self) -> str:
+        """Return one line for the deadlock report."""
+        return f"waits for the storage: {self.kind} {self.name}"
+
+
+class _Replica:
+    """The storage as one shard knows it: all of its servers, with all their files."""
+
+    def __init__(self, files: VirtualFiles, servers: dict[int, Server]) -> None:
+        self._files = files
+        self._servers = servers
+        self._waiting: dict[int, Waiting] = {}
+        self._shard: Any = None  # a `Shard`, from `attach` to `stop`
+
+    def attach(self, shard: Shard) -> None:
+        """Serve the ranks of a shard."""
+        self._shard = shard
+        self._waiting.clear()
+        shard.handlers[_HANDLER] = self._handle
+
+    def drop_shard(self) -> None:
+        """Follow no server, but count what the ranks of this shard have still asked for."""
+        self._servers.clear()
+        self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
+
+    def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
+        """Tell all shards what a rank asks for; return the key under which the answer will come."""
+        rank.key += 1
+        asked = StorageRequest(rank.number, rank.key, kind, arguments)
+        rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
+        return rank.key
+
+    def wait(self, key: int, waiting: Waiting) -> None:
+        """Park a fiber until its answer is there."""
+        self._waiting[key] = waiting
+        waiting.fiber.park(waiting)
+
+    def _handle(self, told: tuple[int, StorageRequest]) -> None:
+        number, asked = told
+        self._count(asked)
+        server, now_ps = self._server(number), self._shard.common.now_ps
+        if asked.kind == "died":
+            server.died(now_ps, asked.rank)
+        else:
+            server.submit(now_ps, asked)
+
+    def _server(self, number: int) -> Server:
+        if number not in self._servers:
+            self._servers[number] = self._files.make_server(self._later(number), self._reply)
+        return self._servers[number]
+
+    def _later(self, number: int) -> Any:
+        def later(time_ps: int, asked: StorageRequest) -> None:
+            self._shard.post_common(time_ps, asked.key, self._transferred, (number, asked))
+
+        return later
+
+    def _transferred(self, told: tuple[int, StorageRequest]) -> None:
+        number, asked = told
+        self._count(asked)
+        self._servers[number].transferred(self._shard.common.now_ps, asked)
+
+    def _count(self, asked: StorageRequest) -> None:
+        """Count an event of the run once, in however many shards it happens."""
+        shard = self._shard
+        if not shard.alone and shard.local(asked.rank):
+            shard.kernel.events += 1
+
+    def _reply(self, time_ps: int, asked: StorageRequest, answer: StorageAnswer) -> None:
+        shard = self._shard
+        if shard.local(asked.rank):
+            shard.kernel.post(time_ps, asked.key, self._answered, (asked, answer))
+
+    def _answered(self, told: tuple[StorageRequest, StorageAnswer]) -> None:
+        asked, answer = told
+        waiting = self._waiting.pop(asked.key, None)
+        if waiting is not None and waiting.fiber.rank.exit_status is None:
+            waiting.answer = answer
+            waiting.time_ps = self._shard.kernel.now_ps
+            waiting.fiber.resume()
+
+    def stop(self) -> None:
+        """Stop the servers at the time at which the ranks have ended."""
+        shard = self._shard
+        if shard is not None:
+            end_ps = shard.common.now_ps if shard.stopped_ps is None else shard.stopped_ps
+            for _, server in sorted(self._servers.items()):
+                server.stop(end_ps)
+        self._shard = None
+
+    def trees(self) -> list[tuple[int, Overlay]]:
+        """Return the files of each server, by its number."""
+        return [(number, server.overlay) for number, server in sorted(self._servers.items())]
+
+
+class VirtualFiles:
+    """The files of one run, as this process knows them.
+
+    Parameters
+    ----------
+    spec : StorageSpec
+        The section of the machine's description.
+    node_of : sequence of int
+        The node of each rank.
+
+    Attributes
+    ----------
+    block_bytes : int
+        The buffer of an open file.
+    counts : dict of int to list of int
+        Of each rank of this process that has used the storage: requests, bytes read, bytes written, and picoseconds.
+    """
+
+    def __init__(self, spec: StorageSpec, *, node_of: Sequence[int]) -> None:
+        self._spec = spec
+        self._node_of = node_of
+        self._host = HostFiles()
+        self._replicas: dict[int, _Replica] = {}
+        self.block_bytes = spec.block_bytes
+        self.counts: dict[int, list[int]] = {}
+        self._start = _folder(os.getcwd())
+        paths = None if spec.path is None else (os.path.join(self._start, path) for path in spec.path)
+        self._prefixes = None if paths is None else tuple(map(_folder, paths))
+        self._not_ours = _DEVICES + tuple(sorted(_of_python()))
+
+    def follow(self, node_of: Sequence[int]) -> None:
+        """Take account of ranks that are placed anew, or of more of them."""
+        self._node_of = node_of
+
+    def attach(self, shard: Shard) -> None:
+        """Serve the ranks of a shard, until `stop`; before they start."""
+        if shard.number not in self._replicas:
+            self._replicas[shard.number] = _Replica(self, {})
+        self._replicas[shard.number].attach(shard)
+
+    def continue_as(self, number: int) -> None:
+        """Be what shard `number` knows from now on, in a process that is a copy of that of shard 0."""
+        self._replicas = {number: self._replicas[0]} if self._replicas else {}
+
+    def drop_shard(self, shard: Shard) -> None:
+        """Serve a shard no more, in which nobody lives and which has not followed what came before."""
+        self._replicas[shard.number].drop_shard()
+
+    def replica(self, rank: Rank) -> _Replica:
+        """Return the servers as the shard of a rank knows them."""
+        return self._replicas[rank.shard.number]
+
+    def server_of(self, rank: Rank) -> int:
+        """Return the number of the server that a rank uses."""
+        return self._node_of[rank.number] if self._spec.layout == "node" else 0
+
+    def make_server(self, later: Any, reply: Any) -> Server:
+        """Make a server on which are the files of this computer."""
+        overlay = Overlay(self._host, epoch_s=EPOCH_S)
+        latency_ps, ps_per_byte = self._spec.latency_ps, self._spec.ps_per_byte
+        return Server(overlay, latency_ps=latency_ps, ps_per_byte=ps_per_byte, later=later, reply=reply)
+
+    def serves(self, path: str) -> bool:
+        """Return whether an absolute path is on the storage, which is the same for all ranks, at all times."""
+        path = _folder(path)
+        if self._prefixes is not None:
+            return path.startswith(self._prefixes)
+        return not path.startswith(self._not_ours) and not is_installed(path)
+
+    def died(self, rank: Rank, time_ps: int) -> None:
+        """Tell the storage that a rank is dead: what it was writing stays as it is."""
+        self.replica(rank).submit(rank, time_ps, self.server_of(rank), "died", ())
+
+    def stop(self) -> None:
+        """Stop the servers: the ranks have ended or are dead; others may begin where they have left off."""
+        for replica in self._replicas.values():
+            replica.stop()
+
+    def rows(self, shard: Shard) -> list[tuple[int, int, int, int]]:
+        """Return the use that each rank of a shard has made of it: requests, bytes read, bytes written, picoseconds."""
+        return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
+
+    def digest(self) -> str:
+        """Return a hash of everything that the program has made of its files; not of where the run was started."""
+        digest = hashlib.blake2b(digest_size=16)
+        for number, overlay in self._replicas[0].trees():
+            for place, *rest in overlay.summary():
+                told = (number, place.removeprefix(self._start), *rest)
+                digest.update(repr(told).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    # -------------------------------------------------------------------------------------- to this computer
+
+    def write_out(self) -> list[str]:
+        """Bring this computer's files up to date, and say in a line each what could not be done.
+
+        Where nodes have files of their own under one name, the lowest node's gets the name, and the others' get the
+        node's number behind it; what only a node has removed is not removed here. Only where shard 0 lives.
+        """
+        return write_back(list(self._to_write()))
+
+    def _to_write(self) -> Iterator[tuple[str, Entry]]:
+        """Yield what is to be where on this computer."""
+        written: dict[str, Inode] = {}
+        for number, overlay in self._replicas[0].trees():
+            for place, entry in overlay.changes():
+                if isinstance(entry, Inode) and written.setdefault(place, entry).data != entry.data:
+                    place = f"{place}.node{number}"
+                if self._spec.layout != "node" or not isinstance(entry, Gone):
+                    yield place, entry
+
+
+def _folder(path: str) -> str:
+    return f"{os.path.normpath(path).rstrip('/')}/"
+
+
+def _of_python() -> Iterator[str]:
+    """Yield the folders of Python and its packages: what they read there is no work of the program."""
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
+        yield from (_folder(os.path.join(prefix, name)) for name in ("bin", "include", "lib", "lib64", "share"))
+    yield from map(_folder, sysconfig.get_paths().values())
+
+
+# ----------------------------------------------------------------------------------------------- what ranks ask
+
+
+def storage() -> VirtualFiles:
+    """Return the files of the run that goes on now, which has a simulated storage."""
+    return active  # type: ignore[return-value]
+
+
+@metered
+def request(kind: str, *arguments: Any, name: str = "", server: int | None = None) -> Any:
+    """Have the storage do something for the running fiber, which waits for it.
+
+    Parameters
+    ----------
+    kind, *arguments
+        A method of `overlay.Overlay`, and what it is called with.
+    name : str
+        The file, for people.
+    server : int, optional
+        The number of the server; that of the running rank by default.
+
+    Raises
+    ------
+    OSError
+        What the method raised.
+    """
+    files, fiber = storage(), current.running()
+    rank = fiber.rank
+    replica = files.replica(rank)
+    if rank.extra is not None:
+        for left in rank.extra.pop("left requests", ()):
+            replica.submit(rank, fiber.clock_ps, *left)
+    began_ps = fiber.clock_ps
+    waiting = Waiting(fiber, kind, name)
+    number = files.server_of(rank) if server is None else server
+    replica.wait(replica.submit(rank, began_ps, number, kind, arguments), waiting)
+    fiber.clock_ps = waiting.time_ps
+    answer = waiting.answer
+    assert answer is not None
+    count = files.counts.setdefault(rank.number, [0, 0, 0, 0])
+    count[0] += 1
+    count[1 if kind == "read" else 2] += answer.size_bytes
+    count[3] += fiber.clock_ps - began_ps
+    if answer.error is not None:
+        raise answer.error
+    return answer.value
+
+
+def submit(server: int, kind: str, *arguments: Any) -> None:
+    """Have the storage do something for the running rank, which does not wait for it."""
+    fiber = current.running()
+    storage().replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
+
+
+def submit_later(rank: Rank, server: int, kind: str, *arguments: Any) -> None:
+    """Have the storage do something for a rank when that next asks for something: it is not its turn now.
+
+    It is what a file wants that Python's garbage collector finds, in the middle of whatever runs.
+    """
+    if rank.exit_status is None and rank.shard is not None:
+        rank.private("left requests", list).append((server, kind, arguments))

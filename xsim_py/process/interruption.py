@@ -1,0 +1,159 @@
+"""Three things reach a run from outside: the wall clock, Ctrl-C, and compiled code that ends this process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from xsim_py import vitals
+from xsim_py.engine import UNBOUNDED_PS
+from xsim_py.process.output.collector import finish_lines
+from xsim_py.process.ranks import current
+from xsim_py.units import format_time
+from xsim_py.vitals import TICK_S
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.shard import Control, Shard
+
+__all__ = ["Progress", "exit_noticed", "last_words", "notice_exit", "watched"]
+
+Progress = Callable[[int, int, int, int], None]
+"""Called with virtual time (ps), events, ranks finished, and ranks."""
+
+_real_pid = os.getpid  # a rank has another one
+_at_exit_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@contextmanager
+def watched(
+    control: Control, shards: Sequence[Shard], wall_limit_s: float | None, progress: Progress | None
+) -> Iterator[None]:
+    """Look at the wall clock now and then, and let Ctrl-C end the run with a report.
+
+    Signals reach the main thread only; elsewhere there is neither a limit nor a line. Whoever watches this process
+    is shown that it is alive (`xsim_py.vitals`).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    clock_s = time.perf_counter
+    start_s = clock_s()
+
+    def look(*_: object) -> None:
+        vitals.mine.beats += 1
+        limit_reached = wall_limit_s is not None and clock_s() - start_s >= wall_limit_s
+        if limit_reached or control.stop_reason:
+            control.stop("wall limit")
+        if not shards:  # the clock may strike before there are any, or between two starts of the job
+            return
+        if shards[0].alone:
+            shards[0].output.flush(shards[0].kernel.now_ps)
+        if progress is not None:
+            kernels = [shard.kernel for shard in shards]
+            finished = sum(shard.finished for shard in shards)
+            total = shards[0].population
+            progress(max(k.now_ps for k in kernels), sum(k.events for k in kernels), finished, total)
+
+    def interrupt(*_: object) -> None:
+        vitals.mine.interrupts += 1
+        control.stop("interrupted")
+
+    before = (signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGINT, interrupt))
+    tick_s = TICK_S if wall_limit_s is None else min(TICK_S, max(wall_limit_s / 4, 0.001))
+    vitals.mine.due_ns = 0 if wall_limit_s is None else time.monotonic_ns() + round(wall_limit_s * 1e9)
+    signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
+    try:
+        yield
+    finally:
+        vitals.mine.due_ns = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops one that is on its way, which could end the process
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+
+
+@contextmanager
+def exit_noticed(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
+    """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
+
+    It would end this process, which is that of all ranks, and with any status, also 0. There is no way back from there.
+
+    In a process that is forked meanwhile, see `notice_exit`.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+        Those of this process, as soon as there are any.
+    stderr : text file
+        Where it is said.
+    leave : callable
+        Called with the exit status; ends the run in all its processes.
+    """
+    libc = ctypes.CDLL(None)
+    # Others may not be able to take it back, and Python is no longer there when its own exit comes to it.
+    if threading.current_thread() is not threading.main_thread() or not hasattr(libc, "gnu_get_libc_version"):
+        yield
+        return
+
+    def here() -> None:
+        _report_exit(shards, stderr)
+        leave(1)
+
+    def called(_: object) -> None:
+        notice = _notices.get(_real_pid())
+        if notice is not None:
+            notice()
+
+    function, ours = _at_exit_type(called), ctypes.c_char()
+    libc.__cxa_atexit(function, None, ctypes.byref(ours))
+    notice_exit(here)
+    try:
+        yield
+    finally:
+        _notices.clear()
+        libc.__cxa_finalize(ctypes.byref(ours))
+
+
+_notices: dict[int, Callable[[], None]] = {}
+
+
+def notice_exit(notice: Callable[[], None]) -> None:
+    """Have this function called where compiled code calls ``exit`` in this process, while that is noticed."""
+    _notices[_real_pid()] = notice
+
+
+def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
+    """Return who runs, and where in the program; end what the ranks have printed without a newline."""
+    vitals.mine.running = 0
+    fiber, frame = current.fiber, vitals.innermost()
+    current.fiber = None
+    for shard in shards:
+        for rank in shard.ranks:
+            if rank.extra is not None:
+                finish_lines(rank, rank.fiber.clock_ps)
+    return fiber, frame
+
+
+def _report_exit(shards: Sequence[Shard], stderr: TextIO) -> None:
+    with suppress(Exception):  # or nobody would end this process
+        fiber, frame = last_words(shards)
+        for shard in shards:
+            if shard.number:
+                shards[0].output.add(shard.output.take(far=False))
+        if shards:
+            shards[0].output.flush(UNBOUNDED_PS, last=True)
+        who = "compiled code" if fiber is None else f"rank {fiber.rank.number}"
+        when = "" if fiber is None else f" at {format_time(fiber.clock_ps, digits=None)}"
+        message = f"xsim: {who} ended this process{when}, and all ranks with it: exit() of the C library"
+        where = "" if frame is None else f"\n    {vitals.shown(frame)}"
+        print(f"{message}{where}", file=stderr, flush=True)
+        if not hasattr(stderr, "fileno"):  # what only somebody in this process would read
+            print(f"{message}{where}", file=sys.__stderr__, flush=True)

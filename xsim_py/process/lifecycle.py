@@ -1,0 +1,317 @@
+"""A virtual rank runs its program and ends as a real process does, by its launcher and the operating system.
+
+==========================  =====================================================================================
+the program                 the rank
+==========================  =====================================================================================
+returns                     ends with status 0, after its threads that are no daemons, and its ``atexit`` functions
+``sys.exit(n)``             ends with status n; the others go on, as they do until a real launcher notices
+raises                      prints its traceback and ends with status 1; the launcher ends the job
+``os._exit(n)``             ends at once: no ``finally``, no ``atexit``; the launcher ends the job (it did not finalise)
+``os.abort()``, ``kill``    the same, with status 128 + signal, unless it has a handler for that signal
+``MPI.Comm.Abort(n)``       ends the job with status n
+==========================  =====================================================================================
+
+The launcher's signal takes one network latency to reach the other ranks: nothing is known before it can be.
+
+In a fault-tolerant run, as under ``mpirun --with-ft ulfm``, the launcher does not end the job: a process that raises or
+ends without MPI_Finalize has failed, as one that is killed by the simulator (`kill`), and the others learn of it from
+their failure detector. An error that tells of such a failure and that the program does not handle still ends the job,
+which is what the default error handler of MPI would have done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from greenlet import getcurrent
+
+from xsim_py.process.descriptors import fifos, file_locks, pipes
+from xsim_py.process.files import virtual_files
+from xsim_py.process.output import tracebacks
+from xsim_py.process.output.collector import finish_lines
+from xsim_py.process.output.tracebacks import report, say, without_simulator
+from xsim_py.process.programs import import_locks
+from xsim_py.process.python import finalizers, signals, threads
+from xsim_py.process.python.sys_modules import is_for_all
+from xsim_py.process.ranks import context, current
+from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
+from xsim_py.process.ranks.fiber import Fiber
+from xsim_py.process.ranks.meter import metered_thread
+from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.rank import FIRST_PID, Abort
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["abort_job", "announce", "body", "fail_here", "install", "kill", "leave", "stop_mismatch"]
+
+_KILLED = 128 + signal.SIGKILL
+_STALLED = 3
+
+
+def body(program: Any) -> Callable[[Fiber], None]:
+    """Return the function that a rank's first fiber runs: the program, and then the end of the process."""
+
+    def run(fiber: Fiber) -> None:
+        rank = fiber.rank
+        status, message, fatal = _run_program(rank, program)
+        if not current.thread:  # in a child that the program has forked, and that came back here
+            sys.stdout.flush()
+            _real_exit(status)
+        if rank.extra is not None:
+            threads.end(rank)
+            _run_atexit(rank.extra.get("atexit", []))
+        finalizers.end(rank)
+        if message is None and rank.shard.unfinalized(rank):
+            message = "ended without MPI_Finalize"
+        if rank.extra is not None:
+            threads.abandon_daemons(rank)
+        context.release(rank, dead=False)
+        if rank.extra is not None:
+            finish_lines(rank, fiber.clock_ps)
+        if message is not None:
+            fiber.sync()
+        survivable = rank.shard.fault_tolerant and not fatal
+        if message is not None and not survivable:
+            announce(rank, fiber.clock_ps, status, message)
+        _ended(rank, fiber.clock_ps, status)
+        if message is not None:
+            _abandon_fibers(rank)
+        if message is not None and not fatal:
+            rank.shard.on_failure(rank, message, survivable)
+
+    return run
+
+
+@metered_thread
+def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
+    """Run the program; return the exit status, a message for the launcher, and whether that ends the job anyway."""
+    try:
+        program.run(rank)
+    except SystemExit as stop:
+        return _exit_status(stop.code), None, False
+    except BaseException as error:
+        message = "".join(traceback.format_exception_only(error)).strip()
+        fatal = getattr(error, "_is_about_failures", False)
+        _call_hook(rank, error)
+        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message, fatal
+    return 0, None, False
+
+
+def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:
+    while functions:
+        function, args, kwargs = functions.pop()
+        try:
+            function(*args, **kwargs)
+        except BaseException as error:
+            report(error)
+
+
+def _exit_status(code: Any) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    say(f"{code}\n")
+    return 1
+
+
+def _call_hook(rank: Rank, error: BaseException) -> None:
+    """Let ``sys.excepthook`` show an uncaught exception; many MPI programs set one that calls Abort."""
+    hook = (rank.private_state or {}).get("excepthook")
+    if hook is None:
+        report(error)
+        return
+    without_simulator(error)
+    try:
+        hook(type(error), error, error.__traceback__)
+    except SystemExit:
+        pass
+    except BaseException as another:
+        say("Error in sys.excepthook:\n")
+        report(another)
+        say("\nOriginal exception was:\n")
+        report(error)
+
+
+def _ended(rank: Rank, time_ps: int, status: int) -> None:
+    rank.exit_status = status
+    rank.ended_ps = time_ps
+    shard = rank.shard
+    shard.finished += 1
+    if rank.extra is not None:
+        file_locks.end(rank, time_ps)
+    if pipes.ends:
+        fifos.end(rank, time_ps)
+    # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.
+    if rank.number >= shard.initial or (rank.extra is not None and rank.extra.get("asks")):
+        rank.key += 1
+        shard.post_to_first(time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
+
+
+def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: bool = False) -> None:
+    """Tell the launcher that this rank ended badly, or is in another collective than others: it ends the job."""
+    rank.key += 1
+    shard = rank.shard
+    abort = Abort(rank.number, time_ps, status, message, mismatch)
+    shard.post_everywhere(time_ps + shard.abort_delay_ps, rank.key, "abort", abort)
+
+
+def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
+    """End the running rank here and now; nothing of it runs any more.
+
+    Parameters
+    ----------
+    message : str
+        What has happened. It ends the job, or it is a failure that the job survives.
+    job : bool
+        Whether it ends the job in any case.
+    """
+    fiber = current.running()
+    rank = fiber.rank
+    fiber.sync()
+    fiber.greenlet = getcurrent()
+    _die(rank, fiber.clock_ps, status, message, job=job)
+    fiber.give_up()
+    raise AssertionError("a rank that has ended was resumed")
+
+
+def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False) -> None:
+    """End a rank wherever it stands, and tell who has to know."""
+    shard = rank.shard
+    finish_lines(rank, time_ps)
+    survivable = shard.fault_tolerant and not job
+    if not survivable:
+        announce(rank, time_ps, status, cause)
+    if virtual_files.active is not None:
+        virtual_files.active.died(rank, time_ps)
+    _ended(rank, time_ps, status)
+    import_locks.drop(rank)
+    context.release(rank, dead=True)
+    running = current.fiber  # may be that of a non-blocking collective, or of another rank
+    stood = running if running is not None and running in threads.others(rank) else rank.fiber
+    rank.private("left", lambda: stood.greenlet)
+    _abandon_fibers(rank, rank.fiber)
+    if not job:
+        shard.on_failure(rank, cause, survivable)
+
+
+def _abandon_fibers(rank: Rank, *fibers: Fiber) -> None:
+    """Let none of these fibers run any more, nor those of threads and of non-blocking collectives."""
+    for each in (*fibers, *(rank.extra or {}).get("fibers", ())):
+        each.abandon()
+        each.greenlet = DEAD_GREENLET
+
+
+def kill(entry: tuple[Rank, str] | tuple[Rank, str, int]) -> None:
+    """End a rank from outside, with a cause and perhaps an exit status other than that of one that was killed.
+
+    An event handler, called when the rank's clock has come there.
+    """
+    rank, cause = entry[:2]
+    status = _KILLED if len(entry) == 2 else entry[2]
+    if rank.exit_status is None and not rank.shard.put_off_for_all(kill, entry):
+        _die(rank, rank.shard.kernel.now_ps, status, cause)
+
+
+def fail_here(cause: str) -> NoReturn:
+    """End the running rank as if it had been killed."""
+    leave(_KILLED, cause)
+
+
+def stop_mismatch(message: str, reason: Any) -> NoReturn:
+    """Have the launcher end a job whose ranks are in different collectives, and keep the running rank until then.
+
+    Parameters
+    ----------
+    reason : object
+        What the roll-call says of the rank: anything with ``describe()``.
+    """
+    fiber = current.running()
+    fiber.sync()
+    announce(fiber.rank, fiber.clock_ps, _STALLED, message, mismatch=True)
+    fiber.park(reason)
+    raise AssertionError("a rank that is kept was resumed")
+
+
+def abort_job(status: int, message: str) -> NoReturn:
+    """`MPI.Comm.Abort`: end the running rank and then the job."""
+    leave(status & 0xFF, message, job=True)
+
+
+# ------------------------------------------------------------------------------- the doors to the operating system
+
+
+def _os_exit(status: int) -> NoReturn:
+    if current.here() is None:
+        _real_exit(status)
+    leave(status & 0xFF, f"os._exit({status}) without MPI_Finalize")
+
+
+def _os_abort() -> NoReturn:
+    if current.here() is None:
+        _real_abort()
+    leave(128 + signal.SIGABRT, "os.abort()")
+
+
+def _no_exec(name: str, real: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        if current.here() is None:
+            real(*args, **kwargs)
+        raise NotImplementedError(f"os.{name}: a virtual rank cannot become another program; use subprocess")
+
+    return function
+
+
+def _getpid() -> int:
+    fiber = current.here()
+    if fiber is None or _is_about_children(sys._getframe(1)):
+        return _real_getpid()
+    return FIRST_PID + fiber.rank.number
+
+
+def _is_about_children(caller: FrameType) -> bool:
+    """Return whether `multiprocessing` asks, to know its own children again: they are real, and may outlive the run."""
+    name = caller.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("multiprocessing.") and caller.f_code.co_name != "ident"
+
+
+def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    fiber = current.here()
+    if fiber is None or is_for_all():  # then it is there for all of them, and after them
+        return _real_register(function, *args, **kwargs)
+    fiber.rank.private("atexit", list).append((function, args, kwargs))
+    return function
+
+
+def _unregister(function: Callable[..., Any]) -> None:
+    fiber = current.here()
+    if fiber is None:
+        _real_unregister(function)
+        return
+    functions = fiber.rank.private("atexit", list)
+    functions[:] = [entry for entry in functions if entry[0] != function]
+
+
+_real_exit, _real_abort, _real_getpid = os._exit, os.abort, os.getpid
+_real_register, _real_unregister = atexit.register, atexit.unregister
+
+
+def install(patches: Patches) -> None:
+    """Replace the ways out of a process for the duration of a run."""
+    patches.set(os, "_exit", _os_exit)
+    patches.set(os, "abort", _os_abort)
+    patches.set(os, "getpid", _getpid)
+    for name in ("execv", "execve"):
+        patches.set(os, name, _no_exec(name, getattr(os, name)))
+    patches.set(atexit, "register", _register)
+    patches.set(atexit, "unregister", _unregister)
+    signals.install(patches, leave)
+    tracebacks.install(patches)

@@ -1,0 +1,93 @@
+"""The last lines of a process, in memory that it shares with another one, which reads them where this one has died.
+
+A process sends what its ranks have printed when it has run a window. Until then the lines are here as well.
+"""
+
+from __future__ import annotations
+
+import mmap
+from io import BytesIO
+from marshal import dumps, load  # as they are before a program puts others there; quicker than pickle for these
+from typing import Final
+
+from .spilled_lines import Line
+
+__all__ = ["SIZE_BYTES", "Journal", "last_lines", "memory_for"]
+
+SIZE_BYTES: Final = 1 << 20
+"""The memory of each process; what is printed beyond that in one window is lost with the process."""
+
+_END: Final = b"\0"  # begins no object
+_AFTER_ALL: Final = 1 << 62  # the count of a line that has no end yet
+
+
+def memory_for(processes: int) -> mmap.mmap:
+    """Make memory for so many processes that are forked later; what is never written to costs nothing."""
+    free = getattr(mmap, "MAP_NORESERVE", 0)
+    return mmap.mmap(-1, processes * SIZE_BYTES, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | free)
+
+
+class Journal:
+    """The record of what the ranks of a process have printed, from one window to the next.
+
+    Parameters
+    ----------
+    memory : mmap
+        As `memory_for` has made it.
+    number : int
+        That of the process.
+    """
+
+    def __init__(self, memory: mmap.mmap, number: int) -> None:
+        self._view = memoryview(memory)[number * SIZE_BYTES : (number + 1) * SIZE_BYTES]
+        self._unfinished: dict[tuple[int, int], Line] = {}
+        self._at = 0
+        self.forget()
+
+    def add(self, line: Line) -> None:
+        """Keep a line; what its rank had printed without a newline is part of it."""
+        if self._unfinished:
+            self._unfinished.pop((line[1], line[3]), None)
+        if self._at >= 0:
+            self._put(line)
+
+    def begin(self, clock_ps: int, rank: int, stream: int, text: str) -> None:
+        """Keep what there is of a line that may go on."""
+        if text:
+            line = self._unfinished[rank, stream] = (clock_ps, rank, _AFTER_ALL, stream, text)
+            self._put(line)
+
+    def forget(self) -> None:
+        """Forget the lines, which are about to be sent; but not those that have no end."""
+        self._at = self._view[0] = 0
+        for line in self._unfinished.values():
+            self._put(line)
+
+    def _put(self, line: Line) -> None:
+        clock_ps, rank, count, stream, text = line
+        if self._at < 0 or not isinstance(text, str):  # the latter is longer than there is room
+            return
+        data = dumps((clock_ps, rank, count, stream, text)) + _END
+        end = self._at + len(data)
+        if end > SIZE_BYTES:
+            self._at = -1  # there is no more room, until all is forgotten
+            return
+        self._view[self._at : end] = data
+        self._at = end - 1
+
+
+def last_lines(memory: mmap.mmap, number: int) -> list[Line]:
+    """Return the lines that a process had printed and not sent when it died."""
+    kept = memory[number * SIZE_BYTES : (number + 1) * SIZE_BYTES]
+    file = BytesIO(kept)
+    lines: list[Line] = []
+    unfinished: dict[tuple[int, int], Line] = {}
+    while kept[file.tell()]:
+        line: Line = load(file)
+        of = line[1], line[3]
+        if line[2] == _AFTER_ALL:
+            unfinished[of] = line
+        else:
+            unfinished.pop(of, None)
+            lines.append(line)
+    return [*lines, *unfinished.values()]

@@ -1,0 +1,114 @@
+"""Tracebacks of the program, without the frames of the simulator that called it or that it called."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+from xsim_py.code_origin import is_simulator
+from xsim_py.errors import InternalError
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
+
+from .collector import RankStream
+from .equal_tracebacks import WholeTraceback
+
+__all__ = ["forget_frames", "install", "report", "report_ignored", "say", "without_simulator"]
+
+_stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
+
+# What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
+_OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
+
+
+def report(error: BaseException, heading: str = "") -> None:
+    """Print an uncaught exception as Python does, but that of many ranks once."""
+    without_simulator(error)
+    say(WholeTraceback("".join([heading, *traceback.format_exception(error)])))
+
+
+def say(text: str) -> None:
+    """Print to the running rank's standard error; if it has put something there that takes no text, to the real one.
+
+    There may be anything in the place of ``print``, too, and nothing that the program has broken may break more.
+    """
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        _stderr.write(text)
+
+
+def _excepthook(kind: Any, error: Any, tb: Any) -> None:
+    """Print a traceback as ``sys.__excepthook__`` does, which many a hook of a program calls before it calls Abort."""
+    if current.here() is None:
+        _real_excepthook(kind, error, tb)
+    else:
+        say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
+
+
+def report_ignored(error: BaseException, source: Any) -> None:
+    """Print an exception that ends nothing, of a finalizer, as Python does; but no addresses."""
+    source = getattr(source, "func", source)
+    named = getattr(source, "__qualname__", None)
+    without_simulator(error)
+    heading = f"Exception ignored in: {f'<{type(source).__name__} {named}>' if named else source}\n"
+    say("".join([heading, *traceback.format_exception(error)]))
+
+
+def _unraisablehook(unraisable: Any) -> None:
+    """Print what a finalizer raises, for example, as ``sys.unraisablehook`` does."""
+    if current.here() is None or unraisable.exc_value is None:
+        _real_unraisablehook(unraisable)
+    else:
+        report_ignored(unraisable.exc_value, unraisable.object)
+
+
+_real_excepthook, _real_unraisablehook = sys.__excepthook__, sys.unraisablehook
+
+
+def install(patches: Patches) -> None:
+    """Have ranks print tracebacks in one piece for the duration of a run."""
+    patches.set(sys, "__excepthook__", _excepthook)
+    patches.set(sys, "unraisablehook", _unraisablehook)
+
+
+def without_simulator(error: BaseException) -> None:
+    """Take the simulator's frames, and those of the import system, out of the tracebacks of `error` and its causes."""
+    todo: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = _cleaned(each)
+            todo += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def forget_frames() -> None:
+    """Take the simulator's frames out of the error that the running program handles, which would keep them alive."""
+    error = sys.exc_info()[1]
+    if error is not None:
+        without_simulator(error)
+
+
+def _cleaned(error: BaseException) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    tail: list[TracebackType] = []
+    tb = error.__traceback__
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if is_simulator(file):
+            tail.append(tb)
+        elif not file.startswith("<frozen importlib"):
+            kept.append(tb)
+            tail = []
+        tb = tb.tb_next
+    if isinstance(error, _OURS):
+        kept += tail
+    chain: TracebackType | None = None
+    for tb in reversed(kept):
+        tb.tb_next = chain
+        chain = tb
+    return chain

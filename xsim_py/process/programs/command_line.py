@@ -1,0 +1,154 @@
+"""A command line, as MPI_Comm_spawn takes it, and the program that it starts: Python, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from xsim_py.errors import ConfigError
+from xsim_py.input_files import is_file
+
+from .program import Program
+
+__all__ = ["Called", "how_called", "is_interpreter", "is_python", "program_of"]
+
+_PYTHON = r"python[0-9.]*"
+_LONGEST = 4096  # bytes of a line
+_LONG = ("--check-hash-based-pycs",)
+_KINDS = {"c": "code", "m": "module"}
+
+
+class Called(NamedTuple):
+    """An interpreter's call: the program, its arguments, and the options.
+
+    Attributes
+    ----------
+    kind, target, args : str, str, list of str
+        As `Program` takes them; the kind ``stdin`` is a program that is read from standard input.
+    options : list of str
+        Those of the interpreter, one in a word, with its value: ``["-u", "-Werror"]``.
+    """
+
+    kind: str
+    target: str
+    args: list[str]
+    options: list[str]
+
+
+def program_of(
+    command: str, args: Sequence[str], *, start: str, path: Sequence[str] = (), stdin: bytes | None = None
+) -> Program:
+    """Return the program that a command starts.
+
+    Parameters
+    ----------
+    command : str
+        The interpreter, or a file that is a Python program: it is called so, or its first line names Python.
+    args : sequence of str
+        Of an interpreter: its options, the script, ``-m`` or ``-c``, and the program's own arguments.
+    start : str
+        The directory in which it starts.
+    path : sequence of str
+        Where to look for a command besides `start`.
+    stdin : bytes, optional
+        The program that an interpreter without one is to run.
+
+    Raises
+    ------
+    ConfigError
+        There is no such program, or it is not Python.
+    """
+    if is_interpreter(command):
+        called = how_called(args)
+        target: Any = called.target
+        if called.kind == "stdin":
+            if stdin is None:
+                raise ConfigError("an interpreter without a program would wait for input")
+            target = stdin
+        program = Program(target, kind=called.kind, args=called.args, start=start)
+        for option in called.options:
+            _note(option, program.flags)
+        return program
+    for folder in (start, *path):
+        file = os.path.join(start, folder, command)
+        if is_file(file):
+            if not is_python(file):
+                raise ConfigError(f"{command}: not a Python program, so it cannot be simulated")
+            return Program(command if folder == start else file, kind="script", args=args, start=start)
+    raise ConfigError(f"{command}: no such program")
+
+
+def is_interpreter(command: str) -> bool:
+    """Return whether a command is Python itself; then it is the one that simulates."""
+    return command == sys.executable or re.fullmatch(_PYTHON, os.path.basename(command)) is not None
+
+
+_FLAGS = {
+    "b": "bytes_warning",
+    "B": "dont_write_bytecode",
+    "d": "debug",
+    "E": "ignore_environment",
+    "i": "inspect",
+    "I": "isolated",
+    "O": "optimize",
+    "P": "safe_path",
+    "q": "quiet",
+    "R": "hash_randomization",
+    "s": "no_user_site",
+    "S": "no_site",
+    "v": "verbose",
+}
+_X_FLAGS = {"-Xdev": ("dev_mode", True), "-Xutf8": ("utf8_mode", 1), "-Xutf8=1": ("utf8_mode", 1)}
+
+
+def _note(option: str, flags: dict[str, Any]) -> None:
+    """Count what an option says in ``sys.flags``."""
+    if option in _X_FLAGS:
+        name, value = _X_FLAGS[option]
+        flags[name] = value
+    elif set(option[1:]) <= set(_FLAGS):
+        for letter in option[1:]:
+            name = _FLAGS[letter]
+            had = flags.get(name, getattr(sys.flags, name))
+            flags[name] = True if isinstance(had, bool) else had + 1
+
+
+def how_called(args: Sequence[str]) -> Called:
+    """Return the program that the interpreter's arguments ask for, and the options."""
+    options: list[str] = []
+    words = list(args)
+    while words:
+        option = words.pop(0)
+        if option == "-":
+            break
+        if not option.startswith("-"):
+            return Called("script", option, words, options)
+        if option.startswith("--"):
+            del words[: option in _LONG]
+            continue
+        # One dash, several letters: the first that takes a value takes the rest of the word, or else the next one.
+        place = next((place for place, letter in enumerate(option) if letter in "cmWX"), len(option))
+        options += [f"-{letter}" for letter in option[1:place]]
+        if place < len(option):
+            value = option[place + 1 :] or (words.pop(0) if words else "")
+            if option[place] in _KINDS:
+                return Called(_KINDS[option[place]], value, words, options)
+            options.append(f"-{option[place]}{value}")
+    return Called("stdin", "", words, options)
+
+
+def is_python(file: str) -> bool:
+    """Return whether a file is a Python program, by its name or its first lines."""
+    if file.endswith(".py"):
+        return True
+    try:
+        with open(file, "rb") as lines:
+            first, second = lines.readline(_LONGEST), lines.readline(_LONGEST)
+    except OSError:
+        return False
+    # Where the interpreter's path is long, pip writes a line for the shell that is a text to Python.
+    names = second if second.startswith(b"'''exec'") else first
+    return first.startswith(b"#!") and b"python" in names

@@ -1,0 +1,44 @@
+"""A function's ranks find nothing that their host's thread has in a `threading.local`, as a new process finds nothing.
+
+A test that hypothesis runs, for one, is noted there: a rank that imports the test's module, which has tests, would be
+told that these are defined within a test. Objects are looked for when the host has imported something since the last
+run: a look at all that there is takes as long as a short run.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from functools import partial
+from typing import Any
+from weakref import ref
+
+from xsim_py.process.ranks.patches import Patches
+
+__all__ = ["hide"]
+
+_Local = threading.local
+_known: list[ref[Any]] = []
+_imported = 0
+
+
+def hide(patches: Patches) -> None:
+    """Let each `threading.local` of the host be empty in this thread for the duration of a run."""
+    global _imported
+    if len(sys.modules) != _imported:
+        _imported = len(sys.modules)
+        gc.unfreeze()  # what is frozen (see `memory`) is not among the objects that Python tells
+        found = [each for each in gc.get_objects() if issubclass(type(each), _Local)]
+        # A class with an initializer puts something there for each new thread.
+        _known[:] = [ref(each) for each in found if type(each).__init__ is object.__init__]
+        gc.freeze()
+    for each in _known:
+        if (local := each()) is not None and vars(local):
+            patches.at_end(partial(_put_back, vars(local), vars(local).copy()))
+            vars(local).clear()
+
+
+def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
+    names.clear()
+    names.update(before)

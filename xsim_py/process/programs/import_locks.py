@@ -1,0 +1,152 @@
+"""A module that is being imported makes another rank or thread that imports it wait, in virtual time.
+
+Real processes share no modules, and a thread that imports what another one is importing waits. A rank may wait in the
+middle of an import (for a message, a time; with ``--compute measured`` at any call), and then others come by. Each
+module that a rank executes is noted here; Python's own locks for imports know of one thread only, that of all ranks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.python import dates, sys_modules
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["being_imported", "drop", "install"]
+
+_modules = sys.modules
+
+
+class _Making:
+    """A module that is being executed, by a fiber for its rank or for all."""
+
+    __slots__ = ("failed", "fiber", "key", "line", "module")
+
+    def __init__(self, fiber: Fiber, key: tuple[Rank | None, str], module: ModuleType) -> None:
+        self.fiber = fiber
+        self.key = key
+        self.module = module
+        self.line: deque[QueuedFiber] = deque()
+        self.failed = False
+
+    def described(self, _: Rank) -> str:
+        """Return the words of the roll-call for a fiber that waits for this module."""
+        return f"rank {self.fiber.rank.number} to import {self.key[1]}"
+
+    def end(self, *, failed: bool) -> None:
+        """Let those go on that wait for it."""
+        self.failed = failed
+        if _now.get(self.key) is self:
+            del _now[self.key]
+        for place in self.line:
+            place.fiber.clock_ps = max(place.fiber.clock_ps, self.fiber.clock_ps)
+        while self.line:
+            call_next(self.line)
+
+
+_now: dict[tuple[Rank | None, str], _Making] = {}
+_waiting: dict[Fiber, _Making] = {}
+
+
+@contextmanager
+def being_imported(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
+    """Note a module while the running fiber executes it, for a rank or (None) for all of them."""
+    fiber = current.running()
+    making = _Making(fiber, (rank, module.__name__), module)
+    _now[making.key] = making
+    failed = True
+    try:
+        with dates.virtual(), sys_modules.importing(fiber, for_all=rank is None):
+            yield
+        failed = False
+    finally:
+        making.end(failed=failed)
+
+
+def drop(rank: Rank) -> None:
+    """Forget what a rank was importing when it died: who needs it imports it anew."""
+    for making in [each for each in _now.values() if each.fiber.rank is rank]:
+        if making.key[0] is None and _modules.get(making.key[1]) is making.module:
+            del _modules[making.key[1]]
+        making.end(failed=True)
+
+
+def _wait(name: str, *, within: bool = False) -> _Making | None:
+    """Wait for a module if it is in the making; not for one that waits for what this fiber imports.
+
+    A thread does not wait for a package that another one is importing, to import a module in it (`within`).
+    """
+    fiber = current.here()
+    if fiber is None or not _now:
+        return None
+    making = _now.get((fiber.rank, name)) or _now.get((None, name))
+    if making is None or _depends(making.fiber, fiber) or (within and making.fiber.rank is fiber.rank):
+        return None
+    _waiting[fiber] = making
+    try:
+        line_up(fiber, making.line, making)
+    finally:
+        del _waiting[fiber]
+    return making
+
+
+def _depends(fiber: Fiber, on: Fiber) -> bool:
+    """Return whether a fiber is another, or waits for a module that the other is to import."""
+    seen = set()
+    while fiber is not on and fiber in _waiting and fiber not in seen:
+        seen.add(fiber)
+        fiber = _waiting[fiber].fiber
+    return fiber is on
+
+
+def _find_and_load(real: Callable[..., Any], name: str, import_: Any) -> Any:
+    while _now and any(_wait(package, within=True) for package in _packages(name)):
+        pass
+    return real(name, import_)
+
+
+def _packages(name: str) -> list[str]:
+    """Return the packages that a module is in, from the outermost on."""
+    return [name[:place] for place, sign in enumerate(name) if sign == "."]
+
+
+def _lock_unlock_module(real: Callable[..., Any], name: str) -> None:
+    making = _wait(name)
+    if making is None:
+        real(name)
+    elif making.failed:  # Python has got hold of what the other has left
+        vars(making.module).update(vars(importlib.import_module(name)))
+
+
+def install(patches: Patches) -> None:
+    """Let imports wait for each other for the duration of a run."""
+    machinery = sys.modules["_frozen_importlib"]
+    for function in (_find_and_load, _lock_unlock_module):
+        # Python takes the frames of this name out of tracebacks.
+        code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+        twin = FunctionType(code, globals(), function.__name__)
+        patches.set(machinery, function.__name__, partial(twin, getattr(machinery, function.__name__)))
+    patches.at_end(_forget)
+
+
+def _forget() -> None:
+    """Remove the modules that were still in the making at the end of the run."""
+    for making in list(_now.values()):
+        if _modules.get(making.key[1]) is making.module:
+            del _modules[making.key[1]]
+    _now.clear()
+    sys_modules.forget()
+    _waiting.clear()

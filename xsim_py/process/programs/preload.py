@@ -1,0 +1,118 @@
+"""The coordinator imports once what all ranks would import alike, before there are processes for them.
+
+To import numpy takes longer than to fork a process, and more memory than all else that a rank has. So what a program
+imports first of all, and what its own modules do, is looked up in their sources, without running anything of them. Only
+what ranks would share is imported: Python's own modules, and installed packages that know nothing of MPI.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+
+from xsim_py.code_origin import is_installed
+
+__all__ = ["preload"]
+
+_MOST_FILES = 200
+
+
+def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: Callable[[str], bool]) -> None:
+    """Import what a program begins with, as far as ranks share it; what cannot be imported is left to them.
+
+    Parameters
+    ----------
+    source : bytes or str
+        Of the program.
+    package : str
+        The package that it is in, if any.
+    path : sequence of str
+        Where it looks for modules.
+    is_shared : callable
+        Whether all ranks of a process have one copy of an installed module; told its name.
+    """
+    sources = [(source, package)]
+    seen = set(sys.modules)
+    files = 0
+    while sources and files < _MOST_FILES:
+        files += 1
+        for name in _imported(*sources.pop()):
+            if name in seen:
+                continue
+            seen.add(name)
+            own = _own(name, path)
+            if own is not None:
+                with suppress(OSError):
+                    package = name if own.submodule_search_locations else name.rpartition(".")[0]
+                    sources.append((own.loader.get_data(own.origin), package))  # type: ignore[union-attr]
+            elif is_shared(name):
+                with suppress(Exception):  # it may be a name in a module, or a choice of which another one is there
+                    import_module(name)
+
+
+def _own(name: str, path: Sequence[str]) -> ModuleSpec | None:
+    """Find a module of the program itself, in whose packages nothing is run for that."""
+    spec = None
+    places: Sequence[str] = path
+    so_far = ""
+    for part in name.split("."):
+        so_far = f"{so_far}.{part}" if so_far else part
+        if so_far in sys.builtin_module_names:
+            return None
+        spec = PathFinder.find_spec(so_far, places)
+        if spec is None or (spec.origin is not None and is_installed(spec.origin)):
+            return None
+        places = spec.submodule_search_locations or ()
+    return spec if spec is not None and hasattr(spec.loader, "get_data") else None
+
+
+def _imported(source: bytes | str, package: str) -> Iterator[str]:
+    """Yield the modules that a source imports before it does anything else, by their full names.
+
+    What comes after that may depend on it, as numpy's threads do on the environment.
+    """
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        for statement in ast.parse(source).body:
+            if isinstance(statement, ast.Import | ast.ImportFrom | ast.Try):
+                yield from _named(statement, package)
+            elif not _is_idle(statement):
+                return
+
+
+def _named(statement: ast.stmt, package: str) -> Iterator[str]:
+    """Yield the modules that a statement imports."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            yield from _with_parents(alias.name)
+    elif isinstance(statement, ast.ImportFrom):
+        base = _absolute(statement, package)
+        yield from _with_parents(base)
+        yield from (f"{base}.{alias.name}" for alias in statement.names if base and alias.name != "*")
+    elif isinstance(statement, ast.Try):
+        for inner in statement.body:
+            yield from _named(inner, package)
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """Return whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
+    if isinstance(statement, ast.If):
+        return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+    busy = ast.Call | ast.Subscript | ast.Attribute | ast.Await
+    simple = isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign)
+    return simple and not any(isinstance(node, busy) for node in ast.walk(statement))
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """Yield ``a``, ``a.b`` and ``a.b.c`` of ``a.b.c``."""
+    parts = name.split(".") if name else []
+    yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _absolute(statement: ast.ImportFrom, package: str) -> str:
+    """Return the full name of what follows ``from``; empty for one that cannot be."""
+    above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+    return ".".join([*above, *([statement.module] if statement.module else [])])

@@ -1,0 +1,257 @@
+"""The simulated program: found and compiled once, run once in each rank with module globals of its own."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from xsim_py.code_origin import is_installed
+from xsim_py.errors import ConfigError
+from xsim_py.input_files import MIB, read_input
+from xsim_py.process.python.private_sys import UncopiedList, set_flags
+from xsim_py.process.ranks.rank import Rank
+
+from . import shared_state
+from .called_functions import Copy, copy_of
+from .private_modules import code_for
+
+__all__ = ["Program"]
+
+_MOST_BYTES = 64 * MIB
+_TOO_DEEP = (RecursionError, MemoryError, OverflowError, SystemError)
+_NOT_COMPILED = (SyntaxError, ValueError, *_TOO_DEEP)
+
+_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+
+
+class Program:
+    """The simulated program, which every rank runs.
+
+    Parameters
+    ----------
+    target : path, module name, Python text or callable
+        What `kind` says.
+    kind : str
+        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as ``python -``: text that
+        the first rank runs, for a launcher gives its standard input to that one only) or ``callable``.
+    args : sequence of str
+        ``sys.argv[1:]`` of each rank; the arguments of a callable.
+    start : str, optional
+        The directory in which it starts; default: that of the simulator.
+
+    Attributes
+    ----------
+    folder : Path or None
+        Where Python looks first for what a script imports.
+    home : Path or None
+        The same, or where the module of a function was found.
+
+    Raises
+    ------
+    ConfigError
+        The program cannot be found, read or compiled.
+    """
+
+    firsts: Sequence[int] = (0,)  # see `Apps`
+
+    def __init__(self, target: Any, *, kind: str, args: Sequence[Any], start: str | None = None) -> None:
+        self.kind = kind
+        self.args = list(args)
+        self.folder: Path | None = None
+        self.home: Path | None = None
+        self.file: str | None = None
+        self.start = _current_folder() if start is None else start
+        self._search: list[str] = sys.__dict__["path"]  # not that of a rank
+        self.spec: ModuleSpec | None = None
+        self.code: CodeType | None = None
+        self.source: bytes | str | None = None  # of it, where it is known
+        self.function: Callable[..., Any] | None = None
+        self.copies: tuple[Copy | None, Copy | None] = (None, None)  # of the function, and of its arguments
+        self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
+        self.name = str(target)
+        getattr(self, f"_load_{kind}")(target)
+        self.home = self.home or self.folder
+        self.path = UncopiedList((str(self.folder), *self._search))
+        has_name = kind in ("script", "code", "stdin") or self.file is None
+        self.argv = UncopiedList((self.name if has_name else self.file, *self.args))  # nothing of this for a callable
+        # Laid out once for all ranks, which copy it: to set them one by one took longer.
+        self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
+        self._names["__package__"] = None if self.spec is None else self.spec.parent
+        if self.file is not None:
+            self._names["__file__"] = self.file
+
+    def _load_script(self, target: Any) -> None:
+        path = Path(self.start, target)
+        is_folder = os.path.isdir(path)  # Path.is_dir() raises for a name that is too long
+        if is_folder:
+            path = path / "__main__.py"
+        try:
+            source = read_input(path, most_bytes=_MOST_BYTES)
+        except OSError as error:
+            if is_folder:
+                raise ConfigError(f"{target}: a folder is run by the __main__.py in it, and there is none") from None
+            raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
+        self.file = os.path.abspath(path)
+        self.folder = path.resolve().parent
+        self.source = source
+        self.code = _compile(source, self.file)
+
+    def _load_code(self, target: str) -> None:
+        self.name = "-c"
+        self.folder = Path(self.start)
+        self.source = target
+        self.code = _compile(target, "<string>")
+
+    def _load_stdin(self, target: bytes) -> None:
+        self.name = "-"
+        self.folder = Path(self.start)
+        self.code = _compile(target, "<stdin>")
+
+    def _load_module(self, target: str) -> None:
+        self.folder = Path(self.start)
+        if target in ("mpi4py", "mpi4py.run"):
+            target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
+        try:
+            spec = _find_module(target, [str(self.folder), *self._search])
+        except (ImportError, ValueError, AttributeError):  # also a name that no module can have
+            spec = None
+        loader = spec.loader if spec is not None else None
+        if spec is None or not hasattr(loader, "get_code"):
+            raise ConfigError(f"-m {target}: no module of this name here or among the installed packages")
+        self.spec = spec
+        self.file = spec.origin
+        try:
+            self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
+        except _NOT_COMPILED as error:
+            raise ConfigError(_not_python(spec.origin or target, error)) from None
+        with suppress(Exception):  # a loader may have none, and say so in any way
+            self.source = loader.get_source(spec.name)  # type: ignore[union-attr]
+
+    def _load_callable(self, target: Callable[..., Any]) -> None:
+        if not callable(target):
+            raise ConfigError(f"program: {target!r} is no function, and kind callable needs one")
+        self.function = target
+        self.name = getattr(target, "__qualname__", repr(target))
+        self.home = _home(_innermost(target))
+
+    def hand_over(self, is_private: Callable[[str], bool]) -> bool:
+        """Return whether each rank gets a copy of the function, as its module is private; keep what makes copies."""
+        function = copy_of(self.function, is_private)
+        self.copies = function, None if function is None else copy_of(self.args, is_private)
+        return function is not None
+
+    def run(self, rank: Rank) -> None:
+        """Run the program in `rank`, which is the one that is running now."""
+        if self.function is not None:
+            function, args = self.copies
+            call: Any = self.function if function is None else function.get()
+            code = getattr(call, "__code__", None)
+            if code is not None:
+                shared_state.read(code)
+            value = call(*(self.args if args is None else args.get()))
+            if function is not None and rank.modules is not None:
+                value = copy_of(value, rank.modules.__contains__) or value
+            if value is not None:
+                rank.private("value", lambda: value)
+            return
+        if self.kind == "stdin" and rank.number:
+            return
+        main = ModuleType("__main__")
+        names = main.__dict__
+        names.update(self._names)
+        rank.main = main
+        rank.bare = rank.modules is None and rank.private_state is None
+        rank.argv, rank.path = self.argv, self.path
+        _modules["__main__"] = main
+        if self.flags:
+            set_flags(rank, self.flags)
+        if self.spec is not None and self.spec.parent:
+            importlib.import_module(self.spec.parent)
+        assert self.code is not None
+        # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
+        FunctionType(code_for(rank, self.code), names)()
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """This program alone; see `Apps`."""
+        return (self,)
+
+    @property
+    def has_value(self) -> bool:
+        """True if it may return something to whoever simulates it."""
+        return self.function is not None
+
+    @property
+    def namespace(self) -> dict[str, Any] | None:
+        """The globals of the function, if the program is one."""
+        found: dict[str, Any] | None = getattr(_innermost(self.function), "__globals__", None)
+        return found
+
+
+def _innermost(function: Any) -> Any:
+    """Return the function in a callable."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__wrapped__", function)
+    if function is not None and not hasattr(function, "__globals__"):
+        function = type(function).__call__
+    return function
+
+
+def _home(function: Any) -> Path | None:
+    """Return the folder from which the module of a function is imported; None where that is installed, or built in."""
+    names: dict[str, Any] = getattr(function, "__globals__", {})
+    name = names.get("__name__")
+    if not isinstance(name, str):
+        return None
+    file = names.get("__file__")
+    if file is None:
+        return Path(os.getcwd()) if name == "__main__" else None
+    package = names.get("__package__") or ""
+    folder = Path(os.path.abspath(file)).parent
+    parents = package.count(".") + 1 if package and name != "__main__" else 0
+    home = folder.parents[parents - 1] if 0 < parents <= len(folder.parents) else folder
+    return None if is_installed(os.path.abspath(file)) else home
+
+
+def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
+    """Find the module that ``python -m`` would run, without importing its packages: that is for the ranks to do."""
+    spec: ModuleSpec | None = None
+    places: Sequence[str] = path
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:count]), places)
+        if spec is None:
+            return importlib.util.find_spec(name)  # it may be frozen, zipped, or found in a way of its own
+        places = spec.submodule_search_locations or []
+    return PathFinder.find_spec(f"{name}.__main__", places) if places else spec
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder cannot be used; has it been removed? ({error.strerror})") from None
+
+
+def _compile(source: bytes | str, name: str) -> CodeType:
+    try:
+        return compile(source, name, "exec", dont_inherit=True)
+    except _NOT_COMPILED as error:
+        raise ConfigError(_not_python(name, error)) from None
+
+
+def _not_python(name: str, error: Exception) -> str:
+    if isinstance(error, _TOO_DEEP):
+        return f"{name}: does not compile: its code is nested too deeply, or too large"
+    line = getattr(error, "lineno", None)
+    return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"

@@ -1,0 +1,460 @@
+"""Find what ranks share without knowing it: globals and classes of packages that are imported once for all.
+
+To watch every read and every write would slow all programs down. What is cheap finds most of what matters:
+
+* Ranks start one after the other, each up to its first wait. What the packages hold that the program imports is
+  compared after each of the first few ranks: what two of them change is no cache that the first one has filled.
+* At the end all is compared once more. Nobody knows then who has changed what: plain values that have become others
+  (a counter, a setting) are told, and what has only been made at first use is not.
+* Whether a program may set attributes of modules (``np.name = ...``, ``setattr``, monkeypatch) is seen in its code. In
+  its runs these modules have a class that takes down who sets what, and where. What all ranks set to the same they
+  would find in processes of their own, too, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache, partial
+from importlib.machinery import ExtensionFileLoader
+from itertools import chain
+from opcode import opmap
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import is_installed, of_program, shown
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.shard import WATCHED_STARTS
+from xsim_py.units import spans
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["active", "findings", "install", "read", "started"]
+
+active: _Sharing | None = None
+"""This watches the run, where several ranks live in this interpreter."""
+
+_MOST_RANKS = 8
+_MOST_ENTRIES = 64
+_PLAIN = (bool, int, float, complex, str, bytes)
+_CONTAINERS = (dict, list, set)
+_NO_CONTAINERS = frozenset((*_PLAIN, type(None), tuple, ModuleType, FunctionType, BuiltinFunctionType))
+_DEFINED = (ModuleType, FunctionType, BuiltinFunctionType, type)
+_OURS = frozenset(("__main__", "greenlet", "mpi4py", "simpy", "xsim_py"))
+_KEPT_APART = frozenset(
+    [
+        "builtins",
+        "contextvars",
+        "faulthandler",
+        "gc",
+        "logging",
+        "multiprocessing",
+        "os",
+        "random",
+        "signal",
+        "sys",
+        "time",
+        "threading",
+        "warnings",
+    ]
+)
+"""Modules of the standard library that are private to a rank at least in part; the guide says what of them is not."""
+_CACHES = ("cache", "memo", "lazy", "lock", "warn")
+
+
+def install(patches: Patches, start: str) -> None:
+    """Watch what ranks share for the duration of a run; `start` is the folder from which files are named."""
+    sharing = _Sharing(patches, start)
+    patches.set(sys.modules[__name__], "active", sharing)
+    patches.at_end(sharing.forget)
+
+
+def imported(module: ModuleType) -> None:
+    """Take notice of a shared module that a rank has imported."""
+    if active is not None and module.__name__.partition(".")[0] not in _KEPT_APART:
+        active.add(module)
+
+
+def started(rank: Rank) -> None:
+    """Compare what ranks share after the start of one of the first of a shard."""
+    if active is not None:
+        active.started(rank)
+
+
+def findings(ranks: int) -> dict[str, str]:
+    """Return a sentence about each name that ranks of this process have changed for each other."""
+    return {} if active is None or ranks < 2 else active.findings(ranks)
+
+
+# ------------------------------------------------------------------------------------- what the program's code says
+
+_SETTERS = frozenset(("delattr", "monkeypatch", "patch", "setattr"))
+_STORE_ATTR, _LOAD_ATTR, _IMPORT_NAME = (opmap[name] for name in ("STORE_ATTR", "LOAD_ATTR", "IMPORT_NAME"))
+_LOAD_GLOBALS = {opmap["LOAD_GLOBAL"], opmap["LOAD_NAME"]}
+_LOAD_LOCALS = {number for name, number in opmap.items() if name.startswith("LOAD_FAST")}
+_PASSED_OVER = {0, opmap["EXTENDED_ARG"], _LOAD_ATTR}  # 0: the room that an instruction has for what it remembers
+
+
+def read(code: CodeType) -> None:
+    """Take notice of code that a rank is about to execute."""
+    if active is not None and id(code) not in active.codes:
+        active.read(code)
+
+
+def read_file(path: str) -> None:
+    """Take notice of a file that a loader of the program's own is about to execute, as pytest's does."""
+    if active is not None:
+        active.read_file(path)
+
+
+@lru_cache(256)
+def _compiled(text: bytes, path: str) -> CodeType:
+    """Compile a file once, also where a host simulates its functions many times."""
+    return compile(text, path, "exec")
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code and what is defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _sets_attributes(code: CodeType) -> bool:
+    """Return whether code sets an attribute of a global, which may be a module, or calls what may do that."""
+    if not _SETTERS.isdisjoint(code.co_names):
+        return True
+    operations = code.co_code[::2]
+    at = operations.find(_STORE_ATTR)
+    if at < 0:
+        return False
+    bases = _LOAD_GLOBALS | _LOAD_LOCALS if _IMPORT_NAME in operations else _LOAD_GLOBALS
+    while at >= 0:
+        base = at - 1
+        while base > 0 and operations[base] in _PASSED_OVER:
+            base -= 1
+        if operations[base] in bases:
+            return True
+        at = operations.find(_STORE_ATTR, at + 1)
+    return False
+
+
+# ------------------------------------------------------------------------------------- who sets attributes of modules
+
+
+class _Watched(ModuleType):
+    """The class of a shared module while a program runs that sets attributes of modules."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        before = self.__dict__.get(name, _GONE)
+        super().__setattr__(name, value)
+        if active is not None and name != "__class__":
+            active.was_set(self, name, before, value)
+
+    def __delattr__(self, name: str) -> None:
+        before = self.__dict__.get(name, _GONE)
+        super().__delattr__(name)
+        if active is not None:
+            active.was_set(self, name, before, _GONE)
+
+
+_GONE = "(not there)"
+"""Stands for the value of a name that is not there."""
+
+
+class _Write:
+    """The ranks that have set an attribute of a module, where, and to what at last."""
+
+    __slots__ = ("_before", "_clash", "_last", "place", "values")
+
+    def __init__(self, place: str, before: Any) -> None:
+        self.place = place
+        self.values: dict[int, Any] = {}
+        self._before = before
+        self._last = -1
+        self._clash = False  # whether a rank has come upon what another one had set, and set something else
+
+    def add(self, rank: int, value: Any) -> None:
+        """Note that a rank has set it."""
+        if self._last not in (-1, rank):
+            found = self.values[self._last]
+            self._clash = self._clash or not (_same(found, self._before) or _same(found, value))
+        self._last = rank
+        self.values[rank] = value
+
+    def matters(self, ranks: int) -> bool:
+        """Return whether a rank may have found what it would not find in a process of its own."""
+        values = iter(self.values.values())
+        first = next(values)
+        return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
+
+
+def _comparable(value: Any) -> Any:
+    """Return what stands for a value where those of several ranks are compared, which may all have made equal ones."""
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    return getattr(value, "__code__", None) or type(value).__qualname__
+
+
+# ------------------------------------------------------------------------------------- what is compared
+
+
+class _Table:
+    """A namespace or a container that ranks share, as it was when somebody last looked."""
+
+    __slots__ = ("_before", "_now", "_owner", "module", "whole")
+
+    def __init__(self, module: ModuleType, owner: str, now: Any, *, whole: bool) -> None:
+        self.module = module
+        self._owner = owner
+        self._now = now
+        self.whole = whole  # a change is one of the container, whichever of its entries it is
+        self._before = now.copy()
+
+    def changes(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield what has changed since the last call: a name, the value before and the one now."""
+        before = self._before
+        if _same(before, self._now):
+            return
+        self._before = after = self._now.copy()
+        if not hasattr(before, "keys"):
+            yield self._owner, before, after
+            return
+        for name in {**before, **after}:
+            old, new = before.get(name, _GONE), after.get(name, _GONE)
+            if old is not new and not _same(old, new):
+                yield (self._owner if self.whole else f"{self._owner}.{name}"), old, new
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # as of arrays, or of what a package defines
+        return False
+
+
+def _tables(module: ModuleType) -> Iterator[_Table]:
+    """Yield all of a module that is compared: its names, those of its classes, and what is in small containers."""
+    name = module.__name__
+    root = name.partition(".")[0]
+    yield _Table(module, name, vars(module), whole=False)
+    if root == "numpy" or root in sys.stdlib_module_names:  # most programs have it, and its settings are the rank's own
+        return
+    for key, value in vars(module).copy().items():
+        kind = type(value)
+        if kind in _NO_CONTAINERS:
+            continue
+        if not isinstance(value, type):
+            yield from _container(module, f"{name}.{key}", value, root)
+        elif value.__module__ == name:
+            yield _Table(module, f"{name}.{value.__name__}", vars(value), whole=False)
+            for inner, held in vars(value).copy().items():
+                if type(held) not in _NO_CONTAINERS:
+                    yield from _container(module, f"{name}.{value.__name__}.{inner}", held, root)
+
+
+def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator[_Table]:
+    if name.rpartition(".")[2].startswith("__") or callable(value):
+        return
+    if isinstance(value, _CONTAINERS):
+        held: Any = value
+    elif type(value).__module__.partition(".")[0] == root:
+        held = getattr(value, "__dict__", None)
+    else:
+        return
+    if isinstance(held, _CONTAINERS) and len(held) <= _MOST_ENTRIES:
+        yield _Table(module, name, held, whole=True)
+
+
+class _Change:
+    """The changes of one name that have been seen."""
+
+    __slots__ = ("is_late", "ranks", "table", "was_set")
+
+    def __init__(self, table: _Table) -> None:
+        self.table = table
+        self.ranks: list[int] = []  # which have changed it before they first waited
+        self.is_late = False  # whether it has changed after that
+        self.was_set = False  # whether one plain value has become another then
+
+    def matters(self, *, by_program: bool) -> bool:
+        """Return whether the name is more than a cache, which the first rank to come makes for all."""
+        return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
+
+
+def _is_made_once(name: str, new: Any) -> bool:
+    """Return whether a package changes a name for itself: modules or functions that come late, and caches."""
+    last = name.rpartition(".")[2]
+    inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
+    is_inner = last.startswith(inner) or "__" in last[1:]  # as in `_Class__name`
+    return is_inner or isinstance(new, _DEFINED) or any(word in last.lower() for word in _CACHES)
+
+
+# ------------------------------------------------------------------------------------- the watch
+
+
+class _Sharing:
+    """The watch over what ranks share, for one run."""
+
+    def __init__(self, patches: Patches, start: str) -> None:
+        self._patches = patches
+        self._start = start
+        self._to_sample = WATCHED_STARTS
+        self.codes: dict[int, CodeType] = {}
+        self._files: set[str] = set()
+        self._roots: set[str] = set()
+        self._tables: dict[str, list[_Table]] = {}
+        self._modules: list[ModuleType] = []
+        self._sets = False  # whether the program sets attributes of modules
+        self._changes: dict[str, _Change] = {}
+        self._writes: dict[str, _Write] = {}
+
+    def forget(self) -> None:
+        """Let go of everything: Python looks for what refers to itself late, if ever."""
+        vars(self).clear()
+
+    def read(self, code: CodeType) -> None:
+        """Find which packages code of the program names, and whether it sets attributes of modules."""
+        if id(code) in self.codes:
+            return
+        self.codes[id(code)] = code  # which keeps its id
+        parts = list(_codes(code))
+        if not self._sets and any(map(_sets_attributes, parts)):
+            self._sets = True
+            for module in self._modules:
+                self._watch(module)
+        self._look_at({name.partition(".")[0] for part in parts for name in part.co_names})
+
+    def read_file(self, path: str) -> None:
+        """Read the code of a file of the program, if that was not read before."""
+        if path not in self._files:
+            self._files.add(path)
+            with suppress(OSError, SyntaxError, ValueError):
+                self.read(_compiled(Path(path).read_bytes(), path))
+
+    def _look_at(self, roots: set[str]) -> None:
+        """Compare what there is of these packages from now on."""
+        modules = sys.modules
+        own = getattr(current.installed, "modules", None) or ()
+        new = {root for root in roots - self._roots - _OURS - _KEPT_APART if root in modules}
+        if new:
+            self._roots |= new
+            for name, module in list(modules.items()):
+                if name.partition(".")[0] in new and name not in own:
+                    self.add(module)
+
+    def add(self, module: ModuleType) -> None:
+        """Compare what is in a module from now on, if all ranks share it."""
+        name = getattr(module, "__name__", None)
+        if not isinstance(module, ModuleType) or not isinstance(name, str) or name in self._tables:
+            return
+        if any(getattr(each, "__module__", None) == name for each in gc.callbacks):
+            return  # the collector calls it, in whichever rank it comes by
+        file = getattr(module, "__file__", None)
+        if (name in sys.builtin_module_names and file is None) or (isinstance(file, str) and is_installed(file)):
+            self._tables[name] = list(_tables(module))
+            self._modules.append(module)
+            if self._sets:
+                self._watch(module)
+
+    def _watch(self, module: ModuleType) -> None:
+        if type(module) is ModuleType:
+            self._patches.set(module, "__class__", _Watched)
+
+    def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
+        """Take down who has set an attribute of a module, and where."""
+        fiber = current.here()
+        if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
+            return
+        place = self._place(sys._getframe(2))
+        if place:
+            self._put_back(module, name, before)
+            known = self._writes.setdefault(f"{module.__name__}.{name}", _Write(place, _comparable(before)))
+            known.add(fiber.rank.number, _comparable(value))
+
+    def _put_back(self, module: ModuleType, name: str, before: Any) -> None:
+        """Let the host, and the report of the run, find at the end what was there before, as after a process."""
+        if f"{module.__name__}.{name}" in self._writes:
+            return
+        table = vars(module)
+        undo = partial(table.pop, name, None) if before is _GONE else partial(table.__setitem__, name, before)
+        self._patches.at_end(undo)
+
+    def _place(self, frame: FrameType | None) -> str:
+        """Return where the program sets something; empty where an import does, which happens once for all ranks."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith("<frozen importlib"):
+                return ""
+            if of_program(file):
+                return f"{shown(file, self._start)}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+    # --------------------------------------------------------------------------------------------- comparing
+
+    def started(self, rank: Rank) -> None:
+        """Compare what ranks share: one has come to its first wait or its end, and no other has run since it began."""
+        if self._to_sample:
+            self._to_sample -= 1
+            for change, _, _ in self._found():
+                if rank.number not in change.ranks:
+                    change.ranks.append(rank.number)
+
+    def _found(self) -> Iterator[tuple[_Change, Any, Any]]:
+        """Yield each change since the last call, with the values before and now."""
+        for table in chain.from_iterable(self._tables.values()):
+            for name, old, new in table.changes():
+                if not _is_made_once(name, new):
+                    yield self._changes.setdefault(name, _Change(table)), old, new
+
+    def findings(self, ranks: int) -> dict[str, str]:
+        """Return a sentence about each name that ranks have changed for each other."""
+        for change, old, new in self._found():
+            change.is_late = True
+            change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
+        found = {
+            name: self._sentence(name, list(write.values), write.place)
+            for name, write in self._writes.items()
+            if write.matters(ranks)
+        }
+        for name, change in self._changes.items():
+            if name not in self._writes:
+                found.update(self._judged(name, change))
+        return found
+
+    def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
+        """Yield a name that has changed and the sentence about it, if the change matters."""
+        from .writing_lines import line_in_package, line_in_program  # not above: few programs change one
+
+        module, last = change.table.module, name.rpartition(".")[2]
+        owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
+        files = dict.fromkeys(code.co_filename for code in self.codes.values())
+        found = line_in_program(owner, last, files, whole=change.table.whole)
+        if change.matters(by_program=found is not None):
+            found = found or line_in_package(last, str(getattr(module, "__file__", "")))
+            place = "" if found is None else f"{shown(found[0], self._start)}:{found[1]}"
+            yield name, self._sentence(name, change.ranks, place)
+
+    def _sentence(self, name: str, ranks: list[int], place: str) -> str:
+        package = name.partition(".")[0]
+        way = "--isolation process"
+        if package not in sys.stdlib_module_names and not _is_partly_compiled(package):
+            way = f"--private {package} or {way}"
+        who = f" by rank{'s' * (len(ranks) > 1)} {spans(ranks)}" if ranks else ""
+        where = f" at {place}" if place else ""
+        return f"changed{who}{where}; use {way}"
+
+
+def _is_partly_compiled(package: str) -> bool:
+    """Return whether a package has extension modules, of which there cannot be a second one in a process."""
+    return any(
+        name.partition(".")[0] == package and isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
+        for name, module in list(sys.modules.items())
+    )

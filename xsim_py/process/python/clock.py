@@ -1,0 +1,150 @@
+"""The module `time` as a virtual rank sees it: every clock shows virtual time, sleeping lets it pass.
+
+A program may spin until a clock reaches some value. Reading a clock costs nothing here, so such a loop would never end;
+therefore a clock that is read very often while nothing else happens begins to tick: first by 0.1 us a reading, then by
+one part in 128 of the time spent so far, up to 1 s, so that a spin of an hour costs some thousand readings, and ends
+within 1 %.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.meter import metered
+from xsim_py.process.ranks.patches import Patches
+from xsim_py.process.ranks.queues import give_way
+from xsim_py.process.ranks.rank import EPOCH_S
+
+__all__ = ["install", "read_ps"]
+
+# So many readings at one time are free: a program that only measures is not delayed.
+_PATIENT_READS = 1000
+_TICK_PS = 100_000
+_LONGEST_TICK_PS = 10**12
+_LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
+
+
+class _Reads:
+    """How often one rank has read its clock while nothing else happened, and since when."""
+
+    __slots__ = ("clock_ps", "count", "since_ps")
+
+    def __init__(self) -> None:
+        self.clock_ps = self.since_ps = -1
+        self.count = 0
+
+
+@metered
+def read_ps() -> int:
+    """Return the running rank's virtual time, in picoseconds; the head of this file says when reading takes time."""
+    fiber = current.fiber or current.rank().fiber
+    rank = fiber.rank
+    reads = rank.reads
+    if reads is None:
+        reads = rank.reads = _Reads()
+    if reads.clock_ps != fiber.clock_ps:
+        reads.clock_ps = reads.since_ps = fiber.clock_ps
+        reads.count = 0
+    reads.count += 1
+    if reads.count > _PATIENT_READS:
+        fiber.sleep(min(max(_TICK_PS, (fiber.clock_ps - reads.since_ps) >> 7), _LONGEST_TICK_PS))
+        reads.clock_ps = fiber.clock_ps
+    return fiber.clock_ps
+
+
+@metered
+def sleep(seconds: float) -> None:
+    """Sleep in virtual time, as `time.sleep` does in real time."""
+    fiber = current.here()
+    if fiber is None:
+        _real_sleep(seconds)
+        return
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    if seconds >= _LONGEST_SLEEP_S:
+        raise OverflowError("timestamp too large to convert to C PyTime_t")
+    # ``time.sleep(0)`` is how a thread lets others go on; without time passing, they have to be let.
+    if seconds == 0:
+        give_way(fiber)
+    fiber.sleep(round(float(seconds) * 10**12))
+
+
+_real_sleep, _real_localtime = time.sleep, time.localtime
+
+
+def _seconds(real: Callable[..., float], epoch_s: int) -> Callable[..., float]:
+    def clock(*args: Any) -> float:
+        return real(*args) if current.here() is None else epoch_s + read_ps() / 10**12
+
+    return clock
+
+
+def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
+    def clock(*args: Any) -> int:
+        return real(*args) if current.here() is None else epoch_s * 10**9 + read_ps() // 1000
+
+    return clock
+
+
+def _of_any_clock(seconds: Callable[[], Any], real: Callable[[int], Any], others: Callable[[], Any]) -> Any:
+    """Make ``clock_gettime``, which reads the time of day or another clock."""
+
+    def clock(number: int) -> Any:
+        if current.here() is None:
+            return real(number)
+        return seconds() if number == time.CLOCK_REALTIME else others()
+
+    return clock
+
+
+def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """Make a function that gives `real` the virtual time where a call leaves the time out."""
+
+    def clock(*args: Any) -> Any:
+        if current.here() is not None and (len(args) <= position or args[position] is None):
+            now: Any = EPOCH_S + read_ps() / 10**12
+            if real.__name__ in ("asctime", "strftime"):
+                now = _real_localtime(now)
+            args = (*args[:position], now)
+        return real(*args)
+
+    return clock
+
+
+def _with_defaults() -> list[Any]:
+    """Return the functions, of modules imported before the run, that have clocks for the defaults of parameters."""
+    found: list[Any] = []
+    if "sched" in sys.modules:
+        found.append(sys.modules["sched"].scheduler.__init__)
+    if "timeit" in sys.modules:
+        timeit = sys.modules["timeit"]
+        found += [timeit.Timer.__init__, timeit.timeit, timeit.repeat]
+    return found
+
+
+def install(patches: Patches) -> None:
+    """Replace the functions of `time` for the duration of a run."""
+    real = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
+    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"):
+        epoch = EPOCH_S if name == "time" else 0
+        patches.set(time, name, _seconds(getattr(time, name), epoch))
+        patches.set(time, f"{name}_ns", _nanoseconds(getattr(time, f"{name}_ns"), epoch))
+    patches.set(time, "sleep", sleep)
+    patches.set(time, "clock_gettime", _of_any_clock(time.time, time.clock_gettime, time.monotonic))
+    patches.set(time, "clock_gettime_ns", _of_any_clock(time.time_ns, time.clock_gettime_ns, time.monotonic_ns))
+    for module, name in ((threading, "_time"), (queue, "time")):  # their own names for it, in what has a timeout
+        patches.set(module, name, time.monotonic)
+    if "timeit" in sys.modules:
+        patches.set(sys.modules["timeit"], "default_timer", time.perf_counter)
+    # The defaults of parameters hold the real clocks since the import, whatever is in the module now.
+    for function in _with_defaults():
+        defaults = tuple(getattr(time, real[each]) if each in real else each for each in function.__defaults__)
+        patches.set(function, "__defaults__", defaults)
+    for name, position in (("localtime", 0), ("gmtime", 0), ("ctime", 0), ("asctime", 0), ("strftime", 1)):
+        patches.set(time, name, _defaulting(getattr(time, name), position))

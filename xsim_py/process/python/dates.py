@@ -1,0 +1,126 @@
+"""`datetime` as a virtual rank sees it: ``now`` and ``today`` are those of its clock.
+
+The class `datetime.datetime` is compiled and cannot be changed, so another takes its place in the module while a run
+lasts (as the test tool freezegun does it). It has no instances of its own: whatever makes a date makes a real one.
+
+Compiled modules, as those of pandas, derive classes of their own from the compiled one, and crash with any other base.
+So while one is being imported it finds the real classes, and what it imports itself finds the stand-ins again.
+"""
+
+from __future__ import annotations
+
+import _imp
+import copyreg
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+from xsim_py.process.ranks.patches import Patches
+
+__all__ = ["install", "virtual"]
+
+_RealDate: TypeAlias = datetime.date
+_RealDateTime: TypeAlias = datetime.datetime
+
+
+class _Meta(type):
+    """A metaclass by which real dates count as instances, and real classes as subclasses."""
+
+    _real: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._real) if cls in _STAND_INS else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls._real) if cls in _STAND_INS else super().__subclasscheck__(other)
+
+
+class _Date(_RealDate, metaclass=_Meta):
+    _real = _RealDate
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _RealDate(*args, **kwargs) if cls is _Date else super().__new__(cls, *args, **kwargs)
+
+    @classmethod
+    def today(cls) -> Any:
+        return cls.fromtimestamp(time.time())
+
+
+class _DateTime(_RealDateTime, metaclass=_Meta):
+    _real = _RealDateTime
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _RealDateTime(*args, **kwargs) if cls is _DateTime else super().__new__(cls, *args, **kwargs)
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return cls.fromtimestamp(time.time(), tz)
+
+    @classmethod
+    def today(cls) -> Any:
+        return cls.fromtimestamp(time.time())
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        return cls.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
+
+
+def _reduced(date: Any) -> tuple[Any, ...]:
+    """Return what `pickle` writes of a date: the class by its name, which names the virtual class while a run lasts."""
+    # Not the class of the date itself: pickle would find another one under its name, and refuse.
+    _, arguments = date.__reduce_ex__(4)
+    return _DateTime if isinstance(date, _RealDateTime) else _Date, arguments
+
+
+_STAND_INS = (_Date, _DateTime)
+for _stand_in in _STAND_INS:
+    for _name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(_stand_in, _name, getattr(_stand_in._real, _name))
+
+
+_compiled: list[object] = []
+"""Has something in it while a compiled module begins that is not importing a Python one."""
+
+
+@contextmanager
+def virtual() -> Iterator[None]:
+    """Put the stand-ins where Python code looks for them, also while a compiled module imports it."""
+    outer = _compiled.copy()
+    if outer:
+        _compiled.clear()
+        _put(real=False)
+    try:
+        yield
+    finally:
+        if outer:
+            _compiled[:] = outer
+            _put(real=True)
+
+
+def _put(*, real: bool) -> None:
+    for stand_in in _STAND_INS:
+        setattr(datetime, stand_in.__name__, stand_in._real if real else stand_in)
+
+
+def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
+    _compiled.append(begin)
+    _put(real=True)
+    try:
+        return begin(*args)
+    finally:
+        _compiled.pop()
+        if not _compiled:
+            _put(real=False)
+
+
+def install(patches: Patches) -> None:
+    """Replace the classes for the duration of a run."""
+    for stand_in in _STAND_INS:
+        patches.set(datetime, stand_in.__name__, stand_in)
+        copyreg.pickle(stand_in._real, _reduced)
+        patches.at_end(partial(copyreg.dispatch_table.pop, stand_in._real))
+    for name in ("create_dynamic", "exec_dynamic"):
+        patches.set(_imp, name, partial(_with_real, getattr(_imp, name)))

@@ -1,0 +1,175 @@
+"""The environment of a rank: what it finds in ``os.environ``, what C code finds, and what its children inherit.
+
+Python keeps a dictionary, and C an array of strings, ``environ``. A rank that changes a variable gets both for itself.
+The array is made by us, and put in its place by its address: the C library would give back the memory of one that it
+has made itself when another rank changes its own.
+"""
+
+from __future__ import annotations
+
+import _posixsubprocess
+import ctypes
+import os
+import sys
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current, private_state
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+
+__all__ = ["changed_variables", "install"]
+
+changed_variables: set[str] = set()
+"""The names of the variables that ranks have changed."""
+
+_strings: dict[bytes, bytes] = {}
+"""C code may keep the address of a string that it has been given, so these stay."""
+
+_python: tuple[Any, ...] = (os.environ, os.environb)
+_libc = ctypes.CDLL(None)
+_place: Any  # where the address of C's array stands
+if sys.platform == "darwin":
+    _libc._NSGetEnviron.restype = ctypes.POINTER(ctypes.c_void_p)
+    _place = _libc._NSGetEnviron().contents
+else:
+    _place = ctypes.c_void_p.in_dll(_libc, "environ")
+
+
+class _Environment:
+    """The environment of one rank.
+
+    Attributes
+    ----------
+    seen : dict
+        What Python has in ``os.environ``.
+    inherited : dict
+        What C has, which differs only where a program calls `os.putenv` by itself.
+    array : ctypes array
+        The same for C.
+    """
+
+    __slots__ = ("array", "inherited", "seen")
+
+    def __init__(self, seen: dict[bytes, bytes], array: Any) -> None:
+        self.seen = seen
+        self.inherited = dict(seen)
+        self.array = array
+
+    def renew(self) -> None:
+        """Make the array anew."""
+        texts = [name + b"=" + value for name, value in self.inherited.items()]
+        kept = [_strings.setdefault(text, text) for text in texts]
+        self.array = (ctypes.c_char_p * (len(kept) + 1))(*kept, None)
+
+
+_now: _Environment | None = None
+"""This one is in place; None until the first change of a run."""
+
+_left: list[_Environment] = []
+"""These are kept for ever, because C goes on using their arrays after the run."""
+
+
+def _set(environment: _Environment) -> None:
+    global _now
+    _now = environment
+    for each in _python:
+        each._data = environment.seen
+    _place.value = ctypes.addressof(environment.array)
+
+
+_SETTING = private_state.Setting(lambda: _now, _set)
+
+
+def _of_all() -> _Environment:
+    """Return what no rank has changed. C's array is copied, for the C library may give back its memory."""
+    count = 0
+    real: Any = ctypes.cast(_place.value or 0, ctypes.POINTER(ctypes.c_void_p))
+    while real and real[count]:
+        count += 1
+    return _Environment(_python[0]._data, (ctypes.c_void_p * (count + 1))(*real[:count] if count else (), None))
+
+
+def _of_rank() -> _Environment:
+    """Return the environment of the running rank, which is about to change it."""
+    fiber: Any = current.fiber
+    rank = fiber.rank
+    if rank.private_state is None or "environment" not in rank.private_state:
+        if _now is None:
+            _left.append(_of_all())
+            _set(_left[-1])
+        private_state.touch(rank, "environment", _SETTING)
+        assert _now is not None
+        _set(_Environment(dict(_now.seen), _now.array))
+    assert _now is not None
+    return _now
+
+
+def _encoded(text: Any) -> bytes:
+    raw: bytes = os.fsencode(text)
+    if b"\0" in raw:
+        raise ValueError("embedded null byte")
+    return raw
+
+
+def _putenv(name: Any, value: Any, /) -> None:
+    if current.here() is None:
+        _real_putenv(name, value)
+        return
+    raw, text = _encoded(name), _encoded(value)
+    if b"=" in raw:
+        raise ValueError("illegal environment variable name")
+    changed_variables.add(os.fsdecode(raw))
+    environment = _of_rank()
+    environment.inherited[raw] = text
+    environment.renew()
+    _set(environment)
+
+
+def _unsetenv(name: Any, /) -> None:
+    if current.here() is None:
+        _real_unsetenv(name)
+        return
+    raw = _encoded(name)
+    changed_variables.add(os.fsdecode(raw))
+    environment = _of_rank()
+    if environment.inherited.pop(raw, None) is not None:
+        environment.renew()
+        _set(environment)
+
+
+def _bearing(real: Any) -> Any:
+    """Wrap a function that makes a child, for which the variables of the launcher have to be there for C, too."""
+
+    @wraps(real)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        fiber = current.here()
+        if fiber is not None and not isinstance(_python[0]._data, dict):
+            environment = _of_rank()
+            environment.renew()
+            _set(environment)
+        return real(*args, **kwargs)
+
+    return function
+
+
+_real_putenv, _real_unsetenv = os.putenv, os.unsetenv
+
+
+def _begin() -> None:
+    global _now
+    _now = None
+    changed_variables.clear()
+
+
+def install(patches: Patches) -> None:
+    """Watch for changes for the duration of a run; `os.environ` calls these functions first when it is changed."""
+    _begin()
+    patches.set(os, "putenv", _putenv)
+    patches.set(os, "unsetenv", _unsetenv)
+    for module, name in ((os, "fork"), (os, "system"), (_posixsubprocess, "fork_exec")):
+        patches.set(module, name, _bearing(getattr(module, name)))
+    if "subprocess" in sys.modules:  # else it takes what is now in `_posixsubprocess`
+        patches.set(sys.modules["subprocess"], "_fork_exec", _posixsubprocess.fork_exec)
+    patches.at_end(_begin)

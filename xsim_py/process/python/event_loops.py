@@ -1,0 +1,108 @@
+"""`asyncio` in a rank: its loop waits in virtual time, and each process has a running loop of its own.
+
+A loop waits in one place, its selector. There a rank is parked until its next timer is due, or until a socket may have
+something: other ranks and threads say so (`waits`). Where a loop waits for the pipe of a child, it really waits,
+and then the same time passes on its clock.
+"""
+
+from __future__ import annotations
+
+import selectors
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.descriptors.polls import selected
+from xsim_py.process.ranks import current, private_state
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["install"]
+
+_WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
+
+
+_LOOP = "running loop"
+
+
+def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
+    """Wait for events as the selector of a rank's event loop, and return them."""
+    fiber: Any = current.fiber
+    _note_loop(fiber.rank)
+    events: Any = sys.modules["asyncio.events"]
+    loop = events._get_running_loop()
+    events._set_running_loop(None)  # for the other threads of the rank
+    try:
+        return selected(fiber, partial(real, selector), selector.get_map(), timeout, _WHAT)
+    finally:
+        events._set_running_loop(loop)
+
+
+def _note_loop(rank: Rank) -> None:
+    """Have the rank's running loop put in place and taken away with the rank from now on."""
+    if rank.private_state is None or _LOOP not in rank.private_state:
+        events: Any = sys.modules["asyncio.events"]
+        setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
+        private_state.touched(rank, _LOOP, setting, None)
+
+
+def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
+    def select(self: Any, timeout: float | None = None) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return real(self, timeout)
+        # A selector that a program uses by itself has no loop to take away.
+        if sys._getframe(1).f_globals.get("__name__") == "asyncio.base_events":
+            return _select(real, self, timeout)
+        return selected(fiber, partial(real, self), self.get_map(), timeout)
+
+    return select
+
+
+def _making(real: Callable[..., None], patches: Patches) -> Callable[..., None]:
+    """Make the initializer of a selector: a loop calls it, so by then asyncio is imported, and has no task yet."""
+
+    def initialize(self: Any) -> None:
+        real(self)
+        base: Any = sys.modules.get("asyncio.base_events")
+        if base is not None and base.BaseEventLoop.create_task.__module__ != __name__:
+            patches.set(base.BaseEventLoop, "create_task", _naming(base.BaseEventLoop.create_task))
+
+    return initialize
+
+
+def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Number the tasks that get no name in each process by itself: asyncio has one counter for all."""
+
+    def create_task(self: Any, coro: Any, **told: Any) -> Any:
+        fiber = current.here()
+        if fiber is None or told.get("name") is not None:
+            return real(self, coro, **told)
+        name = f"Task-{next(fiber.rank.private('asyncio tasks', partial(count, 1)))}"
+        if self.get_task_factory() is None:
+            return real(self, coro, **{**told, "name": name})
+        task = real(self, coro, **told)  # a factory need not know of names
+        if hasattr(task, "set_name"):
+            task.set_name(name)
+        return task
+
+    return create_task
+
+
+def install(patches: Patches) -> None:
+    """Let loops of ranks wait in virtual time for the duration of a run."""
+    kinds = {name: kind for name, kind in vars(selectors).items() if isinstance(kind, type) and kind.__name__ == name}
+    for kind in kinds.values():  # one of them has two names
+        if "select" in vars(kind):
+            patches.set(kind, "select", _selecting(vars(kind)["select"]))
+    common: Any = selectors._BaseSelectorImpl
+    patches.set(common, "__init__", _making(common.__init__, patches))
+    events: Any = sys.modules.get("asyncio.events")
+    running = None if events is None else events._get_running_loop()
+    if running is not None:  # as in a notebook
+        events._set_running_loop(None)
+        patches.at_end(partial(events._set_running_loop, running))

@@ -1,0 +1,235 @@
+"""Finalizers run in the rank whose objects they finalize.
+
+Python frees what refers to itself when its collector comes by. That looks through the objects of all ranks, in
+whichever is running, at a moment that depends on what all of them and the simulator have made. So a ``__del__`` that
+it comes upon is put off until its rank calls `gc.collect` itself, or ends. The same holds for `weakref.finalize`. At
+the end of a rank its finalizers run for what its modules still hold, as at the end of a process. Of a rank that has
+died nothing runs.
+
+The classes are seen while they are made, and only in programs that have a ``__del__`` at all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import gc
+import weakref
+from collections.abc import Callable
+from functools import partial, wraps
+from types import CodeType, FunctionType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.output.tracebacks import report_ignored
+from xsim_py.process.ranks import current
+
+from .sys_modules import is_for_all
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["end", "install", "watch_classes"]
+
+_WAITING = "finalizers that wait"
+_MADE = "finalizers"
+_CLASSES = "classes with finalizers"
+_OVER = "finalizers are over"
+_MOST = 1000  # waiting, where one more of the rank's own comes; each keeps what its object refers to
+_FEW = 256  # ranks in the run; more would look too long for what each has left that nothing holds
+_CONTAINERS = (dict, frozenset, list, set, tuple)
+
+_real_build, _real_collect = builtins.__build_class__, gc.collect
+_codes: dict[int, tuple[CodeType, bool]] = {}
+_collecting: list[str] = []
+"""Not empty while the collector is at work."""
+
+
+def watch_classes(code: CodeType) -> None:
+    """Watch which classes a module of the program defines, if one of them may have a ``__del__``."""
+    known = _codes.get(id(code))
+    if known is None:
+        known = _codes[id(code)] = (code, _has_finalizer(code))
+    if known[1]:
+        # Until the end of the run, and only where there is a need: each class that is made is one call more from here
+        # on.
+        vars(builtins)["__build_class__"] = _build_class
+
+
+def _has_finalizer(code: CodeType) -> bool:
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return any(each.co_name == "__del__" or _has_finalizer(each) for each in inner)
+
+
+def _build_class(function: Any, name: str, /, *bases: Any, **told: Any) -> Any:
+    cls = _real_build(function, name, *bases, **told)
+    finalizer = vars(cls).get("__del__") if isinstance(cls, type) else None
+    fiber = current.here()
+    if fiber is not None and isinstance(finalizer, FunctionType) and fiber.rank.owns(finalizer.__globals__):
+        _listen()
+        fiber.rank.private(_CLASSES, set).add(cls)
+        cls.__del__ = _put_off(fiber.rank, finalizer)
+    return cls
+
+
+def _put_off(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], object]:
+    @wraps(finalizer)
+    def __del__(self: Any) -> object:  # noqa: N807
+        return _run_in(rank, partial(finalizer, self))
+
+    return __del__
+
+
+def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
+    """Run a finalizer now, if its rank is the one that runs, or when it comes to that."""
+    extra = rank.extra
+    if rank.exit_status is not None or extra is None or _OVER in extra:
+        return None
+    waiting: list[Any] = extra.setdefault(_WAITING, [])
+    fiber = current.here()
+    if fiber is not None and fiber.rank is rank and not (_collecting and len(waiting) < _MOST):
+        return finalizer()
+    waiting.append(finalizer)
+    return None
+
+
+def _listen() -> None:
+    """Hear of the collector from now on; most programs have nothing that it matters to."""
+    if _notice not in gc.callbacks:
+        gc.callbacks.append(_notice)
+
+
+def _catch_up(rank: Rank) -> None:
+    waiting = (rank.extra or {}).get(_WAITING, [])
+    while waiting:
+        finalizer = waiting.pop(0)
+        try:
+            finalizer()
+        except BaseException as error:
+            report_ignored(error, finalizer)
+
+
+def _notice(phase: str, _: dict[str, int]) -> None:
+    """Python calls this when its collector begins and when it is done."""
+    _collecting[:] = [phase] if phase == "start" else []
+
+
+def _collect(*args: Any, **kwargs: Any) -> int:
+    found = _real_collect(*args, **kwargs)
+    fiber = current.here()
+    if fiber is not None:
+        _catch_up(fiber.rank)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- the end of a rank
+
+
+def end(rank: Rank) -> None:
+    """Run what is to run at the end of a process: the program's own objects end, and it is still in MPI."""
+    extra = rank.extra
+    if extra is not None:
+        _catch_up(rank)
+        made: dict[Any, None] = extra.get(_MADE, {})
+        while made:
+            each = made.popitem()[0]
+            if each.atexit:
+                _try(each)
+    modules: dict[str, Any] = rank.modules or {}
+    classes = () if extra is None else tuple(extra.get(_CLASSES, ()))
+    if not classes:  # as in most ranks: then only a generator may have something to do, and programs hold few
+        first = rank.main or next(iter(modules.values()), None)
+        if first is None or GeneratorType not in map(type, vars(first).values()):
+            return
+        tables = [vars(first)]
+    else:
+        tables = [vars(each) for each in (rank.main, *modules.values()) if each is not None]
+    found = [each for table in tables for each in _finalizable(table, classes)]
+    if classes and rank.shard.initial <= _FEW:
+        _collect()
+    for each in found:
+        _try(each.close if isinstance(each, GeneratorType) else partial(type(each).__del__, each))
+    rank.private(_OVER, bool)
+
+
+def _try(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except BaseException as error:
+        report_ignored(error, function)
+
+
+def _finalizable(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
+    """Return the objects to be finalized, as far as containers, objects of such classes and generators hold them."""
+    found, seen, todo = [], {id(table)}, list(table.values())[::-1]
+    while todo:
+        each = todo.pop()
+        is_of_class = isinstance(each, classes)
+        if not (is_of_class or isinstance(each, (*_CONTAINERS, GeneratorType))) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, _CONTAINERS):
+            todo += gc.get_referents(each)[::-1]
+        else:
+            found.append(each)
+            todo += list(getattr(each, "__dict__", {}).values())[::-1]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- weakref.finalize
+
+
+def _making(real: Callable[..., None]) -> Callable[..., None]:
+    @wraps(real)
+    def initialize(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        fiber = current.here()
+        if fiber is not None and not is_for_all():
+            _listen()
+            fiber.rank.private(_MADE, dict)[self] = None
+            _owners[self] = fiber.rank
+
+    return initialize
+
+
+_owners: dict[Any, Rank] = {}
+"""The ranks that have made finalizers."""
+
+
+def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(real)
+    def call(self: Any, died: Any = None) -> Any:
+        rank = _owners.get(self)
+        if rank is None:
+            return real(self, died)
+        if died is not None:
+            return _run_in(rank, self)
+        _owners.pop(self)
+        (rank.extra or {}).get(_MADE, {}).pop(self, None)
+        return real(self, died)
+
+    return call
+
+
+def _forget() -> None:
+    """Let no finalizer of a rank run after the run."""
+    for each in _owners:
+        weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
+    _owners.clear()
+    _codes.clear()
+    if _notice in gc.callbacks:
+        gc.callbacks.remove(_notice)
+    _collecting.clear()
+
+
+def install(patches: Patches) -> None:
+    """Find out whose objects end for the duration of a run."""
+    finalize: Any = weakref.finalize
+    if not finalize._registered_with_atexit:  # by a rank, it would be registered for that rank
+        atexit.register(finalize._exitfunc)
+        finalize._registered_with_atexit = True
+    patches.at_end(_forget)
+    patches.set(finalize, "__init__", _making(finalize.__init__))
+    patches.set(finalize, "__call__", _calling(finalize.__call__))
+    patches.set(gc, "collect", _collect)
+    patches.set(builtins, "__build_class__", _real_build)

@@ -1,0 +1,329 @@
+"""`logging` in a rank: it configures its own, from the levels of loggers to what is done when it ends.
+
+A logger has its name in all ranks: packages that they share keep one in a global. But every attribute of it is private,
+and so is what manages loggers, the lists of handlers and of levels, and what a rank assigns in the module. In each rank
+the root logger begins as in a new process, whatever the simulator's caller has made of it; the others begin as the
+packages that own them have left them. A rank that gives its loggers a class of its own makes them for itself.
+
+What a package does to its loggers while all ranks import it, it does for all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, MutableMapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.private_containers import of_each_rank
+from xsim_py.process.ranks.rank import EPOCH_S
+
+from .sys_modules import is_for_all
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["install"]
+
+_NEW_ROOT = {"level": logging.WARNING, "propagate": True, "disabled": False}
+_OF_LOGGERS = ("handlers", "filters", "level", "propagate", "disabled", "parent")
+_OF_MANAGERS = ("_disable", "emittedNoHandlerWarning", "loggerClass", "logRecordFactory")
+_SAME = frozenset(("name", "manager", "_cache", "__class__", "__dict__"))
+_SETTINGS = "logging"
+"""Under this name a rank keeps its settings, by their names and loggers."""
+
+_ENABLED = "logging is enabled"
+"""Under this name a rank keeps whether loggers say something, by logger and level."""
+
+_NONE: dict[Any, Any] = {}
+_NOTHING: Any = object()
+
+
+def _settings(rank: Rank) -> dict[Any, Any]:
+    settings: dict[Any, Any] = rank.private(_SETTINGS, dict)
+    return settings
+
+
+class _PrivateSetting:
+    """An attribute of a logger, or of their manager, of which each rank has its own value.
+
+    Parameters
+    ----------
+    usual : object
+        What the class has under this name, if it has something.
+    """
+
+    def __init__(self, name: str, usual: Any = _NOTHING) -> None:
+        self.name = name
+        self.usual = usual
+
+    def __get__(self, logger: Any, owner: Any = None) -> Any:
+        if logger is None:
+            return self if self.usual is _NOTHING else self.usual
+        fiber = current.here()
+        if fiber is None:
+            return self._shared(logger)
+        settings = (fiber.rank.extra or _NONE).get(_SETTINGS, _NONE)
+        value = settings.get((self.name, logger), _NOTHING)
+        if value is _NOTHING:
+            value = self._first(logger)
+            if isinstance(value, list):
+                _settings(fiber.rank)[self.name, logger] = value
+        return value
+
+    def __set__(self, logger: Any, value: Any) -> None:
+        fiber = current.here()
+        if fiber is None or is_for_all():
+            logger.__dict__[self.name] = value
+        if fiber is not None:
+            _settings(fiber.rank)[self.name, logger] = value
+            _forget_enabled()
+
+    def __delete__(self, logger: Any) -> None:
+        fiber = current.here()
+        table, key = (logger.__dict__, self.name) if fiber is None else (_settings(fiber.rank), (self.name, logger))
+        if key not in table:
+            raise AttributeError(self.name)
+        del table[key]
+
+    def _shared(self, logger: Any) -> Any:
+        if self.name in logger.__dict__:
+            return logger.__dict__[self.name]
+        if self.usual is _NOTHING:
+            raise AttributeError(f"{type(logger).__name__!r} object has no attribute {self.name!r}")
+        get = getattr(type(self.usual), "__get__", None)
+        return self.usual if get is None else get(self.usual, logger, type(logger))
+
+    def _first(self, logger: Any) -> Any:
+        """Return the value for a rank that has not set it."""
+        if isinstance(logger, logging.RootLogger) and self.name in _OF_LOGGERS:
+            return None if self.name == "parent" else _NEW_ROOT.get(self.name, [])
+        shared = self._shared(logger)
+        return list(shared) if isinstance(shared, list) else shared
+
+
+def _forget_enabled(*_: Any) -> None:
+    """Forget what the running rank remembers of levels: it no longer holds."""
+    fiber = current.here()
+    if fiber is not None and fiber.rank.extra is not None:
+        fiber.rank.extra.pop(_ENABLED, None)
+
+
+def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
+    """Return ``isEnabledFor`` with a memory for each rank: most of what is logged is not shown, so this is quick."""
+
+    def is_enabled_for(self: Any, level: int) -> bool:
+        fiber = current.here()
+        if fiber is None:
+            return real(self, level)
+        try:
+            # Found at once, or not at all: a question whether it is there would be asked at each call that logs
+            # nothing.
+            enabled: bool = fiber.rank.extra[_ENABLED][self, level]  # type: ignore[index]
+        except (KeyError, TypeError):
+            enabled = not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
+            fiber.rank.private(_ENABLED, dict)[self, level] = enabled
+        return enabled
+
+    return is_enabled_for
+
+
+def _setattr(patches: Patches) -> Callable[[Any, str, Any], None]:
+    """Return a ``__setattr__`` for loggers: what a rank sets becomes a private setting of the class."""
+
+    def set_attribute(self: Any, name: str, value: Any) -> None:
+        fiber = current.here()
+        cls = type(self)
+        if fiber is not None and name not in _SAME and not fiber.rank.has_made(cls):
+            usual = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), _NOTHING)
+            if not hasattr(type(usual), "__set__"):
+                add = patches.set_own if name in vars(cls) else patches.add
+                add(cls, name, _PrivateSetting(name, usual))
+        object.__setattr__(self, name, value)
+
+    return set_attribute
+
+
+# ------------------------------------------------------------------------------------------------- loggers by name
+
+
+class _Loggers(MutableMapping[str, Any]):
+    """The loggers by name, as a rank knows them: what has been there before the run, and what it has asked for itself.
+
+    Attributes
+    ----------
+    shared : dict
+        Those of all.
+    of_ranks : set of str
+        The names of those among them that are there only because some rank has asked.
+    """
+
+    def __init__(self, shared: dict[str, Any]) -> None:
+        self.shared = shared
+        self.of_ranks: set[str] = set()
+
+    def of_rank(self) -> dict[str, Any]:
+        """Return the loggers that the running rank has asked for; None stands for one that it has taken out."""
+        loggers: dict[str, Any] = current.running().rank.private("loggers", dict)
+        return loggers
+
+    def _seen(self) -> dict[str, Any]:
+        if current.here() is None:
+            return self.shared
+        seen = {name: value for name, value in self.shared.items() if name not in self.of_ranks}
+        seen.update(self.of_rank())
+        return {name: value for name, value in seen.items() if value is not None}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._seen()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen())
+
+    def __len__(self) -> int:
+        return len(self._seen())
+
+    def __setitem__(self, name: str, logger: Any) -> None:
+        (self.shared if current.here() is None else self.of_rank())[name] = logger
+
+    def __delitem__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is None:
+            del self.shared[name]
+            return
+        gone = self[name]
+        self.of_rank()[name] = None
+        settings = _settings(fiber.rank)
+        for key in [key for key in settings if key[1] is gone]:
+            del settings[key]
+
+    def get_logger(self, manager: Any, name: str, real: Callable[..., Any]) -> Any:
+        """Give the running rank the logger of a name."""
+        own = self.of_rank()
+        if isinstance(own.get(name), logging.Logger):
+            return own[name]
+        fiber = current.running()
+        cls = manager.loggerClass or logging._loggerClass  # type: ignore[attr-defined]
+        there: Any = self.shared.get(name)
+        is_there = isinstance(there, logging.Logger)
+        if is_there and (name not in self.of_ranks or type(there) is cls):
+            logger = there
+        elif is_there or fiber.rank.has_made(cls):
+            logger = cls(name)
+            logger.manager = manager
+            self._adopt(logger, own)
+        else:
+            before = set(self.shared)
+            with current.outside():
+                logger = real(manager, name)
+            if not is_for_all():
+                self.of_ranks |= self.shared.keys() - before | {name}
+        own[name] = logger
+        for parent in _parents(name):
+            if parent not in own and (parent not in self.shared or parent in self.of_ranks):
+                own[parent] = logging.PlaceHolder(logger)
+        return logger
+
+    def _adopt(self, logger: Any, own: dict[str, Any]) -> None:
+        """Find the place in the hierarchy for a logger that is the rank's alone."""
+        seen = {name: each for name, each in self.items() if isinstance(each, logging.Logger)}
+        logger.parent = next((seen[name] for name in _parents(logger.name) if name in seen), logging.root)
+        for name, each in seen.items():
+            above: Any = each.parent
+            if name.startswith(f"{logger.name}.") and (above is logging.root or len(above.name) < len(logger.name)):
+                each.parent = logger
+
+
+def _parents(name: str) -> Iterator[str]:
+    """Yield the names of a logger's parents, from the next one up."""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def _getting(real: Callable[..., Any], loggers: _Loggers) -> Callable[..., Any]:
+    @wraps(real)
+    def get_logger(self: Any, name: str) -> Any:
+        if current.here() is None or self.loggerDict is not loggers or not isinstance(name, str):
+            return real(self, name)
+        return loggers.get_logger(self, name, real)
+
+    return get_logger
+
+
+# ---------------------------------------------------------------------------------------------------------- for a run
+
+
+def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
+    """Wrap a method that adds to a list of a logger: what a package adds while all ranks import it is for all."""
+
+    @wraps(real)
+    def add(self: Any, what: Any) -> None:
+        fiber = current.here()
+        if fiber is not None and isinstance(self, logging.Logger) and is_for_all():
+            self.__dict__[name].append(what)
+        real(self, what)
+
+    return add
+
+
+def _setting(real: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Make a function that sets a global of `logging` for the running rank."""
+
+    @wraps(real)
+    def function(*args: Any) -> Any:
+        fiber = current.here()
+        if fiber is not None:
+            private_state.own_attribute(fiber.rank, logging, name)
+        return real(*args)
+
+    return function
+
+
+def _clearing(real: Callable[..., None]) -> Callable[..., None]:
+    def clear(self: Any) -> None:
+        (real if current.here() is None else _forget_enabled)(self)
+
+    return clear
+
+
+def install(patches: Patches) -> None:
+    """Let each rank have its logging for the duration of a run."""
+    inner: Any = logging
+    started = inner._startTime  # in nanoseconds since Python 3.13
+    patches.set(logging, "_startTime", EPOCH_S * (10**9 if isinstance(started, int) else 1))
+    for cls, names in ((logging.Logger, _OF_LOGGERS), (logging.Manager, _OF_MANAGERS)):
+        for name in names:
+            patches.add(cls, name, _PrivateSetting(name))
+    patches.set(logging.Logger, "isEnabledFor", _is_enabled(logging.Logger.isEnabledFor))
+    patches.set(logging.Logger, "addHandler", _adding(logging.Logger.addHandler, "handlers"))
+    patches.set(logging.Filterer, "addFilter", _adding(logging.Filterer.addFilter, "filters"))
+    patches.set(logging.Manager, "_clear_cache", _clearing(inner.Manager._clear_cache))
+    patches.add(logging.Logger, "__setattr__", _setattr(patches))
+    manager = logging.Logger.manager
+    loggers = _Loggers(manager.loggerDict)
+    patches.set(manager, "loggerDict", loggers)
+    patches.set(logging.Manager, "getLogger", _getting(logging.Manager.getLogger, loggers))
+    for name in ("_levelToName", "_nameToLevel"):
+        patches.set(logging, name, of_each_rank(f"logging.{name}", getattr(logging, name)))
+    handlers = of_each_rank("logging._handlerList", inner._handlerList, empty=True, begin=_shut_down_at_end)
+    patches.set(logging, "_handlerList", handlers)
+    patches.set(logging, "_handlers", of_each_rank("logging._handlers", inner._handlers, empty=True))
+    patches.set(logging.shutdown, "__defaults__", (handlers,))
+    for name, changed in _CHANGING.items():
+        patches.set(logging, name, _setting(getattr(logging, name), changed))
+    patches.set(logging, "__class__", private_state.OwnAttributes)
+
+
+_CHANGING = {
+    "setLoggerClass": "_loggerClass",
+    "setLogRecordFactory": "_logRecordFactory",
+    "captureWarnings": "_warnings_showwarning",
+}
+
+
+def _shut_down_at_end() -> None:
+    """Have a process that has handlers end with `logging.shutdown`, after what else it does at exit."""
+    current.running().rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))

@@ -1,0 +1,88 @@
+"""`sys` as a rank sees it: what it assigns there holds for itself, and so do its lists, which it gets when it looks."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.private_state import MISSING, change
+
+from . import sys_modules
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+_FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
+"""The attributes of `sys` that are set for all ranks, for they belong to what all import."""
+
+
+class UncopiedList(tuple[Any, ...]):
+    """A list of `sys` that a rank has not looked at yet, so that it is shared by all ranks."""
+
+    __slots__ = ()
+
+
+class PrivateSys(ModuleType):
+    """The class of `sys` while a run lasts: an assignment in a rank holds for that rank.
+
+    Most ranks never look at ``sys.argv`` and ``sys.path``, so a rank gets its own when it does.
+    """
+
+    argv = property(lambda self: _list_of_rank("argv"))
+    path = property(lambda self: _list_of_rank("path"))
+    meta_path = property(lambda self: sys_modules.meta_path(sys._getframe(1)))
+    modules = property(lambda self: sys_modules.modules(sys._getframe(1)))
+
+    def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
+        """Make a module like any other: Python makes those that it imports with ``type(sys)``."""
+        return ModuleType(*args)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "__class__":  # at the end of the run
+            super().__setattr__(name, value)
+            return
+        fiber = current.here()
+        if fiber is not None and name == "meta_path":
+            sys_modules.set_meta_path(fiber.rank, value)
+            return
+        if fiber is not None and name not in _FOR_ALL:
+            rank = fiber.rank
+            if rank.main is not None and name in ("argv", "path"):
+                setattr(rank, name, value)
+                return
+            change(rank, name, self.__dict__.get(name, MISSING), value)
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        fiber = current.here()
+        if fiber is not None and name not in _FOR_ALL and name in self.__dict__:
+            change(fiber.rank, name, self.__dict__[name], MISSING)
+        super().__delattr__(name)
+
+
+def _list_of_rank(name: str) -> Any:
+    """Return the list of the rank whose modules are installed, or else the shared one; also for the rank's threads."""
+    rank = current.installed
+    if rank is None or rank.main is None:
+        return sys.__dict__[name]
+    own = getattr(rank, name)
+    if type(own) is UncopiedList:
+        own = list(own)
+        setattr(rank, name, own)
+    return own
+
+
+def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
+    """Let the running rank find some of ``sys.flags`` set otherwise."""
+    real = sys.flags
+    known = {name: getattr(real, name) for name in dir(real) if not name.startswith(("_", "n_"))}
+    sys.__dict__["flags"] = changed = SimpleNamespace(**{**known, **flags})
+    change(rank, "flags", real, changed)
+
+
+def install(patches: Patches) -> None:
+    """Let `sys` be each rank's own for the duration of a run."""
+    patches.set(sys, "__class__", PrivateSys)

@@ -1,0 +1,191 @@
+"""Signals of virtual processes: each has handlers of its own, and sends signals to itself and to its children only.
+
+The real handlers stay the simulator's: Ctrl-C and the wall limit must work whatever the program does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.descriptors import waits
+from xsim_py.process.ranks import current
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["install"]
+
+_IGNORED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
+_FATAL = (signal.SIGKILL, signal.SIGSTOP)
+
+
+def _default(number: int) -> Any:
+    return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+
+
+def _handlers(rank: Rank) -> dict[int, Any]:
+    handlers: dict[int, Any] = rank.private("signals", dict)
+    return handlers
+
+
+def install(patches: Patches, leave: Callable[[int, str], Any]) -> None:
+    """Replace the functions about signals for the duration of a run.
+
+    Parameters
+    ----------
+    leave : callable
+        Ends the running rank with a status and a message.
+    """
+    real_signal, real_get, real_raise, real_kill = signal.signal, signal.getsignal, signal.raise_signal, os.kill
+
+    def set_handler(number: int, handler: Any) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return real_signal(number, handler)
+        if number in _FATAL:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        before = get_handler(number)
+        _handlers(fiber.rank)[signal.Signals(number)] = handler
+        return before
+
+    def get_handler(number: int) -> Any:
+        fiber = current.here()
+        if fiber is None:
+            return real_get(number)
+        return _handlers(fiber.rank).get(signal.Signals(number), _default(number))
+
+    def raise_signal(number: int) -> None:
+        fiber = current.here()
+        if fiber is None:
+            real_raise(number)
+            return
+        if number not in set(signal.Signals):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        handler = get_handler(number)
+        if signal.Signals(number) in _blocked(fiber.rank) and number not in _FATAL:
+            _pending(fiber.rank).append(signal.Signals(number))
+            waits.wake(fiber)
+        elif callable(handler):
+            fiber.rank.private("signals handled", lambda: [0])[0] += 1
+            handler(number, None)
+            waits.wake(fiber)
+        elif handler != signal.SIG_IGN and number not in _IGNORED:
+            leave(128 + number, f"killed by {signal.Signals(number).name}")
+
+    def kill(pid: int, number: int) -> None:
+        if current.here() is None or (pid != os.getpid() and _is_child(pid)):
+            real_kill(pid, number)
+        elif pid != os.getpid():
+            message = f"a virtual rank can send signals to itself and its children only, not to process {pid}"
+            raise PermissionError(errno.EPERM, message)
+        elif number != 0:
+            raise_signal(number)
+
+    def no_timer(*_: Any) -> None:
+        raise NotImplementedError("timers that send signals are not simulated")
+
+    _install_waits(patches, raise_signal)
+    patches.set(signal, "signal", set_handler)
+    patches.set(signal, "getsignal", get_handler)
+    patches.set(signal, "raise_signal", raise_signal)
+    patches.set(os, "kill", kill)
+    for name in ("alarm", "setitimer"):
+        patches.set(signal, name, _in_ranks(no_timer, getattr(signal, name)))
+
+
+def _blocked(rank: Rank) -> set[signal.Signals]:
+    """Return the signals that a rank does not want to be told of now."""
+    blocked: set[signal.Signals] = rank.private("signals blocked", set)
+    return blocked
+
+
+def _pending(rank: Rank) -> list[signal.Signals]:
+    pending: list[signal.Signals] = rank.private("signals pending", list)
+    return pending
+
+
+def _pause() -> None:
+    """Wait as `signal.pause` does, for a signal that only another thread of the rank can send."""
+    fiber: Any = current.fiber
+    handled = fiber.rank.private("signals handled", lambda: [0])
+    before = handled[0]
+    waits.until(fiber, lambda: handled[0] > before, None, "waits for a signal that another thread sends")
+
+
+def _wait_for(numbers: Any, timeout_s: float | None = None) -> signal.Signals | None:
+    fiber: Any = current.fiber
+    wanted, pending = {signal.Signals(number) for number in numbers}, _pending(fiber.rank)
+
+    def find() -> signal.Signals | None:
+        return next((number for number in pending if number in wanted), None)
+
+    names = ", ".join(sorted(number.name for number in wanted))
+    found: signal.Signals | None = waits.until(fiber, find, timeout_s, f"waits for {names} from another thread")
+    if found is not None:
+        pending.remove(found)
+    return found
+
+
+def _wait_info(numbers: Any, timeout_s: float | None = None) -> Any:
+    if timeout_s is not None and timeout_s < 0:
+        raise ValueError("timeout must be non-negative")
+    found = _wait_for(numbers, timeout_s)
+    if found is None:
+        return None
+    return SimpleNamespace(si_signo=int(found), si_code=0, si_errno=0, si_pid=os.getpid(), si_uid=os.getuid())
+
+
+def _install_waits(patches: Patches, raise_signal: Callable[[int], None]) -> None:
+    """Replace what waits for signals, and what puts them off."""
+
+    def mask(how: int, numbers: Any) -> set[signal.Signals]:
+        rank = current.rank()
+        blocked, given = _blocked(rank), {signal.Signals(number) for number in numbers}
+        before = set(blocked)
+        if how == signal.SIG_BLOCK:
+            blocked |= given
+        elif how == signal.SIG_UNBLOCK:
+            blocked -= given
+        elif how == signal.SIG_SETMASK:
+            blocked.clear()
+            blocked |= given
+        else:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        pending = _pending(rank)
+        for number in [number for number in pending if number not in blocked]:
+            pending.remove(number)
+            raise_signal(number)
+        return before
+
+    virtual: dict[str, Callable[..., Any]] = {
+        "pause": _pause,
+        "sigwait": _wait_for,
+        "sigwaitinfo": _wait_info,
+        "sigtimedwait": _wait_info,
+        "pthread_sigmask": mask,
+        "sigpending": lambda: set(_pending(current.rank())),
+    }
+    for name, function in virtual.items():
+        patches.set(signal, name, _in_ranks(function, getattr(signal, name)))
+
+
+def _is_child(pid: int) -> bool:
+    """Return whether a real process is one that the program has started."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (ChildProcessError, OverflowError):
+        return False
+    return pid > 0
+
+
+def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        return (real if current.here() is None else virtual)(*args)
+
+    return function

@@ -1,0 +1,491 @@
+"""Threads of a virtual process: each is a further fiber of its rank, with a clock of its own.
+
+A thread begins at the virtual time of the one that starts it and runs until it waits: for a message, a lock, a time.
+Then another goes on, the one whose turn comes first in virtual time. The order does not depend on this computer, so a
+program with threads can be repeated as any other. It is the order of a machine with a core for each thread, on which
+computing costs what the run says that it costs.
+
+The class `threading.Thread` stays Python's own; only what makes threads and waits for them is replaced, and what asks
+who is running. Outside of ranks everything is as it was.
+"""
+
+from __future__ import annotations
+
+import _thread
+import concurrent.futures.thread as pools
+import itertools
+import os
+import queue
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from xsim_py.process.descriptors.child_processes import REAL_THREADS, serves_children
+from xsim_py.process.descriptors.waits import wake
+from xsim_py.process.output.tracebacks import report, say, without_simulator
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
+from xsim_py.process.ranks.fiber import Fiber
+from xsim_py.process.ranks.meter import metered, metered_thread
+from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
+from xsim_py.process.ranks.rank import FIRST_PID
+
+from .locks import Lock, Notice, RLock, SharedLock, SimpleQueue
+from .thread_locals import Local, Tables, keep
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+__all__ = ["abandon_daemons", "end", "install", "is_program", "name_of", "others"]
+
+# So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
+_IDENT_BITS = 20
+_real: Any = SimpleNamespace(**vars(_thread))  # what importlib goes on using: one thread runs all ranks
+
+
+class ThreadHandle:
+    """A thread of a rank as the simulator knows it; also what Python 3.13 calls the handle of a thread.
+
+    Attributes
+    ----------
+    thread : Thread or None
+        None for one that was started without an object, and has not asked for it.
+    joiners : deque
+        Who waits for its end.
+    attributes : WeakKeyDictionary
+        Of objects that have others in each thread; see `thread_locals`.
+    """
+
+    __slots__ = ("attributes", "done", "ident", "joiners", "rank", "thread")
+
+    def __init__(self, rank: Rank, ident: int, thread: Any) -> None:
+        self.rank = rank
+        self.ident = ident
+        self.thread = thread
+        self.done = False
+        self.joiners: deque[QueuedFiber] = deque()
+        self.attributes: Tables = WeakKeyDictionary()
+
+    def is_done(self) -> bool:
+        """Return whether the thread has ended."""
+        return self.done
+
+    def described(self, _: Rank) -> str:
+        """Return the words of the roll-call for a fiber that waits for the end of this thread."""
+        return f"the end of thread {self.thread.name}"
+
+    def finish(self) -> None:
+        """Mark the thread as ended, and let those go on that wait for it."""
+        self.done = True
+        if self.thread is not None:
+            self.thread._is_stopped = True  # until Python 3.12
+        while self.joiners:
+            call_next(self.joiners)
+
+
+class _Threads:
+    """The threads of one rank.
+
+    Attributes
+    ----------
+    main : ThreadHandle
+        That of the program's own thread.
+    alive : dict of Fiber to ThreadHandle
+        The others that have been started and have not ended.
+    names, pools, numbers : iterator
+        Count the threads and the pools that have no name, and all threads.
+    exits : list
+        What is to be called before the end of the process waits for its threads.
+    """
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.alive: dict[Fiber, ThreadHandle] = {}
+        self.names = itertools.count(1)
+        self.pools = itertools.count()
+        self.numbers = itertools.count(1)
+        self.exits: list[Callable[[], object]] = []
+        self._idents = itertools.count((rank.number + 1) << _IDENT_BITS)
+        self.main = self.handle(None)
+
+    def handle(self, thread: Any) -> ThreadHandle:
+        """Make a handle."""
+        return ThreadHandle(self.rank, next(self._idents), thread)
+
+    def of(self, fiber: Fiber) -> ThreadHandle:
+        """Return the handle of a fiber; one that goes on with a call of MPI has that of the program's own thread."""
+        return self.alive.get(fiber, self.main)
+
+
+def _threads(rank: Rank) -> _Threads:
+    table: _Threads = rank.private("threads", partial(_Threads, rank))
+    return table
+
+
+def is_program(fiber: Fiber) -> bool:
+    """Return whether the program runs in a fiber, and not a call of MPI that goes on by itself."""
+    rank = fiber.rank
+    return fiber is rank.fiber or fiber in others(rank)
+
+
+def others(rank: Rank) -> dict[Fiber, ThreadHandle]:
+    """Return the threads of a rank besides its program's own, in the order in which they were started."""
+    return _threads(rank).alive if rank.extra is not None and "threads" in rank.extra else {}
+
+
+def name_of(fiber: Fiber) -> str:
+    """Return the name of the thread that a fiber is, as the roll-call prints it."""
+    name: str = _object(_threads(fiber.rank).of(fiber)).name
+    return name
+
+
+# --------------------------------------------------------------------------------------------------- beginning and end
+
+
+@metered
+def _begin(fiber: Fiber, handle: ThreadHandle, work: Callable[[], object]) -> None:
+    """Start a thread from the running fiber; it begins when the simulator's clock has come there."""
+    rank = fiber.rank
+    # Of the class of the rank's first fiber: a thread of a rank that is to die must stop at that time, too.
+    child = type(rank.fiber)(rank, fiber.clock_ps)
+    _threads(rank).alive[child] = handle
+    rank.private("fibers", set).add(child)
+    rank.shard.on_thread(rank, 1)
+    rank.key += 1
+    rank.shard.kernel.post(fiber.clock_ps, rank.key, _launch, (child, partial(_body, handle, work)))
+
+
+def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
+    fiber, body = entry
+    if fiber.greenlet is None:  # else its rank has died meanwhile
+        fiber.start(body)
+
+
+def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> None:
+    _run(work)
+    rank = fiber.rank
+    if not current.thread:  # in a child that the program has forked, and that came back here
+        sys.stdout.flush()
+        os._exit(0)
+    del _threads(rank).alive[fiber]
+    rank.private("fibers", set).discard(fiber)
+    rank.shard.on_thread(rank, -1)
+    handle.finish()
+
+
+@metered_thread
+def _run(work: Callable[[], object]) -> None:
+    """Run all of a thread's own code."""
+    work()
+
+
+def _run_object(thread: Any) -> None:
+    context = getattr(thread, "_context", None)  # since Python 3.14
+    try:
+        if context is None:
+            thread.run()
+        else:
+            context.run(thread.run)
+    except BaseException as error:
+        without_simulator(error)
+        try:
+            if threading.excepthook is not threading.__excepthook__:
+                threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+            elif not isinstance(error, SystemExit):
+                report(error, f"Exception in thread {thread.name}:\n")
+        except Exception as another:
+            say("Exception in threading.excepthook:\n")
+            report(another)
+
+
+def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> None:
+    try:
+        function(*args, **kwargs)
+    except SystemExit:
+        pass
+    except BaseException as error:
+        say(f"Exception ignored in thread started by: {function!r}\n")
+        report(error)
+
+
+def end(rank: Rank) -> None:
+    """Wait for the threads that are no daemons, as a process does at its end. Called in the program's own fiber."""
+    if rank.extra is None or "threads" not in rank.extra:
+        return
+    threads = _threads(rank)
+    exits = threads.exits
+    while exits:
+        exits.pop()()
+    _end_pools(rank)
+    threads.main.finish()
+    while handles := [each for each in threads.alive.values() if each.thread is not None and not each.thread.daemon]:
+        line_up(rank.fiber, handles[0].joiners, handles[0])
+
+
+def abandon_daemons(rank: Rank) -> None:
+    """Abandon the daemons of a rank whose process has ended."""
+    for fiber in others(rank):
+        fiber.abandon()
+        fiber.greenlet = DEAD_GREENLET
+
+
+def _end_pools(rank: Rank) -> None:
+    """Let pools finish what they have, as `concurrent.futures` does where a process ends."""
+    for thread, tasks in list(pools._threads_queues.items()):
+        handle = _handle(thread)
+        if handle is not None and handle.rank is rank and not handle.done:
+            pool = thread._args[0]()
+            if pool is not None:
+                pool._shutdown = True
+            # As in ``concurrent.futures.thread._python_exit``: this wakes a worker that waits for a task.
+            tasks.put(None)
+
+
+def _forget_pools() -> None:
+    """Have Python wait for no threads of pools whose ranks have died."""
+    table: Any = pools._threads_queues
+    for thread in list(table):
+        if _handle(thread) is not None:
+            del table[thread]
+
+
+# ------------------------------------------------------------------------------------------ the methods of a thread
+
+
+class _Main(Thread):
+    """The object of the program's own thread."""
+
+    def __init__(self, handle: ThreadHandle) -> None:
+        handle.thread = self
+        super().__init__(name="MainThread", daemon=False)
+        _mark(self, handle)
+
+
+class _Dummy(Thread):
+    """The object of a thread that was started without one."""
+
+    def __init__(self, handle: ThreadHandle) -> None:
+        handle.thread = self
+        super().__init__(name=f"Dummy-{next(_threads(handle.rank).names)}", daemon=True)
+        _mark(self, handle)
+
+
+_Main.__name__ = _Main.__qualname__ = "_MainThread"
+_Dummy.__name__ = _Dummy.__qualname__ = "_DummyThread"
+
+
+def _mark(thread: Any, handle: ThreadHandle) -> None:
+    """Note in a thread's object that it has begun."""
+    thread._simulated = thread._handle = handle  # the second name is Python's, since 3.13
+    thread._ident = handle.ident
+    thread._native_id = _native(handle)
+    thread._is_stopped = handle.done
+    thread._started.set()
+
+
+def _handle(thread: Any) -> ThreadHandle | None:
+    handle: ThreadHandle | None = vars(thread).get("_simulated")
+    return handle
+
+
+def _object(handle: ThreadHandle) -> Any:
+    if handle.thread is None:
+        main = handle is _threads(handle.rank).main
+        (_Main if main else _Dummy)(handle)
+    return handle.thread
+
+
+def _start(thread: Any) -> None:
+    fiber = current.here()
+    if fiber is None or serves_children(1) or type(thread).__module__ == "concurrent.futures.process":
+        _real_start(thread)
+        if fiber is not None:
+            fiber.rank.private(REAL_THREADS, list).append(thread)
+            wake(fiber)  # who waits for a pipe may wait for this thread
+        return
+    if not thread._initialized:
+        raise RuntimeError("thread.__init__() not called")
+    if thread._started.is_set():
+        raise RuntimeError("threads can only be started once")
+    handle = _threads(fiber.rank).handle(thread)
+    _begin(fiber, handle, partial(_run_object, thread))
+    _mark(thread, handle)
+
+
+def _join(thread: Any, timeout: float | None = None) -> None:
+    fiber = current.here()
+    handle = _handle(thread) if thread._initialized else None
+    if fiber is None or (handle is None and thread._started.is_set()):
+        _real_join(thread, timeout)
+        return
+    if not thread._initialized:
+        raise RuntimeError("Thread.__init__() not called")
+    if handle is None:
+        raise RuntimeError("cannot join thread before it is started")
+    if handle is _threads(fiber.rank).of(fiber):
+        raise RuntimeError("cannot join current thread")
+    sync_threads(fiber)
+    if not handle.done and (timeout is None or timeout > 0):
+        line_up(fiber, handle.joiners, handle, timeout)
+
+
+def _hash(thread: Any) -> int:
+    """Number threads by rank: pools keep them in sets, whose order must not depend on addresses."""
+    fiber = current.here()
+    known = vars(thread).get("_number")
+    if known is None:
+        if fiber is None or thread._started.is_set():  # not one that is being made by a rank
+            return object.__hash__(thread)
+        known = thread._number = next(_threads(fiber.rank).numbers)
+    return int(known)
+
+
+def _is_alive(thread: Any) -> bool:
+    handle = _handle(thread) if thread._initialized else None
+    if handle is None:
+        alive: bool = _real_is_alive(thread)
+        return alive
+    fiber = current.here()
+    if fiber is not None:
+        sync_threads(fiber)
+    return not handle.done
+
+
+_real_start, _real_join, _real_is_alive = Thread.start, Thread.join, Thread.is_alive
+
+
+class _Threading(ModuleType):
+    """The class of `threading` while a run lasts: each rank sets its own ``excepthook``."""
+
+    @property
+    def excepthook(self) -> Any:
+        """The rank's ``threading.excepthook``."""
+        fiber = current.here()
+        if fiber is None:
+            return self.__dict__["excepthook"]
+        return (fiber.rank.extra or {}).get("threading.excepthook", threading.__excepthook__)
+
+    @excepthook.setter
+    def excepthook(self, hook: Any) -> None:
+        fiber = current.here()
+        if fiber is None:
+            self.__dict__["excepthook"] = hook
+        else:
+            fiber.rank.extra = {**(fiber.rank.extra or {}), "threading.excepthook": hook}
+
+
+# --------------------------------------------------------------------------------------------------- who is running
+
+
+def _here() -> ThreadHandle:
+    fiber: Any = current.fiber
+    return _threads(fiber.rank).of(fiber)
+
+
+def _native(handle: ThreadHandle) -> int:
+    """Return the number that the operating system would give the thread: that of the process, for its main thread."""
+    count = handle.ident & ((1 << _IDENT_BITS) - 1)
+    return FIRST_PID + handle.rank.number + (count << _IDENT_BITS)
+
+
+def _everyone() -> list[Any]:
+    """Return all threads of the running rank that have objects, or have to have one."""
+    threads = _threads(current.rank())
+    found = [_object(threads.main)] if not threads.main.done else []
+    return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]
+
+
+def _start_function(function: Any, args: Any = (), kwargs: Any = None, **_: Any) -> int:
+    fiber: Any = current.fiber
+    if not callable(function):
+        raise TypeError("first arg must be callable")
+    if not isinstance(args, tuple):
+        raise TypeError("2nd arg must be a tuple")
+    handle = _threads(fiber.rank).handle(None)
+    _begin(fiber, handle, partial(_run_function, function, args, kwargs or {}))
+    return handle.ident
+
+
+def _new_name(template: str = "Thread-%d") -> str:
+    return template % next(_threads(current.rank()).names)
+
+
+def _pool_number() -> int:
+    fiber = current.here()
+    return next(_real_pool_number if fiber is None else _threads(fiber.rank).pools)
+
+
+def _at_exit(function: Any, *args: Any, **kwargs: Any) -> None:
+    fiber = current.here()
+    if fiber is None or getattr(function, "__module__", "") not in ("__main__", *(fiber.rank.modules or ())):
+        _real_at_exit(function, *args, **kwargs)  # an installed package is there for all ranks, and after them
+        return
+    threads = _threads(fiber.rank)
+    if threads.main.done:
+        raise RuntimeError("can't register atexit after shutdown")
+    threads.exits.append(partial(function, *args, **kwargs))
+
+
+_real_pool_number, _real_at_exit = itertools.count(), threading._register_atexit  # type: ignore[attr-defined]
+
+
+def _in_ranks(virtual: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return (real if current.here() is None else virtual)(*args, **kwargs)
+
+    return function
+
+
+def install(patches: Patches) -> None:
+    """Replace what makes threads and what they wait for, for the duration of a run."""
+    patches.set(sys.modules["_frozen_importlib"], "_thread", _real)
+    patches.set(Thread, "start", _start)
+    patches.set(Thread, "join", _join)
+    patches.set(Thread, "is_alive", _is_alive)
+    patches.add(Thread, "__hash__", _hash)
+    for module, functions in ((threading, _OF_THREADING), (_thread, _OF_THREAD)):
+        for name, virtual in functions.items():
+            patches.set(module, name, _in_ranks(virtual, getattr(module, name)))
+    keep(lambda: _here().attributes)
+    patches.set(threading, "local", Local)
+    patches.set(threading, "Lock", Lock)
+    patches.set(threading, "RLock", RLock)
+    patches.set(threading, "_allocate_lock", Notice)
+    patches.set(threading, "_register_atexit", _at_exit)
+    for name in ("allocate_lock", "allocate"):
+        patches.set(_thread, name, Lock)
+    patches.set(_thread, "RLock", RLock)
+    patches.set(queue, "SimpleQueue", SimpleQueue)
+    patches.set(threading, "__class__", _Threading)
+    patches.set(pools, "_global_shutdown_lock", SharedLock())
+    patches.set(pools.ThreadPoolExecutor, "_counter", staticmethod(_pool_number))
+    patches.at_end(_forget_pools)
+
+
+_WHO: dict[str, Callable[..., Any]] = {
+    "get_ident": lambda: _here().ident,
+    "get_native_id": lambda: _native(_here()),
+}
+
+_OF_THREADING: dict[str, Callable[..., Any]] = {
+    **_WHO,
+    "current_thread": lambda: _object(_here()),
+    "main_thread": lambda: _object(_threads(current.rank()).main),
+    "enumerate": _everyone,
+    "active_count": lambda: len(_everyone()),
+    "_newname": _new_name,
+}
+
+_OF_THREAD: dict[str, Callable[..., Any]] = {
+    **_WHO,
+    "start_new_thread": _start_function,
+    "start_new": _start_function,
+    "_count": lambda: len(others(current.rank())),
+}

@@ -1,0 +1,243 @@
+"""Watchers of a process at work: trace and profile functions, ``cProfile``, and the tools of ``sys.monitoring``.
+
+The interpreter has them for all ranks together. So those of a rank's thread are put in their places when its greenlet
+goes on, and taken out when it waits; meanwhile the simulator is not watched, whose returns a profiler would take for
+those of the program. Both happen inside the greenlet: since Python 3.12 the interpreter marks the functions that are
+to be watched, and when something begins to watch, it marks those that are running where this is asked for.
+
+Compiled tracers, as that of coverage, take the place of the trace function without a call that we see; but those who
+start them care for threads, too. From then on what a rank has in that place is read when it waits.
+
+Who watches the simulator itself (a debugger, coverage) keeps the ranks that have no watcher of their own.
+"""
+
+from __future__ import annotations
+
+import _lsprof
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import greenlet
+
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber, is_hub
+from xsim_py.process.ranks.patches import Patches
+
+from .debugger import hide_simulator
+
+__all__ = ["PRIVATE", "install"]
+
+PRIVATE = ("coverage", "pytest_cov")
+"""Packages that keep who is watching, of which each rank therefore has its own copy."""
+
+_WATCHED = "watchers"
+"""Under this name a rank keeps its `_Watched`."""
+
+_Function = Callable[..., Any]
+
+
+class _Tool:
+    """A tool of ``sys.monitoring``: its name, its events, and what is called for each of them."""
+
+    __slots__ = ("callbacks", "events", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events = 0
+        self.callbacks: dict[int, Any] = {}
+
+
+class _Watched:
+    """The watchers of a rank: tools by number, trace and profile functions by fiber."""
+
+    __slots__ = ("profile", "tools", "trace")
+
+    def __init__(self) -> None:
+        self.tools: dict[int, _Tool] = {}
+        self.trace: dict[Fiber, Any] = {}
+        self.profile: dict[Fiber, Any] = {}
+
+
+class _Watchers:
+    """The watchers that are in place now, in one run."""
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._follows = False
+        self._outside: tuple[Any, Any] = sys.gettrace(), sys.getprofile()
+        self._fiber: Fiber | None = None  # whose watchers are in their places
+        self._tools: dict[int, _Tool] = {}
+        self._held: set[int] = set()
+        self._trace, self._profile = sys.settrace, sys.setprofile
+        self._profiler: Any = _lsprof.Profiler
+        # Events that a callback has switched off with DISABLE are off for all ranks; another rank's watcher has to see
+        # them.
+        self._restart: Callable[[], object] = lambda: None
+        self._real: dict[str, _Function] = {}
+        self._gettrace = sys.gettrace
+        patches.set(threading, "settrace", partial(self._settrace_of_threads, threading.settrace))
+        patches.set(sys, "settrace", self._settrace)
+        patches.set(sys, "setprofile", self._setprofile)
+        if sys.version_info >= (3, 12):
+            self._restart = sys.monitoring.restart_events
+            self._real = {name: getattr(sys.monitoring, name) for name in _OF_MONITORING}
+            for name, method in _OF_MONITORING.items():
+                patches.set(sys.monitoring, name, partial(method, self))
+        else:  # since then it is one of the tools
+            methods = {"enable": _method(self._enable_profiler), "disable": _method(self._disable_profiler)}
+            patches.set(_lsprof, "Profiler", type("Profiler", (_lsprof.Profiler,), methods))
+            if "cProfile" in sys.modules:
+                for name, method in methods.items():
+                    patches.add(sys.modules["cProfile"].Profile, name, method)
+
+    def _watchers_of(self, fiber: Fiber) -> _Watched:
+        """Return the rank's watchers, which are put in place whenever it runs from now on."""
+        if not self._follows:
+            self._follows = True
+            before = greenlet.settrace(self._switched)
+            self._patches.at_end(partial(greenlet.settrace, before))
+        watched: _Watched = fiber.rank.private(_WATCHED, _Watched)
+        self._tools = watched.tools
+        self._fiber = fiber
+        return watched
+
+    def _switched(self, _: str, greenlets: tuple[Any, Any]) -> None:
+        """Change the watchers; greenlet calls this in the greenlet that goes on."""
+        trace, profile = self._outside
+        tools: dict[int, _Tool] = {}
+        before, self._fiber = self._fiber, None
+        if before is not None and (before.rank.extra or {}).get(_WATCHED) is not None:
+            # A tracer in C sets itself by the C interface, which nobody can replace; so it is read here.
+            before.rank.extra[_WATCHED].trace[before] = self._gettrace()  # type: ignore[index]
+        fiber = current.fiber
+        if fiber is not None and not is_hub(greenlets[1]):
+            watched: _Watched | None = (fiber.rank.extra or {}).get(_WATCHED)
+            if watched is not None:
+                self._fiber = fiber
+                tools = watched.tools
+                trace, profile = watched.trace.get(fiber, trace), watched.profile.get(fiber, profile)
+        if self._gettrace() is not trace:
+            self._trace(trace)
+        if sys.getprofile() is not profile:
+            # A profiler in C is no function that `sys.setprofile` would take.
+            if isinstance(profile, self._profiler):
+                self._profiler.enable(profile)
+            else:
+                self._profile(profile)
+        if self._tools is not tools:
+            self._change_tools(tools)
+        if trace is not None or profile is not None or tools:
+            self._restart()
+
+    # ------------------------------------------------------------------------------------- what a program calls
+
+    def _settrace_of_threads(self, real: _Function, function: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._watchers_of(fiber)
+        real(function)
+
+    def _settrace(self, function: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._watchers_of(fiber).trace[fiber] = function
+            if "bdb" in sys.modules:
+                hide_simulator(self._patches, sys.modules["bdb"].Bdb)
+        self._trace(function)
+
+    def _setprofile(self, function: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._watchers_of(fiber).profile[fiber] = function
+        self._profile(function)
+
+    def _enable_profiler(self, profiler: Any, *args: Any, **kwargs: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._watchers_of(fiber).profile[fiber] = profiler
+        self._profiler.enable(profiler, *args, **kwargs)
+
+    def _disable_profiler(self, profiler: Any) -> None:
+        fiber = current.here()
+        if fiber is not None:
+            self._watchers_of(fiber).profile[fiber] = None
+        self._profiler.disable(profiler)
+
+    # --------------------------------------------------------------------------------------- sys.monitoring
+
+    def _change_tools(self, tools: dict[int, _Tool]) -> None:
+        real = self._real
+        for number, tool in self._tools.items():
+            real["set_events"](number, 0)
+            for event in tool.callbacks:
+                real["register_callback"](number, event, None)
+        self._tools = tools
+        for number, tool in tools.items():
+            for event, function in tool.callbacks.items():
+                real["register_callback"](number, event, function)
+            real["set_events"](number, tool.events)
+
+    def _use_tool_id(self, number: int, name: str, /) -> None:
+        fiber = current.here()
+        if fiber is None:
+            self._real["use_tool_id"](number, name)
+            return
+        tools = self._watchers_of(fiber).tools
+        if number in tools:
+            raise ValueError(f"tool {number} is already in use")
+        if number not in self._held:  # by any rank
+            self._real["use_tool_id"](number, name)
+            self._held.add(number)
+            self._patches.at_end(partial(self._real["free_tool_id"], number))
+        tools[number] = _Tool(name)
+
+    def _free_tool_id(self, number: int, /) -> None:
+        if current.here() is None or number not in self._held:
+            self._real["free_tool_id"](number)
+            return
+        tool = self._tools.pop(number, None)
+        if tool is not None:
+            self._real["set_events"](number, 0)
+            for event in tool.callbacks:
+                self._real["register_callback"](number, event, None)
+
+    def _get_tool(self, number: int, /) -> str | None:
+        if current.here() is None or number not in self._held:
+            name: str | None = self._real["get_tool"](number)
+            return name
+        return self._tools[number].name if number in self._tools else None
+
+    def _register_callback(self, number: int, event: int, function: Any, /) -> Any:
+        before = self._real["register_callback"](number, event, function)
+        if number in self._tools and current.here() is not None:
+            self._tools[number].callbacks[event] = function
+        return before
+
+    def _set_events(self, number: int, events: int, /) -> None:
+        if current.here() is not None and number in self._held:
+            if number not in self._tools:
+                raise ValueError(f"tool {number} is not in use")
+            self._tools[number].events = events
+        self._real["set_events"](number, events)
+
+
+_OF_MONITORING: dict[str, _Function] = {
+    "free_tool_id": _Watchers._free_tool_id,
+    "get_tool": _Watchers._get_tool,
+    "register_callback": _Watchers._register_callback,
+    "set_events": _Watchers._set_events,
+    "use_tool_id": _Watchers._use_tool_id,
+}
+
+
+def _method(function: _Function) -> _Function:
+    """Return a function that becomes a method in a class, for one that does not."""
+    return lambda *args, **kwargs: function(*args, **kwargs)
+
+
+def install(patches: Patches) -> None:
+    """Give each rank watchers of its own for the duration of a run."""
+    _Watchers(patches)

@@ -1,0 +1,143 @@
+"""The context of a rank in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
+
+Real processes share nothing. Here all ranks share one interpreter, so what is a process's own is swapped when the
+simulator switches ranks: one dictionary store, and two more for each private module that the program has. What few
+programs change (`private_state`) is swapped only for the ranks that have changed it; the two lists are not swapped but
+looked up, by `private_sys.PrivateSys`.
+
+Ranks of one program usually have modules of the same names, and then those of one take the places of the other's: a
+program of seventy modules, such as mpi4py's own tests, would else spend a tenth of its time on taking them away.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from . import current, fiber, private_state
+from .dead_objects import keep_for_ever
+from .own_modules import shadowed
+
+if TYPE_CHECKING:
+    from .patches import Patches
+    from .rank import Rank
+
+__all__ = ["forget", "install", "leave", "release", "release_all"]
+
+_outside: ModuleType | None = None
+_modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are slow
+
+
+def install(patches: Patches) -> None:
+    """Have what ranks own swapped whenever another one goes on, for the duration of a run."""
+    fiber.swap_by(swap)
+    patches.at_end(lambda: fiber.swap_by(None))
+
+
+def swap(rank: Rank) -> None:
+    """Make the interpreter look as `rank` knows it."""
+    previous = current.installed
+    current.installed = rank
+    if previous is None:
+        _remember()
+    else:
+        if previous.modules is not None:
+            # Equal histories mean equal names: then those of `rank` are stored over those of `previous`, and nothing
+            # has to be taken away first.
+            if rank.modules is None or rank.modules.history != previous.modules.history or _has_other_main():
+                _take_away(previous)
+            elif previous.main is not None:
+                # A program may have replaced its ``sys.modules["__main__"]`` while it ran.
+                previous.main = _modules.get("__main__")
+        if previous.private_state is not None:
+            private_state.take_back(previous)
+    main = rank.main
+    if main is not None:
+        _modules["__main__"] = main
+    if rank.modules is not None:
+        _modules.update(rank.modules)
+        for name in rank.modules.gone:
+            _modules.pop(name, None)
+    if rank.private_state is not None:
+        private_state.put(rank.private_state)
+
+
+_OTHER_MAINS = ("__worker__", "__mp_main__")
+"""What a process that loads the program of another calls it beside ``__main__``: mpi4py.futures, multiprocessing."""
+
+
+def _has_other_main() -> bool:
+    return _OTHER_MAINS[0] in _modules or _OTHER_MAINS[1] in _modules
+
+
+def _take_away(rank: Rank) -> None:
+    """Take out a rank's modules, and keep what it has put in the place of its program."""
+    assert rank.modules is not None
+    if rank.main is not None:
+        rank.main = _modules.get("__main__")
+    for name in _OTHER_MAINS:
+        if name in _modules:
+            rank.modules.put(name, _modules[name])
+    for name in rank.modules:
+        _modules.pop(name, None)
+    if shadowed:
+        _modules.update({name: shadowed[name] for name in (*rank.modules, *rank.modules.gone) if name in shadowed})
+
+
+def _remember() -> None:
+    global _outside
+    _outside = _modules["__main__"]
+
+
+def release(rank: Rank, *, dead: bool) -> None:
+    """Take away what belonged to a rank that will not run again.
+
+    A dead rank's objects must not be freed: their ``__del__`` is code of the program.
+    """
+    if current.installed is rank:
+        if rank.modules is not None:
+            _take_away(rank)
+        if rank.private_state is not None:
+            private_state.take_back(rank)
+    if rank.private_state is not None:
+        private_state.drop(rank.private_state)
+    if dead:
+        keep_for_ever((rank.main, rank.modules, rank.private_state, rank.extra))
+    rank.main = rank.modules = rank.argv = rank.path = rank.private_state = None
+    rank.bare = False
+
+
+def release_all(ranks: Iterable[Rank]) -> None:
+    """Take away what belongs to those of some ranks that have not ended, and never will."""
+    for rank in ranks:
+        if rank.exit_status is None:
+            release(rank, dead=True)
+
+
+def leave() -> None:
+    """Make the interpreter look as it does where no rank runs, until the next `swap`."""
+    rank, current.installed = current.installed, None
+    if rank is None:
+        return
+    if rank.modules is not None:
+        _take_away(rank)
+    elif rank.main is not None:
+        rank.main = _modules.get("__main__")
+    if rank.private_state is not None:
+        private_state.take_back(rank)
+    assert _outside is not None
+    _modules["__main__"] = _outside
+
+
+def forget() -> None:
+    """Put back what was there before the first `swap`."""
+    global _outside
+    if current.installed is not None and current.installed.modules:
+        _take_away(current.installed)
+    private_state.forget()
+    if _outside is not None:
+        _modules["__main__"] = _outside
+    current.installed = _outside = None
+    shadowed.clear()

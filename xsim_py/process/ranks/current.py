@@ -1,0 +1,99 @@
+"""The virtual rank that is running now: one module global, set whenever the simulator switches to a rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING
+
+from xsim_py.errors import ConfigError, XsimError
+
+if TYPE_CHECKING:
+    from .fiber import Fiber
+    from .rank import Rank
+
+__all__ = ["fiber", "here", "only_one", "outside", "rank", "rank_number", "running", "thread"]
+
+fiber: Fiber | None = None
+"""The running fiber; None while the simulator itself runs."""
+
+installed: Rank | None = None
+"""The rank whose modules, streams and settings are in the interpreter now (see `context`)."""
+
+thread = 0
+"""The operating system's thread in which the simulation runs; 0 in a process that one of its ranks has forked."""
+
+
+def running() -> Fiber:
+    """Return the running fiber; for who is called by a program only, and not where 40 ns count."""
+    return fiber  # type: ignore[return-value]
+
+
+def here() -> Fiber | None:
+    """Return the running fiber; None outside of ranks, and in other threads of this process, which go on meanwhile."""
+    return fiber if fiber is not None and get_ident() == thread else None
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Let the simulator do something of its own inside a rank: files, entropy and all else are the real ones then."""
+    global fiber
+    before, fiber = fiber, None
+    try:
+        yield
+    finally:
+        fiber = before
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Let this thread simulate. A run puts virtual things in the place of real ones, so there can be one at a time.
+
+    Raises
+    ------
+    ConfigError
+        There is one already.
+    """
+    global fiber, thread
+    if here() is not None:
+        raise ConfigError("simulate() was called by a program that is being simulated itself")
+    if not _simulating.acquire(blocking=False):
+        raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
+    thread = get_ident()
+    try:
+        yield
+    finally:
+        fiber = None
+        _simulating.release()
+
+
+_simulating = Lock()
+_forked = False
+
+
+def _leave_simulation() -> None:
+    global fiber, thread, _forked
+    _forked = fiber is not None
+    fiber, thread = None, 0
+
+
+# A child that a program forks (multiprocessing) is a real process: nothing in it is simulated.
+os.register_at_fork(after_in_child=_leave_simulation)
+
+
+def rank() -> Rank:
+    """Return the virtual rank that is running; raises `XsimError` outside of a simulated program."""
+    if fiber is None and _forked:
+        raise XsimError(
+            "a process that a virtual rank has forked is a real one, outside of the simulation: it has no MPI"
+        )
+    if fiber is None:
+        raise XsimError("this is only possible inside a simulated program: run it with `xsim run` or `simulate`")
+    return fiber.rank
+
+
+def rank_number() -> int:
+    """Return the number of the running rank in the whole run."""
+    return rank().number

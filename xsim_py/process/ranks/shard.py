@@ -1,0 +1,482 @@
+"""One shard: a block of virtual ranks, their event queue, and what leaves for other shards.
+
+It speaks the window protocol of `engine.windows`. It does not know what a message is: a parcel for another shard is
+``(time_ps, key, handler name, argument)``, and the floors above register the handlers. What there is much of goes as
+rows of `ROW` values, which lie one after another in one list a peer: an object each, or even a tuple, takes several
+times as long to pickle.
+"""
+
+from __future__ import annotations
+
+import gc
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from greenlet import getcurrent
+
+from xsim_py.engine import AT_ONCE_PS, INFINITY_PS, LATE, MAX_ORIGINS, Halted, Kernel
+from xsim_py.errors import InternalError
+
+from . import current
+from .fiber import kept_hub
+from .rank import Abort, Rank
+
+__all__ = ["ROW", "Control", "Shard"]
+
+ROW = 12
+"""How many values a row has, besides its time and its key."""
+
+WATCHED_STARTS = 4
+"""How many of the first ranks of a shard are watched as they start (`Shard.on_start`)."""
+
+_SAMPLE = 1024  # ranks
+_MUCH_GARBAGE = 8  # objects a rank
+_GARBAGE_AT_ONCE = 1 << 20  # objects
+_AT_ONCE = "at once"
+_SHARED = "shared"
+_TOLD = "told to all"
+_BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
+
+
+class Control:
+    """The switch that stops all shards of this process, with the reason.
+
+    Attributes
+    ----------
+    stop_reason : str
+        Empty while the run goes on, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
+    wanted : str
+        The same while the run is `held`.
+    """
+
+    def __init__(self) -> None:
+        self.stop_reason = ""
+        self.hub = kept_hub()
+        self.kernels: list[Kernel] = []
+        self.looping = False
+        self.wanted = ""
+        self._held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have `stop` only take down its first call in this block; whoever holds it calls `stop` again, soon."""
+        self._held, self.wanted = True, ""
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def stop(self, reason: str) -> None:
+        """Leave the main loop. From a signal handler, or from a rank: that stays suspended where it is.
+
+        Call it again if nothing happens: the first signal may have come just before a rank went on.
+        """
+        if self._held and not self.wanted and not self.stop_reason:
+            self.wanted = reason
+            return
+        self._held = False
+        again = bool(self.stop_reason)
+        self.stop_reason = self.stop_reason or reason
+        if getcurrent() is not self.hub:
+            self.hub.throw(Halted)
+        for kernel in self.kernels:
+            kernel.halt()
+        if again and self.looping:
+            raise Halted  # a native SimPy process does not come to an end
+
+
+class Lines(Protocol):
+    """The lines that the ranks of a shard have printed; `output.collector.Output` is one."""
+
+    journal: Any
+    """Where a process that may die by itself keeps its last lines; None elsewhere."""
+
+    def put(self, rank: Rank, stream: int, text: Any, clock_ps: int) -> None:
+        """Take whole lines that a rank has printed."""
+
+    def add(self, lines: Iterable[Any]) -> None:
+        """Take what another shard sent."""
+
+    def take(self, *, far: bool) -> list[Any]:
+        """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
+
+    def store(self, pieces: list[str], what: str) -> tuple[int, int] | None:
+        """Put the beginning of a line that does not end out of memory; return where it is, if there was room."""
+
+    def end_of(self, places: list[tuple[int, int]], end: str) -> Any:
+        """Return the text of such a line."""
+
+    def flush(self, before_ps: int, *, last: bool = False) -> None:
+        """Write every line printed before `before_ps`."""
+
+
+class Shard:
+    """A block of virtual ranks.
+
+    Parameters
+    ----------
+    number : int
+        This shard's number.
+    blocks : sequence of range
+        The ranks of every shard, in order.
+    control : Control
+        Shared by the shards of this process.
+    output : Lines
+        Takes what these ranks print.
+    abort_delay_ps : int
+        How long the launcher's signal takes to end the other ranks; at least the lookahead.
+    fault_tolerant : bool
+        Whether the job goes on where a process fails, as under ``mpirun --with-ft ulfm``.
+    have_common : bool
+        Whether anything happens in all shards in one order (`share`, `tell_all`): their windows end together then.
+    start_ps : int
+        When the ranks begin.
+
+    Attributes
+    ----------
+    ranks : list of Rank
+        Those that live here: the block, and then those that were started later.
+    at : sequence or mapping
+        The same by their numbers, counted from the first of the block.
+    population : int
+        How many ranks have been started in the whole run by now.
+    on_failure : callable
+        Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
+    take_row : callable
+        Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
+    on_start : callable
+        Told of each of the first `WATCHED_STARTS` ranks that has run up to its first wait; set by the floor above.
+    unfinalized : callable
+        Tells whether a rank that has come to its end has left out MPI_Finalize; set by the floor above.
+    on_thread : callable
+        Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
+    before_end : callable
+        Called when nothing is left to happen in any shard: brings up what was put off; set by a floor above.
+    put_off_for_all : callable
+        Called with a handler and its argument when the run is stopped: whether something was put off that comes first,
+        and then that handler is called again; set by a floor above.
+    start_ps : int
+        When the ranks have begun.
+    takes_over : bool
+        Whether it stands for a shard that has dealt with all that was before `start_ps`.
+    horizon_ps : int
+        All that was to happen before has happened, in every shard.
+    common : Kernel
+        The queue of what happens in every shard, in the same order; see `share`.
+    """
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        blocks: Sequence[range],
+        control: Control,
+        output: Lines,
+        abort_delay_ps: int,
+        fault_tolerant: bool = False,
+        have_common: bool = False,
+        start_ps: int = 0,
+    ) -> None:
+        self.number = number
+        self.blocks = blocks
+        self.block = blocks[number]
+        self.first = self.block.start
+        self.end = self.block.stop
+        native = MAX_ORIGINS - len(blocks)  # above every rank's number, also of ranks that are started later
+        self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
+        self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
+        # A dictionary only once the numbers have gaps (`add_ranks`): every message looks here, and a list is quicker.
+        self.at: Any = self.ranks
+        self.initial = self.population = blocks[-1].stop
+        self.control = control
+        control.kernels.append(self.kernel)
+        self.output = output
+        self.abort_delay_ps = abort_delay_ps
+        self.fault_tolerant = fault_tolerant
+        self.have_common = have_common
+        self.on_failure: Callable[[Rank, str, bool], None] = _ignore
+        self.before_end: Callable[[], None] = _ignore
+        self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
+        self.horizon_ps = self.start_ps = start_ps
+        self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
+        self.socket_waiters: list[Any] = []
+        self.file_locks: Any = None  # what `file_locks` keeps here
+        self.fifos: dict[int, Any] = {}  # and what `fifos` does
+        self.on_start: Callable[[Rank], None] = _ignore
+        self.unfinalized: Callable[[Rank], bool] = _never
+        self.on_thread: Callable[[Rank, int], None] = _ignore
+        self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
+        self.abort: Abort | None = None
+        self.finished = 0
+        self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
+        self.stopped_ps: int | None = None
+        self.alone = self.kernel.alone = len(blocks) == 1
+        self.far = False  # whether it is not in the process of shard 0
+        self.takes_over = False
+        self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
+        self._ends = [block.stop for block in blocks]
+        self._others = [other for other in range(len(blocks)) if other != number]
+        self._homes: list[int] = []  # of the ranks that were started later
+        self._outbox: defaultdict[int, list[tuple[int, int, str, Any]]] = defaultdict(list)
+        self._rows: defaultdict[int, list[Any]] = defaultdict(list)
+        self._reached_ps = start_ps
+
+    def local(self, number: int) -> bool:
+        """Return whether a rank lives in this shard."""
+        return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
+
+    def rank(self, number: int) -> Rank:
+        """Return the rank with this number in the whole run, which must live here."""
+        rank: Rank = self.at[number - self.first]
+        return rank
+
+    @property
+    def everyone(self) -> str:
+        """The words for all whom the numbers of ranks count."""
+        return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
+
+    def add_ranks(self, homes: Sequence[int]) -> list[Rank]:
+        """Begin more ranks, numbered on from those that there are; return those that live here.
+
+        Every shard does this in the same event, with the shard of each new rank.
+        """
+        born = [
+            Rank(number, self, self.kernel.now_ps)
+            for number, home in enumerate(homes, self.population)
+            if home == self.number
+        ]
+        if self.at is self.ranks:  # from now on the numbers of those that live here have gaps
+            self.at = {rank.number - self.first: rank for rank in self.ranks}
+        self.at.update((rank.number - self.first, rank) for rank in born)
+        self.ranks += born
+        self._homes += homes
+        self.population += len(homes)
+        return born
+
+    def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
+        # Most messages stay in their shard: two comparisons, and no search.
+        owner = self.number if self.first <= number < self.end else self.owner(number)
+        if owner == self.number:
+            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        else:
+            self._outbox[owner].append((time_ps, key, handler, argument))
+
+    def post_to_first(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in shard 0, where the launcher is."""
+        if self.number == 0:
+            self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        else:
+            self._outbox[0].append((time_ps, key, handler, argument))
+
+    def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
+        """Have ``take_row((time_ps, key, *values))`` called at that time in the other shard where rank `number` lives.
+
+        There must be `ROW` values, all picklable.
+        """
+        # Numbers and bytes one after another in one list: an object or a tuple for each message takes pickle several
+        # times as long.
+        self._rows[self.owner(number)] += (time_ps, key, *values)
+
+    def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Post one event in every shard; `time_ps` must be at least a lookahead away."""
+        self.kernel.post(time_ps, key, self.handlers[handler], argument)
+        for number in self._others:
+            self._outbox[number].append((time_ps, key, handler, argument))
+
+    def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
+        """Have ``handlers["shared"]((time_ps, key, argument, payload))`` called in every shard, within the window.
+
+        For what has to be in one order, which is that of time and key: the handler may post it with `post_common`. What
+        that posts to ranks must be at least a lookahead away. The payload is there only in the shard of rank `to`.
+        """
+        assert self.have_common
+        if self.alone:
+            self.handlers[_SHARED]((time_ps, key, argument, payload))
+            return
+        owner = self.owner(to)
+        self.handlers[_SHARED]((time_ps, key, argument, payload if self.number == owner else None))
+        for number in self._others:
+            there = payload if number == owner else None
+            self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
+
+    def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in every shard, in the order of `share`, all of it everywhere."""
+        assert self.have_common
+        self.post_common(time_ps, key, self.handlers[handler], argument)
+        for number in self._others:
+            self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
+
+    def tell(self, number: int, handler: str, argument: Any) -> None:
+        """Have ``handlers[handler](argument)`` called in another shard after this window, by no event of the run.
+
+        What it posts there to ranks may be in the past only if nothing that has happened depends on it.
+        """
+        self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
+
+    def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+        """Call `handler` in the order of what is shared; every shard posts this by itself."""
+        # Late, after all that ranks do at that time: one that sends at once what it has just received would else come
+        # too late for its place in this order, but with one shard only, for several wait for the end of the window.
+        self.common.post(time_ps, key + LATE, handler, argument)
+
+    def owner(self, number: int) -> int:
+        """Return the shard in which a rank lives."""
+        later = number - self.initial
+        return bisect_right(self._ends, number) if later < 0 else self._homes[later]
+
+    # ------------------------------------------------------------------------------- the window protocol
+
+    def next_ps(self) -> int:
+        """Return the time of the earliest event."""
+        return min(self.kernel.next_ps(), self.common.next_ps())
+
+    def settle(self) -> None:
+        """Bring up what was put off, as no shard has an event any more."""
+        self.before_end()
+
+    def run_window(self, end_ps: int) -> None:
+        """Run all events before `end_ps`, unless the run is to stop."""
+        if not self.control.stop_reason:
+            self._reached_ps = end_ps
+            self._until_halted(self.kernel.run_window, end_ps)
+
+    def take_outbox(self) -> dict[int, Any]:
+        """Give away what is for other shards: parcels, rows and printed lines, for each that gets anything."""
+        parcels, rows = self._outbox, self._rows
+        if parcels:
+            self._outbox = defaultdict(list)
+        if rows:
+            self._rows = defaultdict(list)
+        lines = self.output.take(far=self.far) if self.number != 0 else []
+        whom = {*parcels, *rows, 0} if lines else {*parcels, *rows}
+        # Sorted, as nothing may depend on the order of a set.
+        return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
+
+    def receive(self, batch: Any) -> None:
+        """Post the parcels and rows of another shard, and take its lines."""
+        parcels, rows, lines = batch
+        if lines:
+            self.output.add(lines)
+        if self.takes_over:
+            # The process that has died had dealt with the others before it did.
+            parcels = [parcel for parcel in parcels if parcel[2] == _AT_ONCE or parcel[0] >= self._reached_ps]
+        for time_ps, key, handler, argument in parcels:
+            if handler == _SHARED:
+                self.handlers[handler]((time_ps, key, *argument))
+            elif handler == _TOLD:
+                self.post_common(time_ps, key, self.handlers[argument[0]], argument[1])
+            elif handler == _AT_ONCE:
+                self.handlers[argument[0]](argument[1])
+            else:
+                self._post_late(time_ps, key, self.handlers[handler], argument)
+        values = iter(rows)
+        for row in zip(*[values] * (ROW + 2), strict=True):
+            self._post_late(row[0], row[1], self.take_row, row)
+
+    @staticmethod
+    def span_ps(batch: Any) -> tuple[int, int]:
+        """Return the times of the first and the last event that a batch brings; see `engine.windows.ShardProtocol`."""
+        parcels, rows, _ = batch
+        times = rows[:: ROW + 2]
+        if parcels:
+            times = [*times, *(parcel[0] for parcel in parcels)]
+            if any(handler in _BETWEEN_WINDOWS for _, _, handler, _ in parcels):
+                return AT_ONCE_PS, max(times)
+        return (min(times), max(times)) if times else (INFINITY_PS, AT_ONCE_PS)
+
+    def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
+        """Post what has come from another shard."""
+        if time_ps < self._reached_ps and self.takes_over:
+            return
+        if time_ps < self._reached_ps and self.ranks:  # where nobody lives nothing can be late: a single rank's abort
+            raise InternalError(
+                f"shard {self.number} has reached {self._reached_ps} ps, and is sent what is for {time_ps} ps"
+            )
+        if not self.kernel.stopped:
+            self.kernel.post(time_ps, key, handler, argument)
+
+    def window_done(self, horizon_ps: int, end_ps: int) -> bool:
+        """Run the common events of this window, and write lines; return whether the run is to stop."""
+        self.horizon_ps = horizon_ps
+        if not self.alone:
+            if self.common.due:
+                self.common.run_window(end_ps if self.stopped_ps is None else self.stopped_ps)
+            if self.stopped_ps is not None:
+                self.common.stop()
+                self.kernel.stop()
+        if self.number == 0:
+            self.output.flush(horizon_ps)
+        return bool(self.control.stop_reason)
+
+    def _stop(self, abort: Abort) -> None:
+        """End the run at this event, as the launcher's signal tells. The same event does it in every shard."""
+        if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
+            self.abort = abort
+            self.stopped_ps = self.kernel.now_ps
+            self.kernel.stop()
+            if self.number != 0:
+                self.kernel.events -= 1  # one event of the run, in however many shards it happens
+
+    # ------------------------------------------------------------------------------- starting and ending
+
+    def start(self, body: Callable[[Any], None]) -> None:
+        """Start every rank of this shard, in order, each up to its first wait."""
+        self._until_halted(self._start, body)
+
+    def _start(self, body: Callable[[Any], None]) -> None:
+        for place, rank in enumerate(self.ranks):
+            if self.control.stop_reason:
+                return
+            if place == _SAMPLE:
+                _mind_garbage(place)
+            if rank.exit_status is None:  # none may have failed before it began
+                rank.fiber.start(body)
+                if place < WATCHED_STARTS:
+                    self.on_start(rank)
+
+    def _until_halted(self, function: Callable[[Any], None], argument: Any) -> None:
+        try:
+            self.control.looping = True
+            function(argument)
+        except Halted:
+            current.fiber = None
+        finally:
+            self.control.looping = False
+
+    def abandon(self) -> None:
+        """Leave every rank that has not ended where it stands; none of its code runs any more.
+
+        What is left of the ranks goes at once: it is full of cycles, and Python looks for those late, if ever.
+        """
+        for rank in self.ranks:
+            rank.fiber.abandon()
+            rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
+        self.ranks.clear()
+        self.at = self.ranks
+
+
+def _mind_garbage(ranks: int) -> None:
+    """Have Python's collector look often enough where the start of so many ranks has left much that only it can free.
+
+    It looks seldom while there are many ranks (see `simulate`). But a parser of `argparse` is full of cycles, which are
+    10 KB that nobody needs any more: on a million ranks there would be several GB of these before it looks.
+    """
+    if gc.collect(0) > _MUCH_GARBAGE * ranks:
+        first, *later = gc.get_threshold()
+        gc.set_threshold(min(first, _GARBAGE_AT_ONCE), *later)
+
+
+def _nobody_takes(row: tuple[Any, ...]) -> None:
+    raise InternalError(f"nobody takes {row}")
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing: no floor above has asked to be told."""
+
+
+def _never(*_: object) -> bool:
+    return False
