@@ -71,6 +71,14 @@ for name in NAMES:
 """
 
 
+REPAIRS = [
+    {},
+    {"mpi.ulfm.agree": "early_returning", "mpi.ulfm.shrink": "agreement"},
+    {"mpi.ulfm.agree": "liveness", "mpi.ulfm.shrink": "liveness"},
+    {"mpi.detector.type": "heartbeat"},
+]
+
+
 @st.composite
 def stories(draw):
     """Operations, who dies when, and how the layer does it."""
@@ -92,14 +100,15 @@ def stories(draw):
         names,
         [f"rank={victim}{draw(when)}" for victim in victims],
         draw(st.sampled_from([{}, {"group": 2}, {"group": 3}])),
+        draw(st.sampled_from(REPAIRS)),
     )
 
 
 @settings(max_examples=MANY // 4)
 @given(stories())
 def test_all_who_are_left_have_one_result_with_the_share_of_each_of_them(story):
-    names, fail, options = story
-    out, result = layered(f"NAMES = {names}{STEPS}", ranks=RANKS, fail=fail, options=options)
+    names, fail, options, repair = story
+    out, result = layered(f"NAMES = {names}{STEPS}", ranks=RANKS, fail=fail, options=options, set=repair)
     assert result.ended == "finished", (fail, result.report, out)
     dead = {failure["rank"] for failure in result.failures}
     found = {rank: [] for rank in range(RANKS)}
@@ -128,12 +137,12 @@ def test_all_who_are_left_have_one_result_with_the_share_of_each_of_them(story):
 @settings(max_examples=MANY // 20)
 @given(stories())
 def test_shards_change_nothing(story):
-    names, fail, options = story
+    names, fail, options, repair = story
     told = {"ranks": RANKS, "fail": fail, "options": options}
     code = f"NAMES = {names}{STEPS}"
-    out, one = layered(code, **told)
+    out, one = layered(code, **told, set=dict(repair))
     for shards in (2, 3, 7):
-        said, result = layered(code, **told, shards=shards)
+        said, result = layered(code, **told, set=dict(repair), shards=shards)
         assert (said, result.digest, result.virtual_time_ps) == (out, one.digest, one.virtual_time_ps)
 
 
@@ -170,6 +179,22 @@ print(seen, got, win.group_size, win.group_rank, file.group_size, file.Get_posit
 win.Free()
 file.Close()
 """
+
+
+def test_a_program_for_which_errors_are_fatal_goes_on_too():
+    code = """
+comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+if comm.rank == 0: waiting = comm.irecv(source=MPI.ANY_SOURCE)
+if comm.rank == 1: os.kill(os.getpid(), 9)
+comm.Barrier()
+comm.send(1, 1); comm.isend(np.zeros(9**6), 1).wait()
+comm.recv(source=1); comm.irecv(source=1).wait(); comm.reduce(1, root=1)
+if comm.rank == 2: time.sleep(1); comm.send("first", 0); comm.send("second", 0)
+if comm.rank == 0: print(waiting.wait(), comm.recv())
+print(comm.Dup().allreduce(1))
+"""
+    out, result = layered(code, options={"recv": "skip", "any_source": "wait"})
+    assert (sorted(out.split("\n")), result.ended) == (["", "3", "3", "3", "first second"], "finished")
 
 
 def test_windows_and_files_go_on_over_a_repair(tmp_path, monkeypatch):

@@ -107,12 +107,15 @@ def _nothing(status: Status | None) -> None:
 
 def admit_wait(self: FailureGuard, operation: Any) -> None:
     """Acknowledge a failure that a receive from any source may wait for in vain, and go on or raise it once."""
-    try:
+    comm = getattr(operation, "comm", None)
+    if comm is None:
         _admit_wait(self, operation)
-    except errors.Exception:
-        operation.comm.acknowledge(None)
+        return
+    _, error = tried(comm, _admit_wait, self, operation)
+    if error is not None:
+        comm.acknowledge(None)
         if layer.settings.any_source == "raise":
-            raise
+            raise_to(comm, error)
 
 
 class ForgivingTask(Task):
