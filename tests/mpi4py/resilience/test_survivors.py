@@ -104,7 +104,7 @@ def stories(draw):
     )
 
 
-@settings(max_examples=MANY // 4)
+@settings(max_examples=MANY // 6)
 @given(stories())
 def test_all_who_are_left_have_one_result_with_the_share_of_each_of_them(story):
     names, fail, options, repair = story
@@ -134,7 +134,7 @@ def test_all_who_are_left_have_one_result_with_the_share_of_each_of_them(story):
         before = mask
 
 
-@settings(max_examples=MANY // 20)
+@settings(max_examples=MANY // 33)
 @given(stories())
 def test_shards_change_nothing(story):
     names, fail, options, repair = story
