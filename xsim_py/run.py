@@ -505,6 +505,7 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
             firsts=self.program.firsts,
+            discovers=self.spec.mpi.create_group == "liveness",
             library_version=self.spec.mpi.library_version,
             seed=self.seed,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,

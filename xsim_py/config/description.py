@@ -217,14 +217,15 @@ class UlfmSpec:
     """Section ``mpi.ulfm``: the algorithms of the calls that repair communicators."""
 
     agree: str = option(
-        choice("two_phase", "early_returning"),
-        "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement.",
+        choice("two_phase", "early_returning", "liveness"),
+        "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement; liveness: "
+        "liveness discovery, as Legio does it for a group.",
         default="two_phase",
     )
     shrink: str = option(
-        choice("two_phase", "agreement"),
+        choice("two_phase", "agreement", "liveness"),
         "two_phase: both of its phases are a reduction and a broadcast, as in xSim; agreement: it agrees on who has "
-        "failed as agree does.",
+        "failed as agree does; liveness: one liveness discovery.",
         default="two_phase",
     )
     revoke: str = option(
@@ -306,6 +307,12 @@ class MpiSpec:
         kinds.BOOLEAN,
         "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
         shown="true if failures are injected",
+    )
+    create_group: str = option(
+        choice("plain", "liveness"),
+        "Creating a communicator of a group (Create_group, Create_from_group); liveness: its members find out first "
+        "which of them are alive, as Legio does.",
+        default="plain",
     )
     library_version: str = option(
         kinds.TEXT,

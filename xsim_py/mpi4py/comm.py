@@ -11,6 +11,7 @@ from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid, shared_context
 from xsim_py.mpi.dynamic.join import join
 from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.failures import noncollective
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.session import note_session
 
@@ -94,7 +95,8 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
-        return self._new(manage.create_from_members(comm, self._members(group), tag), Intracomm)
+        create = noncollective.create_of_living if comm.fabric.settings.discovers else manage.create_from_members
+        return self._new(create(comm, self._members(group), tag), Intracomm)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         comm = self._comm()
@@ -163,7 +165,11 @@ class Intercomm(Comm):
 def _from_group(group: Group, stringtag: str) -> Communicator:
     """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
     whole = COMM_WORLD._comm()
-    made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)), WORLD_CID)
+    ranks, tag = group._members.ranks, str(stringtag)
+    if whole.fabric.settings.discovers:
+        made = noncollective.create_from_living(whole, ranks, tag)
+    else:
+        made = manage.create_from_members(whole, ranks, ("group", tag), WORLD_CID)
     if made is None:
         fail(c.ERR_GROUP, "this process is not a member of the group")
     session = group._impl.session
