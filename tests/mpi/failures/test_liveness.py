@@ -36,25 +36,25 @@ def test_of_all_sets_of_dead_up_to_ten_legio_hangs_in_22_and_the_others_in_none(
     assert (len(sets), hung) == (2036, hang)
 
 
-@pytest.mark.skipif(not CAMPAIGN, reason="6,000 sets more")
 @pytest.mark.parametrize("variant", ["repaired", "safe"])
-def test_of_all_sets_of_dead_up_to_twelve_none_is_wrong(variant: str):
-    sets = sets_of_dead(range(1, 13))
-    assert len(sets) == 8178
-    for size, dead in sets:
-        members, _ = known_dead(size, dead, variant)
-        assert {member.decision.missing for member in members.values() if member.decision} == {dead}
+def test_random_sets_of_dead_are_found_in_groups_of_any_size(variant: str):
+    chance = random.Random(3)
+    for size in range(11, 80 if CAMPAIGN else 40):
+        for _ in range(100 if CAMPAIGN else 2):
+            dead = frozenset(chance.sample(range(size), chance.randrange(size)))
+            members, _ = known_dead(size, dead, variant)
+            assert {member.decision.missing for member in members.values() if member.decision} == {dead}
 
 
 def test_with_half_of_a_large_group_dead_legio_mostly_hangs_and_the_safe_variant_never():
     chance = random.Random(1)
     hung = 0
-    for _ in range(20):
+    for _ in range(8):
         dead = frozenset(chance.sample(range(1024), 512))
         hung += any(member.decision is None for member in known_dead(1024, dead, "legio")[0].values())
         members, _ = known_dead(1024, dead, "safe")
         assert {member.decision.missing for member in members.values() if member.decision} == {dead}
-    assert hung >= 12
+    assert hung >= 5
 
 
 def test_legio_forgets_whom_it_led_under_a_role_between():

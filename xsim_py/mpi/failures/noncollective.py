@@ -1,4 +1,4 @@
-"""What the members of a group do by themselves, without the others of a communicator: liveness discovery and its uses.
+"""Calls of the members of a group by themselves, without the others of a communicator: liveness discovery and its uses.
 
 The calls of Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation in MPI", 2022, section
 4, and of the library Legio: who of a group is alive; a communicator of those; an agreement among them. A discovery is a

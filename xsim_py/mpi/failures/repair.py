@@ -361,7 +361,9 @@ class RepairCall(Operation):
         if not self.failed <= known:
             known = known | self.failed if known else self.failed
         acked = known if self.flags is None else self.acked
-        flags = _NO_FLAG if self.flags is None else self.flags
+        flags = self.flags
+        if flags is None:
+            flags = _NO_FLAG if self.algorithm in _SEVERAL_ROUNDS else ()
         agreement = _PROTOCOLS[self.algorithm](me=members.place(rank.number), size=len(members.ranks), failed=known)
         key = _key(comm.cid, self.number, self.round)
         self.session = session = AgreementSession(rank, self.name, key, members, agreement, self)
