@@ -1,13 +1,12 @@
 """Non-collective repair for programs, over the simulated network: what it gives, what it costs, and where it hangs."""
 
-import io
 import time
 from typing import Any
 
 import pytest
 
 from tests.mpi.failures.test_recovery import US, attempt, run
-from xsim_py import legio, simulate
+from xsim_py import legio
 from xsim_py.errors import XsimError
 
 WAIT_S = 1e-3  # everybody dies or lives by then
@@ -30,7 +29,8 @@ def each_call(members: list[int]) -> tuple[Any, ...] | None:
     made = [attempt(legio.create_group, world, group, 1)[0]]  # not all know of the failures
     shrunk = legio.shrink_group(world, group)
     parts = [shrunk, legio.create_group(world, group, 1), legio.create_from_group(group, "some tag")]
-    flags = [legio.agree_group(world, group, ~(1 << world.rank)), legio.agree_group(world, group, world.rank, op=MPI.BOR)]
+    flags = [legio.agree_group(world, group, ~(1 << world.rank))]
+    flags.append(legio.agree_group(world, group, world.rank, op=MPI.BOR))
     listed = numbers(world, legio.alive(world, group))
     sums = [part.allreduce(world.rank) for part in parts]
     return made, [numbers(world, part.Get_group()) for part in parts], listed, flags, sums, world.Get_failed().size
@@ -79,10 +79,11 @@ def test_discoveries_of_overlapping_groups_at_once_do_not_mix():
     result = run(on_overlapping_groups, 5, fail="rank=1@1us")
     found = {0: [0, 2, 3], 1: [3, 2, 4], 2: [4, 3, 0]}
     mine = [(0, 2), None, (0, 1), (0, 1, 2), (1, 2)]
-    assert [value for value in result.values if value] == [[found[each] for each in places] for places in mine if places]
+    lists = [[found[each] for each in places] for places in mine if places]
+    assert [value for value in result.values if value] == lists
 
 
-# ---------------------------------------------------------------------------------------------------------- the cost
+# --------------------------------------------------------------------------------------------------------- the cost
 
 
 def discover(repetitions: int = 1) -> list[int]:
@@ -176,7 +177,7 @@ def test_different_calls_on_one_group_are_named():
     assert "legio.alive" in result.report
 
 
-@pytest.mark.parametrize("at_us", range(0, 14))
+@pytest.mark.parametrize("at_us", range(14))
 @pytest.mark.parametrize("victim", range(5))
 def test_a_death_at_any_time_leaves_the_living_with_one_list(victim: int, at_us: int):
     """By one microsecond, which is a latency: before, between and after all actions of a discovery among five."""
@@ -196,7 +197,7 @@ def test_a_death_at_any_time_leaves_the_living_with_one_list(victim: int, at_us:
     assert all(str(rank) in found.copy().pop() for rank in living)
 
 
-# ------------------------------------------------------------------------------------------------------ mpi.create_group
+# ------------------------------------------------------------------------------------------------- mpi.create_group
 
 
 def create(known: bool, with_dead: bool) -> tuple[str, str, str]:

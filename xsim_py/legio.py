@@ -88,9 +88,10 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     XsimError
         The program is not being simulated.
     """
-    state = _simulated(comm, "_comm", "create_group")
+    _check_simulated(comm, "create_group")
     from xsim_py.mpi.failures.noncollective import create_of_living
 
+    state = comm._comm()
     return _face(comm, create_of_living(state, comm._members(group), tag, "legio.create_group"), state)
 
 
@@ -116,7 +117,7 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     XsimError
         The program is not being simulated.
     """
-    _simulated(group, "_members", "create_from_group")
+    _check_simulated(group, "create_from_group")
     from xsim_py.mpi.failures.noncollective import create_from_living
     from xsim_py.mpi4py.comm import COMM_WORLD
 
@@ -193,23 +194,22 @@ def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
     return agree_among(state, members, flag ^ inverted, "legio.agree_group") ^ inverted
 
 
-def _simulated(handle: Any, attribute: str, name: str) -> Any:
-    """The simulated object behind a handle of the program."""
+def _check_simulated(handle: Any, name: str) -> None:
     from xsim_py.errors import XsimError
     from xsim_py.process import current
 
-    if current.here() is None or not hasattr(handle, attribute):
+    if current.here() is None or not hasattr(handle, "_impl"):
         raise XsimError(
             f"xsim_py.legio.{name}: this needs a simulated program, and there is none here; "
             "run the program by: xsim run -n N --ft PROGRAM"
         )
-    return comm() if callable(comm := getattr(handle, attribute)) else comm
 
 
 def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
-    """The communicator behind a handle, and the members of the group, of which the caller is one."""
-    state = _simulated(comm, "_comm", name)
+    """Return the communicator behind a handle, and the members of the group, of which the caller must be one."""
+    _check_simulated(comm, name)
     comm._members(group)  # fails if it is no subset
+    state = comm._comm()
     return state, _members(state, group)
 
 
@@ -225,6 +225,6 @@ def _members(state: Any, group: Any) -> Any:
 
 
 def _face(comm: Any, made: Any, parent: Any = None) -> Any:
-    """The program's handle of a new communicator."""
+    """Return the program's handle of a new communicator."""
     kind = comm._plain()
     return kind() if made is None else kind._welcome(made, parent)

@@ -12,7 +12,7 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
-from xsim_py.mpi.group import Members
+from xsim_py.mpi.group import Members, contains
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.lifecycle import abort_job
 
@@ -169,8 +169,7 @@ class Management(Erring, Attributed, CommHandle):
     def _members(self, group: Group) -> Any:
         members = group._members
         comm = self._comm()
-        inside = Members(comm.ranks)
-        if len(members) > len(comm.ranks) or any(rank not in inside for rank in members.ranks):
+        if not contains(Members(comm.ranks), members):
             comm.fail(c.ERR_GROUP, "the group is not a subset of the communicator's")
         return members.ranks
 

@@ -57,7 +57,10 @@ def agree_and_shrink() -> tuple[int, int]:
 )
 @pytest.mark.parametrize("network", NETWORKS_US)
 def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: str, shrink: str, sweeps: int):
-    """Shrink by liveness discovery takes as long as agree. The three networks of the xSim paper with their latency only, 1,024 ranks: 10 levels up and down."""
+    """The three networks of the xSim paper with their latency only, 1,024 ranks: 10 levels up and down.
+
+    A shrink by liveness discovery takes as long as an agreement.
+    """
     layer, latency_us = NETWORKS_US[network]
     overrides = {f"{layer}.bandwidth": "unlimited", "mpi.ulfm.agree": agree, "mpi.ulfm.shrink": shrink}
     result = run(agree_and_shrink, 1024, machine=network, set=overrides)
@@ -66,7 +69,9 @@ def test_agree_takes_two_latencies_a_level_and_shrink_four(network: str, agree: 
     assert result.messages == (1 + sweeps) * 2 * 1023
 
 
-@pytest.mark.parametrize(("agree", "parent"), [("two_phase", "binomial"), ("early_returning", "binary"), ("liveness", "binomial")])
+@pytest.mark.parametrize(
+    ("agree", "parent"), [("two_phase", "binomial"), ("early_returning", "binary"), ("liveness", "binomial")]
+)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8, 13, 33, 100, 1000])
 def test_agree_goes_up_and_down_its_tree(ranks: int, agree: str, parent: str):
     result = run(agree_and_shrink, ranks, set={"mpi.ulfm.agree": agree})
