@@ -36,6 +36,7 @@ from mpi4py import MPI
 FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING)
 VARIANTS = ("naive", "legio", "repaired", "safe")
 TAG = 17
+PAUSE_S = 1e-3
 DATA, RESULT, REQUEST = range(3)
 
 
@@ -308,20 +309,32 @@ def living_group(comm: MPI.Comm, ranks: Sequence[int], found: Block) -> MPI.Grou
     return comm.Get_group().Incl([rank for place, rank in enumerate(ranks) if place in found.alive])
 
 
+def meet(comm: MPI.Comm) -> float:
+    """Wait for all; return a time on the clock that is about the same for them."""
+    latest: float = comm.allreduce(MPI.Wtime(), MPI.MAX)
+    return latest
+
+
+def sleep_until(comm: MPI.Comm, when: float) -> None:
+    """Sleep until a time of a clock that all share; where each has its own, go on as a barrier lets them."""
+    if comm.Get_attr(MPI.WTIME_IS_GLOBAL):
+        time.sleep(max(0.0, when - MPI.Wtime()))
+
+
 def measured(calls: dict[str, Callable[[], Any]], times: int, comm: MPI.Comm) -> dict[str, float]:
-    """Return how long each call takes a process, in seconds; all who are alive come to each at once."""
-    took = {}
+    """Return how long each call takes a process on average, in seconds; all who are alive come to each at once."""
+    took = dict.fromkeys(calls, 0.0)
     for name, call in calls.items():
-        comm.Barrier()
-        start = MPI.Wtime()
         for _ in range(times):
+            sleep_until(comm, meet(comm) + PAUSE_S)
+            start = MPI.Wtime()
             call()
-        took[name] = (MPI.Wtime() - start) / times
+            took[name] += (MPI.Wtime() - start) / times
     return took
 
 
 def calls_of(comm: MPI.Intracomm, ranks: Sequence[int], discover: Discover, *, member: bool) -> dict[str, Any]:
-    """Return the calls to be compared: ULFM's, and what a group does by itself."""
+    """Return the calls to be compared: what a group does by itself, and ULFM's where all are in the group."""
 
     def from_group(group: MPI.Group) -> None:
         MPI.Intracomm.Create_from_group(group).Free()
@@ -329,7 +342,9 @@ def calls_of(comm: MPI.Intracomm, ranks: Sequence[int], discover: Discover, *, m
     def nothing() -> None:
         """Take no part: the process is no member of the group."""
 
-    calls = {"Agree": lambda: comm.Agree(1), "Shrink": lambda: comm.Shrink().Free()}
+    calls = {}
+    if len(ranks) == comm.size:
+        calls = {"Agree": lambda: comm.Agree(1), "Shrink": lambda: comm.Shrink().Free()}
     if not member:
         return calls | dict.fromkeys(("agree_group", "shrink_group", "create"), nothing)
     group = living_group(comm, ranks, discover(0))
@@ -369,10 +384,11 @@ def main() -> None:
     dead = {*options.die, *random.Random(options.seed).sample(ranks, int(size * options.dead / 100))}
     own = world.Dup()  # no message of a discovery meets one of the program
     own.Set_errhandler(MPI.ERRORS_RETURN)
-    world.Barrier()
+    met = meet(world)
     if world.rank in dead:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(options.settle)
+    sleep_until(own, met + options.settle + PAUSE_S)
     member = world.rank < size
     safe = Safe(own, ranks) if options.variant == "safe" and member else None
     discover = safe.discover if safe else lambda flag: published(own, ranks, flag, options.variant)
