@@ -5,8 +5,8 @@ whose failure concerns a communicator: that of the process which an operation ne
 (``group``), or of any process (``universe``). In the latter cases it is revoked at a process that learns of one,
 without a message, as Open MPI's manual has it (MPIX_Comm_is_revoked); see `knowledge.is_revoked`.
 ``mpi_error_uniform`` says in which calls all members get the same error: in none (``local``), in those that make
-communicators (``construct``), or in these and all blocking collectives (``coll``). It costs an agreement in each; no MPI
-library has it yet.
+communicators (``construct``), or in these and all blocking collectives (``coll``). It costs an agreement in each; no
+MPI library has it yet.
 """
 
 from __future__ import annotations
