@@ -196,7 +196,7 @@ def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
 
 def _check_simulated(handle: Any, name: str) -> None:
     from xsim_py.errors import XsimError
-    from xsim_py.process import current
+    from xsim_py.process.ranks import current
 
     if current.here() is None or not hasattr(handle, "_impl"):
         raise XsimError(
@@ -215,7 +215,7 @@ def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
 
 def _members(state: Any, group: Any) -> Any:
     from xsim_py.mpi.constants import ERR_GROUP
-    from xsim_py.process.complaint import forget_frames
+    from xsim_py.process.output.tracebacks import forget_frames
 
     forget_frames()
     members = group._members
