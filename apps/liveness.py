@@ -279,7 +279,7 @@ class Safe:
         self.finish(self.mine)
 
     def serve(self) -> None:
-        """Answer who is late until everybody alive is here; to be called once, before the communicator is given up."""
+        """Answer who is late until all of the group that live are here: nobody does that while in other calls."""
         over = self.comm.Iagree(array("i", [1]))
         while True:
             try:
@@ -297,8 +297,12 @@ class Safe:
             if done:
                 self.request = None
                 self.take(*message)
+
+    def close(self) -> None:
+        """Receive no more."""
         if self.request is not None:
             self.request.cancel()
+            self.request = None
 
 
 Discover = Callable[[int], Block]
@@ -382,26 +386,29 @@ def main() -> None:
         raise SystemExit(2)
     ranks = range(size)
     dead = {*options.die, *random.Random(options.seed).sample(ranks, int(size * options.dead / 100))}
-    own = world.Dup()  # no message of a discovery meets one of the program
-    own.Set_errhandler(MPI.ERRORS_RETURN)
+    own = world.Create(world.Get_group().Incl(ranks))  # no message of a discovery meets one of the program
+    if own:
+        own.Set_errhandler(MPI.ERRORS_RETURN)
     met = meet(world)
     if world.rank in dead:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(options.settle)
-    sleep_until(own, met + options.settle + PAUSE_S)
+    sleep_until(world, met + options.settle + PAUSE_S)
     member = world.rank < size
     safe = Safe(own, ranks) if options.variant == "safe" and member else None
     discover = safe.discover if safe else lambda flag: published(own, ranks, flag, options.variant)
     start = MPI.Wtime()
     found = discover(0) if member else None
     took = {"discovery": MPI.Wtime() - start} if member else {}
+    if safe:
+        safe.serve()
     living = world.Shrink()
     world.Ack_failed()
     if options.calls:
         took |= measured(calls_of(world, ranks, discover, member=member), options.calls, living)
         took["overhead"] = took["shrink_group"] - took["create"]
     if safe:
-        safe.serve()
+        safe.close()
     what = f"{options.variant}, {world.size} ranks, {world.size - living.size} dead, a group of {size}"
     if not print_report(living, what, found, took):
         raise SystemExit(1)

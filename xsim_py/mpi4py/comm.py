@@ -96,7 +96,11 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
         create = noncollective.create_of_living if comm.fabric.settings.discovers else manage.create_from_members
-        return self._new(create(comm, self._members(group), tag), Intracomm)
+        members = self._members(group)
+        if comm.box.rank.number not in members:
+            return Intracomm()
+        made = self._made("Intracomm.Create_group", create, members, tag, members=members)
+        return self._new(made, Intracomm)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         comm = self._comm()
@@ -105,7 +109,9 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         peer = peer_comm._comm() if comm.me == local_leader else None
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
-        return self._new(manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm)
+        name = "Intracomm.Create_intercomm"
+        made = self._made(name, manage.create_intercomm, local_leader, peer, remote_leader, tag)
+        return self._new(made, Intercomm)
 
 
 class Intercomm(Comm):
@@ -153,7 +159,8 @@ class Intercomm(Comm):
     remote_size = attribute(Get_remote_size)
 
     def Merge(self, high: bool = False) -> Intracomm:
-        return self._new(manage.merge(self._inter(), bool(high)), Intracomm)
+        self._inter()
+        return self._new(self._made("Intercomm.Merge", manage.merge, bool(high)), Intracomm)
 
     def _inter(self) -> Any:
         comm = self._comm()
