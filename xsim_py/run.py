@@ -509,7 +509,7 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
             firsts=self.program.firsts,
-            discovers=self.spec.mpi.create_group == "liveness",
+            discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
             seed=self.seed,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,

@@ -165,7 +165,7 @@ def config_hash(spec: MachineSpec) -> str:
         if getattr(spec, section) == default:
             del told[section]
     told["mpi"] = _plain(spec.mpi)
-    for key, silent in (("library_version", ""), ("create_group", "plain")):
+    for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
         if told["mpi"][key] == silent:
             del told["mpi"][key]
     text = json.dumps(told, default=_plain, sort_keys=True)

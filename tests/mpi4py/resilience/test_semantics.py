@@ -96,7 +96,7 @@ SHOWN = {
 
 def rows() -> list[tuple[str, str, bool]]:
     """The options and values of the guide's table, and which of them are said to be defaults."""
-    text = GUIDE.read_text()
+    text = GUIDE.read_text().partition("## The transparent layer")[2]
     cells = re.findall(r"^\| `(\w+)` \| `(\w+)`(, the default)? \|", text, re.MULTILINE)
     return [(option, value, bool(default)) for option, value, default in cells]
 
