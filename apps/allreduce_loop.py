@@ -1,4 +1,4 @@
-"""An Allreduce again and again, and what becomes of it when processes fail: FTCO, ULFM, or checkpoint and restart.
+"""An Allreduce again and again, and what becomes of it when processes fail: FTCO, ULFM, Legio, or a restart.
 
 The benchmark behind a comparison of ways to recover.  In each step every rank works, which here is to sleep until the
 next multiple of the time of a step, and then all add up their integers with Allreduce.  What happens when a process
@@ -6,6 +6,7 @@ fails is chosen with --scheme:
 
 ftco     nothing is done about it here: the collective operations of the MPI library get over failures by themselves
 ulfm     whoever sees an error revokes the communicator; all survivors shrink it, and try the same step again
+legio    nothing is done about it here: a layer between program and library does it, such as --resilience legio
 restart  the job ends; started again, it goes on from its last checkpoint, a small file
 
 Under ulfm a rank may have finished a step that others could not finish, and be one step ahead of them.  So everybody
@@ -29,7 +30,7 @@ import numpy as np
 from mpi4py import MPI
 
 CONTRIBUTORS, STEPS, SUM = range(3)
-SCHEMES = ("ftco", "ulfm", "restart")
+SCHEMES = ("ftco", "ulfm", "legio", "restart")
 
 
 def parse_arguments() -> argparse.Namespace:

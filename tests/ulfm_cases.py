@@ -48,6 +48,7 @@ def recovery(agree: str, shrink: str, revoke: str) -> dict[str, str]:
 VARIANTS = {
     "as_open_mpi": HEARTBEAT | recovery("early_returning", "agreement", "reliable_broadcast"),
     "two_phase": HEARTBEAT | recovery("two_phase", "two_phase", "direct"),
+    "liveness": HEARTBEAT | recovery("liveness", "liveness", "reliable_broadcast"),
     "as_xsim": TIMEOUT | recovery("two_phase", "two_phase", "local"),
 }
 

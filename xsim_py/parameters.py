@@ -18,6 +18,7 @@ from xsim_py.units import PS_PER_S, parse_time_ps
 __all__ = [
     "COLLECTIVES",
     "COMPUTE",
+    "RESILIENCE",
     "RunParameters",
     "assignment",
     "isolation",
@@ -38,6 +39,9 @@ WAYS: Final = ("messages", "arrays", "auto")
 
 COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
+RESILIENCE: Final = ("legio",)
+"""The layers under which an unmodified program outlives failures."""
+
 MOST: Final = 2**63 - 1
 """The largest number that is read."""
 _MOST_DIGITS: Final = 100
@@ -109,7 +113,8 @@ def one_of(*words: str) -> Callable[[Any], str]:
             return str(value)
         near = close_match(str(value), words)
         hint = f"; did you mean {near}?" if near else ""
-        raise ValueError(f"{value!r} is not one of {', '.join(words[:-1])} and {words[-1]}{hint}")
+        known = f"one of {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+        raise ValueError(f"{value!r} is not {known}{hint}")
 
     return read
 
@@ -164,10 +169,11 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
             wrong.append(f"{name}: {error}")
     if wrong:
         raise ConfigError(*wrong)
-    words, entries, limit_s = (found.pop(name) for name in ("collectives", "set", "wall_limit"))
-    algorithms = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
+    words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
+    options = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
+    options += [] if layer is None else [("mpi.resilience.type", layer)]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
-    return RunParameters(**found, overrides=dict(algorithms) | entries, wall_limit_s=limit_s, way=way)
+    return RunParameters(**found, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
 
 
 def _flag(value: Any) -> bool:
@@ -231,6 +237,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "fail": _texts,
     "ft": _unless_none(_flag),
     "restart": _unless_none(_text),
+    "resilience": _unless_none(one_of(*RESILIENCE)),
     "isolation": isolation,
     "label": _flag,
     "trace": _flag,

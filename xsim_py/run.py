@@ -96,6 +96,7 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    resilience: str | None = None,
     isolation: str = "greenlets",
     label: bool = False,
     trace: bool = False,
@@ -148,6 +149,8 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    resilience : str, optional
+        ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
         How ranks are kept apart: ``greenlets`` (the default) in this process, ``process`` with each rank in a process
         of its own, or ``process:8`` with eight in each. The result is the same, unless the program depends on what
@@ -302,7 +305,8 @@ class _Run:
 
             self.restart = RestartPolicy.parse(restart)
         wanted = self.spec.mpi.fault_tolerance if ft is None else ft
-        self.fault_tolerant = (self.failures is not None and restart is None) if wanted is None else wanted
+        may_fail = self.failures is not None or self.spec.mpi.resilience is not None
+        self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
 
@@ -505,6 +509,7 @@ class _Run:
             machine=self.machine,
             speed=self.spec.compute.speed,
             firsts=self.program.firsts,
+            discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
             seed=self.seed,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
@@ -568,7 +573,7 @@ class _Run:
         for shared in (builtins, sys):  # by the ranks, and by the simulator
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
-        install_face(patches, self.program.namespace)
+        install_face(patches, self.program.namespace, self.spec.mpi.resilience)
         patches.install(clock.PATCHED)
         dates.install(patches)
         randomness.install(patches, self.seed)

@@ -17,7 +17,7 @@ def expected(ranks: int, *dead: int) -> str:
     return f"allreduce_loop: {ranks} ranks, {len(dead)} missing, sum {total}\n"
 
 
-@pytest.mark.parametrize("scheme", ["ftco", "ulfm", "restart"])
+@pytest.mark.parametrize("scheme", ["ftco", "ulfm", "legio", "restart"])
 def test_without_failures_all_schemes_add_up_the_same(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     run = simulated(APP, "--scheme", scheme, "--integers", 3, ranks=6, ft=True)

@@ -59,7 +59,7 @@ def test_status_is_1_when_a_program_does_not_survive(capsys):
         (["--failures", "7x"], "'7x' is none of none, 1, 2p, 2s, 3m"),
         (["--failures", "8@1ms"], "there is no rank 8 among 8 (with 8 ranks)"),
         (["--failures", "1,,2p"], "holds an empty name"),
-        (["--schemes", "ulfm,prayer"], "'prayer' is none of ftco, ulfm, restart"),
+        (["--schemes", "ulfm,prayer"], "'prayer' is none of ftco, ulfm, legio, restart"),
         (["--timeout", "0s"], "'0s' is not a positive time"),
         (["--timeout", "1ns"], "the living would seem dead"),
         (["--restart-delay", "soon"], "'soon'"),

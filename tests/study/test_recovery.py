@@ -71,7 +71,7 @@ def test_a_program_of_ones_own_is_told_the_scheme_and_the_folder(tmp_path: Path,
     assert (out / "gige-1-none-restart.txt").read_text() == f"['--how=restart', '{tmp_path}/x'] []\n"
 
 
-@pytest.mark.parametrize("scheme", ["ftco", "ulfm", "restart"])
+@pytest.mark.parametrize("scheme", ["ftco", "ulfm", "legio", "restart"])
 def test_the_root_may_die_too(scheme: str):
     run = compared(ranks=(8,), failures=("0@before+1@2.02ms",), schemes=(scheme,)).runs[0]
     assert run.victims == ("0", "1 at 2.02 ms")

@@ -36,7 +36,8 @@ __all__ = ["add_compare_recovery_parser"]
 
 _NOTES = """\
 schemes: ftco, collective operations that get over failures by themselves (the program need not know); ulfm, the program
-catches the error, revokes, shrinks and tries again; restart, it dies of the error and is started again.
+catches the error, revokes, shrinks and tries again; legio, a layer under the program does that (the program need not
+know); restart, it dies of the error and is started again.
 
 failures: none; 1, one rank right below the root of FTCO's tree; 2p, two of them (parallel: different subtrees); 2s, a
 parent and its child (serial: found out one after the other); 3m, 2s and another one (mixed); RANK@TIME such as
@@ -56,7 +57,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
     parser = commands.add_parser(
         "compare-recovery",
         usage=f"xsim compare-recovery -n N,M,... [option ...] [{PROGRAM_USAGE}]",
-        help="run a program under FTCO, ULFM and restart with the same failures; phases as tables and pictures",
+        help="run a program under FTCO, ULFM, Legio and restart with the same failures; phases as tables and pictures",
         description="Run a program under several ways to recover with the same failures, and measure each phase.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
@@ -105,7 +106,7 @@ def _add_what(parser: ArgumentParser) -> list[Action]:
             "--schemes",
             type=_schemes,
             metavar="S,T,...",
-            help="ways to recover (default: ftco,ulfm,restart)",
+            help="ways to recover (default: ftco,ulfm,legio,restart)",
         ),
     ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
 from xsim_py.errors import NOT_WRITTEN, ConfigError
-from xsim_py.parameters import COLLECTIVES, COMPUTE, isolation, one_of, packages
+from xsim_py.parameters import COLLECTIVES, COMPUTE, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
@@ -195,6 +195,13 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             help="whether the job outlives the death of a process, as under mpirun --with-ft ulfm (default: what the"
             " machine says; else yes if failures are injected and --restart is not given)",
         ),
+        add(
+            "--resilience",
+            type=reader(one_of(*RESILIENCE)),
+            metavar=_choice(RESILIENCE),
+            help="run the program over a layer that lets it outlive failures as it is: legio agrees on each collective"
+            " call, and repeats it without the dead (default: what the machine says)",
+        ),
         add_isolation_option(parser),
         add(
             "--restart",
@@ -244,6 +251,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "fail": args.failures,
         "ft": args.ft,
         "restart": args.restart,
+        "resilience": args.resilience,
         "isolation": args.isolation,
         "private": args.private,
         "share": args.share,

@@ -33,6 +33,7 @@ __all__ = [
     "NetworkSpec",
     "NodesSpec",
     "ProcessSpec",
+    "ResilienceSpec",
     "SpawnSpec",
     "StorageSpec",
     "TopologySpec",
@@ -217,14 +218,15 @@ class UlfmSpec:
     """Section ``mpi.ulfm``: the algorithms of the calls that repair communicators."""
 
     agree: str = option(
-        choice("two_phase", "early_returning"),
-        "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement.",
+        choice("two_phase", "early_returning", "liveness"),
+        "two_phase: a reduction and a broadcast, as in xSim; early_returning: Open MPI's tree agreement; liveness: "
+        "liveness discovery, as Legio does it for a group.",
         default="two_phase",
     )
     shrink: str = option(
-        choice("two_phase", "agreement"),
+        choice("two_phase", "agreement", "liveness"),
         "two_phase: both of its phases are a reduction and a broadcast, as in xSim; agreement: it agrees on who has "
-        "failed as agree does.",
+        "failed as agree does; liveness: one liveness discovery.",
         default="two_phase",
     )
     revoke: str = option(
@@ -276,6 +278,49 @@ class FtcoSpec:
     )
 
 
+_DEAD = choice("skip", "stop", "raise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResilienceSpec:
+    """Section ``mpi.resilience``: a layer under which unmodified programs outlive failures; off without this section.
+
+    What a call does that needs a dead process: ``skip``, nothing, and it returns; ``stop``, the caller gets SIGINT;
+    ``raise``, MPI_ERR_PROC_FAILED.
+    """
+
+    type: str = option(
+        choice("legio"),
+        "legio: each collective call is agreed on, and repeated by those who are left.",
+        default="legio",
+    )
+    broadcast: str = option(_DEAD, "What a broadcast does without its root.", default="stop")
+    reduce: str = option(_DEAD, "What a reduction does without its root.", default="skip")
+    gather: str = option(_DEAD, "What a gather does without its root.", default="skip")
+    scatter: str = option(_DEAD, "What a scatter does without its root.", default="stop")
+    send: str = option(_DEAD, "What a send does without its receiver.", default="skip")
+    recv: str = option(_DEAD, "What a receive from one rank does without it.", default="stop")
+    any_source: str = option(
+        choice("raise", "wait"),
+        "What a receive from any source does when somebody has failed; both acknowledge the failure: raise, the error "
+        "once; wait, it waits for the others.",
+        default="raise",
+    )
+    put: str = option(_DEAD, "What Put does without its target.", default="skip")
+    get: str = option(_DEAD, "What Get does without its target.", default="stop")
+    gather_shift: bool = option(
+        kinds.BOOLEAN, "Whether a gather closes the gaps of the dead in the root's buffer.", default=False
+    )
+    scatter_shift: bool = option(
+        kinds.BOOLEAN, "Whether a scatter deals out the root's blocks from the first on, without gaps.", default=False
+    )
+    group: int | None = option(
+        integer(1, _MOST),
+        "The hierarchical variant: local communicators of so many ranks, and one of their masters.",
+        shown="flat",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MpiSpec:
     """Section ``mpi``: the simulated MPI library."""
@@ -307,6 +352,12 @@ class MpiSpec:
         "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
         shown="true if failures are injected",
     )
+    create_group: str = option(
+        choice("plain", "liveness"),
+        "Creating a communicator of a group (Create_group, Create_from_group); liveness: its members find out first "
+        "which of them are alive, as Legio does.",
+        default="plain",
+    )
     library_version: str = option(
         kinds.TEXT,
         "What MPI.Get_library_version() says, for programs that know some libraries only. It changes nothing else.",
@@ -316,6 +367,9 @@ class MpiSpec:
     detector: DetectorSpec = option(Section(DetectorSpec), "How failures are detected.", default=DetectorSpec)
     ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that outlive failures.", default=FtcoSpec)
+    resilience: ResilienceSpec | None = option(
+        Section(ResilienceSpec), "A layer under which unmodified programs outlive failures.", shown="none"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,8 +165,9 @@ def config_hash(spec: MachineSpec) -> str:
         if getattr(spec, section) == default:
             del told[section]
     told["mpi"] = _plain(spec.mpi)
-    if not spec.mpi.library_version:
-        del told["mpi"]["library_version"]
+    for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
+        if told["mpi"][key] == silent:
+            del told["mpi"][key]
     text = json.dumps(told, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -190,6 +190,8 @@ class Communicator(_Hot):
         What the program wants in their place: a value, or a function of the rank; None: nothing.
     locks : dict or None
         One for each lower-case collective that has been called; None unless the program has asked for them.
+    error_range, error_uniform : str
+        Whose failure concerns it, and in which calls all members get the same error; see `failures.implicit`.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -202,6 +204,8 @@ class Communicator(_Hot):
         "collectives",
         "context",
         "errhandler",
+        "error_range",
+        "error_uniform",
         "examined",
         "failed",
         "freed",
@@ -237,6 +241,7 @@ class Communicator(_Hot):
         self.children = 0
         self.groups_made: dict[object, int] | None = None
         self.errhandler: Any = None
+        self.error_range = self.error_uniform = "local"
         self.attributes: Any = None
         self.info: Any = None
         self.name: str | None = None

@@ -22,6 +22,7 @@ __all__ = [
     "GroupState",
     "Members",
     "compare",
+    "contains",
     "difference",
     "exclude",
     "exclude_ranges",
@@ -192,6 +193,12 @@ def translate(members: Members, places: Sequence[int], other: Members) -> list[i
         else:
             fail(c.ERR_RANK, f"rank {place} of a group of {size}")
     return found
+
+
+@lru_cache(_REMEMBERED)
+def contains(whole: Members, part: Members) -> bool:
+    """Return whether all members of one group are in another."""
+    return len(part) <= len(whole) and all(rank in whole for rank in part.ranks)
 
 
 def compare(one: Members, other: Members) -> int:

@@ -29,6 +29,8 @@ class Settings(NamedTuple):
         How many times faster the simulated processor is than that which declared work is counted for.
     firsts : sequence of int
         The first rank of each program of the job.
+    discovers : bool
+        Whether the members of a group find out who of them is alive before they make a communicator.
     library_version : str
         What the library says that it is; empty for what it is.
     seed : int
@@ -46,6 +48,7 @@ class Settings(NamedTuple):
     machine: Any
     speed: float
     firsts: Sequence[int] = (0,)
+    discovers: bool = False
     library_version: str = ""
     seed: int = 0
     segments: Any = None

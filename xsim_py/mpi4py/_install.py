@@ -14,6 +14,7 @@ from . import MPI, functions, options, rc
 from .pickling import forget_changes
 
 if TYPE_CHECKING:
+    from xsim_py.config import ResilienceSpec
     from xsim_py.process.ranks.rank import Rank
 
 __all__ = ["PRIVATE", "install_face", "measured_owners", "unfinalized"]
@@ -22,7 +23,7 @@ PRIVATE = ("mpi4py.futures", "mpi4py.util.pool")
 """The parts of mpi4py of which each process has its own: they keep its threads, and what its pools share."""
 
 
-def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
+def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None) -> None:
     """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end.
 
     Parameters
@@ -30,6 +31,8 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     namespace : dict or None
         The globals of a function that is to be simulated: what they hold of the real mpi4py is replaced, too, for in a
         notebook the import is in a cell of its own.
+    resilience : ResilienceSpec, optional
+        What the layer between programs and the library is to do; None: there is none.
     """
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
@@ -43,6 +46,10 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None) -> None:
     per_process.bind(_own)
     patches.at_end(lambda: per_process.bind(None))
     options.heed_environment()
+    if resilience is not None:  # most runs have none, and should start quickly
+        from .resilience import install_resilience
+
+        install_resilience(patches, resilience)
 
 
 def _take_out() -> dict[str, ModuleType]:

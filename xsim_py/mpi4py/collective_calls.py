@@ -13,6 +13,7 @@ from typing import Any
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin, channel, note, record, refused, timed
 from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.failures.implicit import uniformly
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.process.ranks import current
 
@@ -34,6 +35,12 @@ SUM = INSTANCES["SUM"]
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Call a plan and do what it says, now."""
+    if comm.error_uniform == "coll":
+        return uniformly(comm, partial(_run, comm, plan, name, *args), name)
+    return _run(comm, plan, name, *args)
+
+
+def _run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     try:

@@ -65,8 +65,12 @@ __all__ = [
     "alltoall",
     "barrier",
     "bcast",
+    "check_fit",
     "counts_of",
+    "fold_of",
     "gather",
+    "op_name",
+    "operands",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_block",
@@ -137,7 +141,7 @@ def fold_of(op: Op, datatype: Type) -> Fold:
     return operation.folds.get(datatype) or make_fold(operation, datatype)
 
 
-def _op_name(op: Op) -> str:
+def op_name(op: Op) -> str:
     return op._impl.name or "a user-defined operation"
 
 
@@ -170,7 +174,7 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
         errors.fail(c.ERR_BUFFER, "the send buffer is where the result goes: give MPI.IN_PLACE instead")
 
 
-def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:
+def operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:
     """Return what a rank puts into a reduction, and where the result goes."""
     target = receiver(recvbuf)
     if type(sendbuf) is np.ndarray and type(target) is FlatBuffer and sendbuf.dtype is recvbuf.dtype:
@@ -188,7 +192,7 @@ def _operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Us
     return source.pack(), target
 
 
-def _fits(size_bytes: int, block_bytes: int) -> None:
+def check_fit(size_bytes: int, block_bytes: int) -> None:
     """A rank sends to itself too: what it sends has to be what it expects."""
     if size_bytes != block_bytes:
         code = c.ERR_TRUNCATE if size_bytes > block_bytes else c.ERR_COUNT
@@ -250,7 +254,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
         target = PARSERS[form](recvbuf, writable=True, blocks=len(comm.remote))
         if comm.local is None:
             data = target.pack_part(comm.me) if is_in_place(sendbuf) else packed(sendbuf)
-            _fits(len(data), target.part_bytes(comm.me))
+            check_fit(len(data), target.part_bytes(comm.me))
             if data and not form and not is_in_place(sendbuf):
                 _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * len(data))
     elif role == "member":
@@ -285,7 +289,7 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
         if parts is None:
             block_bytes = target.nbytes
         elif not form or len(parts[comm.me]) > target.nbytes:
-            _fits(len(parts[comm.me]), target.nbytes)
+            check_fit(len(parts[comm.me]), target.nbytes)
         if block_bytes and parts is not None and not form:
             _check_apart(recvbuf, sendbuf, offset_bytes=comm.me * block_bytes)
     ch = channel(comm, note(name, root_of(comm, root), None if form else block_bytes))
@@ -307,7 +311,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
     sizes = _sizes(target, blocks)
     block_bytes = None
     if comm.local is None:
-        _fits(len(data), sizes[comm.me])
+        check_fit(len(data), sizes[comm.me])
         block_bytes = None if form else len(data)
         if block_bytes and not is_in_place(sendbuf):
             _check_apart(sendbuf, recvbuf, offset_bytes=comm.me * block_bytes)
@@ -326,7 +330,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
     parts = source.pack_blocks(blocks)
     block_bytes = None
     if comm.local is None:
-        _fits(source.part_bytes(comm.me), target.part_bytes(comm.me))
+        check_fit(source.part_bytes(comm.me), target.part_bytes(comm.me))
         block_bytes = None if form else target.nbytes
         if block_bytes and source is not target:
             _check_apart(sendbuf, recvbuf)
@@ -354,13 +358,13 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
         vector = _sender(sendbuf)
         data = vector.pack()
     elif comm.local is None:
-        data, target = _operands(comm, sendbuf, recvbuf)
+        data, target = operands(comm, sendbuf, recvbuf)
         vector = target
     else:
         vector = target = receiver(recvbuf)
     size_bytes = vector.nbytes
     fold = fold_of(op, vector.datatype)
-    ch = channel(comm, note(name, root_of(comm, root), size_bytes, _op_name(op)))
+    ch = channel(comm, note(name, root_of(comm, root), size_bytes, op_name(op)))
     unit = fold.unit_bytes
     algorithm = algorithm_for(ch, "reduce", size_bytes, fold.commutative, unit_bytes=unit, role=role, target=vector)
 
@@ -377,10 +381,10 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
 
 def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
     """Everybody gets the combination of what everybody has."""
-    data, target = _operands(comm, sendbuf, recvbuf)
+    data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
     size_bytes = len(data)
-    ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
+    ch = channel(comm, note(name, None, size_bytes, op_name(op)))
     unit = fold.unit_bytes
     algorithm = algorithm_for(ch, "allreduce", size_bytes, fold.commutative, unit_bytes=unit, target=target)
     return size_bytes, lambda: target.unpack(perform(ch, forms.VECTOR, algorithm, data, fold)), ch
@@ -388,9 +392,9 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
 
 def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
     """Everybody gets the combination of what the ranks up to it have: ``"scan"`` with its own, ``"exscan"`` without."""
-    data, target = _operands(comm, sendbuf, recvbuf)
+    data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
-    ch = channel(comm, note(name, None, len(data), _op_name(op)))
+    ch = channel(comm, note(name, None, len(data), op_name(op)))
     ch.algorithm = algorithm = pick(comm, operation, len(data), fold.commutative)
 
     def body() -> None:
@@ -464,7 +468,7 @@ def _reduce_scatter(
 ) -> Plan:
     fold = fold_of(op, target.datatype)
     size_bytes = sum(map(len, parts))
-    ch = channel(comm, note(name, None, size_bytes, _op_name(op)))
+    ch = channel(comm, note(name, None, size_bytes, op_name(op)))
     if comm.local is not None:
         whole, sizes = b"".join(parts), [len(part) for part in parts]
         ch.algorithm = "inter"

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid
+from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid, shared_context
 from xsim_py.mpi.dynamic.join import join
 from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.failures import noncollective
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.session import note_session
 
@@ -94,7 +95,12 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
 
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         comm = self._comm()
-        return self._new(manage.create_from_members(comm, self._members(group), tag), Intracomm)
+        create = noncollective.create_of_living if comm.fabric.settings.discovers else manage.create_from_members
+        members = self._members(group)
+        if comm.box.rank.number not in members:
+            return Intracomm()
+        made = self._made("Intracomm.Create_group", create, members, tag, members=members)
+        return self._new(made, Intracomm)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
         comm = self._comm()
@@ -103,7 +109,9 @@ class Intracomm(Comm, Scans, Topologies, ProcessCreation):
         peer = peer_comm._comm() if comm.me == local_leader else None
         if peer is not None and not 0 <= remote_leader < len(peer.remote):
             comm.fail(c.ERR_RANK, f"remote leader {remote_leader} is not in 0..{len(peer.remote) - 1}")
-        return self._new(manage.create_intercomm(comm, local_leader, peer, remote_leader, tag), Intercomm)
+        name = "Intracomm.Create_intercomm"
+        made = self._made(name, manage.create_intercomm, local_leader, peer, remote_leader, tag)
+        return self._new(made, Intercomm)
 
 
 class Intercomm(Comm):
@@ -132,12 +140,13 @@ class Intercomm(Comm):
             if not 0 <= leader < group.Get_size():
                 fail(c.ERR_RANK, f"leader {leader} is not in 0..{group.Get_size() - 1}")
         local = _from_group(local_group, stringtag)
-        whole = COMM_WORLD._comm()
-        place = whole.context.index(remote_group._members.ranks[remote_leader])
-        cid = derive_cid(whole.cid, "groups", str(stringtag))
-        return _prepared(
-            cls._welcome(manage.create_intercomm(local, local_leader, whole, place, 0, cid)), info, errhandler
-        )
+        leaders = tuple(sorted((local_group._members.ranks[local_leader], remote_group._members.ranks[remote_leader])))
+        peer, place = None, 0
+        if local.me == local_leader:  # the leaders meet where nothing that becomes of COMM_WORLD matters
+            cid = derive_cid(WORLD_CID, "groups", str(stringtag), leaders)
+            peer = Communicator(shared_context(local.fabric, cid, leaders), local.box)
+            place = 1 - peer.me
+        return _prepared(cls._welcome(manage.create_intercomm(local, local_leader, peer, place, 0)), info, errhandler)
 
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
@@ -150,7 +159,8 @@ class Intercomm(Comm):
     remote_size = attribute(Get_remote_size)
 
     def Merge(self, high: bool = False) -> Intracomm:
-        return self._new(manage.merge(self._inter(), bool(high)), Intracomm)
+        self._inter()
+        return self._new(self._made("Intercomm.Merge", manage.merge, bool(high)), Intracomm)
 
     def _inter(self) -> Any:
         comm = self._comm()
@@ -162,7 +172,11 @@ class Intercomm(Comm):
 def _from_group(group: Group, stringtag: str) -> Communicator:
     """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
     whole = COMM_WORLD._comm()
-    made = manage.create_from_members(whole, group._members.ranks, ("group", str(stringtag)), WORLD_CID)
+    ranks, tag = group._members.ranks, str(stringtag)
+    if whole.fabric.settings.discovers:
+        made = noncollective.create_from_living(whole, ranks, tag)
+    else:
+        made = manage.create_from_members(whole, ranks, ("group", tag), WORLD_CID)
     if made is None:
         fail(c.ERR_GROUP, "this process is not a member of the group")
     session = group._impl.session

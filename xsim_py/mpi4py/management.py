@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import attributes as attrs
@@ -12,7 +14,8 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
-from xsim_py.mpi.group import Members
+from xsim_py.mpi.failures.implicit import take_hints, uniformly
+from xsim_py.mpi.group import Members, contains
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.lifecycle import abort_job
 
@@ -136,11 +139,18 @@ class Management(Erring, Attributed, CommHandle):
 
     # -------------------------------------------------------------------------------------- making new ones
 
+    def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
+        """Make a communicator, with the same outcome at all who take part where the program has asked for that."""
+        comm = self._comm()
+        if comm.error_uniform == "local":
+            return make(comm, *args)
+        return uniformly(comm, partial(make, comm, *args), name, members)
+
     def Clone(self) -> Self:
         return self.Dup()
 
     def Dup(self, info: Info | None = None) -> Self:
-        return self._duplicate(manage.duplicate(self._comm()), info)
+        return self._duplicate(self._made("Comm.Dup", manage.duplicate), info)
 
     def Dup_with_info(self, info: Info) -> Self:
         return self.Dup(info)
@@ -163,14 +173,12 @@ class Management(Erring, Attributed, CommHandle):
         return copy
 
     def Create(self, group: Group) -> Any:
-        comm = self._comm()
-        return self._new(manage.create(comm, self._members(group)), self._plain())
+        return self._new(self._made("Comm.Create", manage.create, self._members(group)), self._plain())
 
     def _members(self, group: Group) -> Any:
         members = group._members
         comm = self._comm()
-        inside = Members(comm.ranks)
-        if len(members) > len(comm.ranks) or any(rank not in inside for rank in members.ranks):
+        if not contains(Members(comm.ranks), members):
             comm.fail(c.ERR_GROUP, "the group is not a subset of the communicator's")
         return members.ranks
 
@@ -178,7 +186,7 @@ class Management(Erring, Attributed, CommHandle):
         comm = self._comm()
         if color < 0 and color != c.UNDEFINED:
             comm.fail(c.ERR_ARG, f"color {color} is negative")
-        return self._new(manage.split(comm, color, key), self._plain())
+        return self._new(self._made("Comm.Split", manage.split, color, key), self._plain())
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
         comm = self._comm()
@@ -199,7 +207,8 @@ class Management(Erring, Attributed, CommHandle):
                 info.Set("mpi_hw_resource_type", "mpi_shared_memory")
         else:
             comm.fail(c.ERR_ARG, f"split type {split_type} is not known")
-        return self._new(manage.split(comm, color, key, "Comm.Split_type"), self._plain())
+        name = "Comm.Split_type"
+        return self._new(self._made(name, manage.split, color, key, name), self._plain())
 
     def Free(self) -> None:
         comm = self._comm()
@@ -222,10 +231,11 @@ class Management(Erring, Attributed, CommHandle):
 
     @staticmethod
     def _hint(comm: Communicator, hints: dict[str, str] | None) -> None:
-        """Take hints, of which one is known."""
+        """Take hints, of which some are known."""
         wanted = (hints or {}).get(INFO_KEY)
         if wanted is not None and wanted not in WORDS:
             errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")
+        take_hints(comm, hints or {})
         comm.info = hints
         comm.prefer(comm.fabric.settings.collectives if wanted is None else of_word(wanted))
 

@@ -12,9 +12,10 @@ collective        in the call, as long as nobody waits for a dead process in ord
 detection         while somebody does: from the failure, the call in which it waits, or its last message to the dead
                   one, whichever comes last, until it learns of the failure; after that, until the job is aborted
 resume            in a call that succeeds, after a failure was detected in it
-propagation       in a call that fails, from the detection until the communicator is revoked or the call fails
+propagation       in a call that fails, from the detection until the communicator is revoked or the call fails; under a
+                  layer that repairs (`xsim_py.mpi4py.resilience`), until all agree that it failed
 revoke            in a call that fails because somebody has revoked the communicator, since then; and in Revoke
-repair            in every other call until the next attempt, such as Shrink
+repair            in every other call until the next attempt, such as Shrink; or where a layer does that in the call
 retry             in the next attempt: the call that failed, once more
 restart delay     from an abort of the job to its new start
 recomputation     from there until what failed is done
@@ -219,11 +220,24 @@ class _Story:
         for mark in trace.marks:
             times[mark.kind].append(mark.time_ps)
         self.dead = {mark.rank for mark in trace.marks if mark.kind == "failed"}
+        self.repairs = self._repairs(trace)
         self.revoked_ps = sorted(times["revoked"])
         self.starts_ps = sorted(times["restart"])
         self.pauses = [(max((t for t in times["aborted"] if t <= s), default=s), s) for s in self.starts_ps]
         self.waits = list(self._waits(trace))
         self.disturbances = sorted({end_ps for _, end_ps in self.waits} | {since_ps for since_ps, _ in self.pauses})
+
+    @staticmethod
+    def _repairs(trace: Trace) -> dict[int, list[Phase]]:
+        """Return when each rank was repairing a communicator within a call."""
+        found: dict[int, list[Phase]] = defaultdict(list)
+        begun: dict[int, int] = {}
+        for mark in trace.marks:
+            if mark.kind == "begin" and mark.text == "repair":
+                begun[mark.rank] = mark.time_ps
+            elif mark.kind == "end" and mark.text == "repair":
+                found[mark.rank].append(Phase("repair", begun.pop(mark.rank), mark.time_ps))
+        return found
 
     def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
         """Yield the wait that ended with the discovery of each failure; without one, with the abort of the job.
@@ -350,13 +364,23 @@ class _Story:
         known_ps = next((time_ps for time_ps in self.disturbances if start_ps <= time_ps <= end_ps), start_ps)
         yield Phase("retry" if state == "failed again" else "collective", start_ps, known_ps)
         if state == "resume":
-            yield Phase("resume", known_ps, end_ps)
+            yield from self._resumed(span.rank, known_ps, end_ps)
             return
         revoked_ps = end_ps
         if span.detail == _REVOKED:
             revoked_ps = next((time_ps for time_ps in self.revoked_ps if known_ps <= time_ps <= end_ps), known_ps)
         yield Phase("propagation", known_ps, revoked_ps)
         yield Phase("revoke", revoked_ps, end_ps)
+
+    def _resumed(self, rank: int, known_ps: int, end_ps: int) -> Iterator[Phase]:
+        """Yield the parts of a call that gets over a failure, from the detection on."""
+        name, since_ps = "propagation", known_ps
+        for repair in self.repairs[rank]:
+            if known_ps <= repair.start_ps <= end_ps:
+                yield Phase(name, since_ps, repair.start_ps)
+                yield repair
+                name, since_ps = "retry", repair.end_ps
+        yield Phase("resume" if name == "propagation" else name, since_ps, end_ps)
 
 
 def _last_sent(trace: Trace, found: Sequence[_Found]) -> dict[_Found, int]:

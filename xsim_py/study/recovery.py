@@ -39,7 +39,7 @@ from xsim_py.workers import Crash, do_in_workers
 
 __all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
 
-SCHEMES: Final = ("ftco", "ulfm", "restart")
+SCHEMES: Final = ("ftco", "ulfm", "legio", "restart")
 """The ways to recover."""
 
 LOOP: Final = "allreduce_loop.py"
@@ -51,6 +51,7 @@ _PLAIN_TREE: Final = {
     "mpi.collectives.bcast": "binary_tree",
 }
 _FTCO: Final = {"mpi.collectives": "ftco"}
+_LEGIO: Final = {"mpi.resilience.type": "legio"}
 _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
@@ -264,7 +265,7 @@ def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
     given = dict(experiment.overrides)
     chosen = [name for name in given if name.startswith("mpi.collectives")]
     if scheme != "ftco":
-        return {**settings, **({} if chosen else _PLAIN_TREE), **given}
+        return {**settings, **({} if chosen else _PLAIN_TREE), **(_LEGIO if scheme == "legio" else {}), **given}
     return {**settings, **_FTCO, **{name: value for name, value in given.items() if name not in chosen}}
 
 

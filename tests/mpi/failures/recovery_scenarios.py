@@ -116,8 +116,8 @@ def scenarios(draw: Callable[..., Any], *, most_steps: int = 24) -> Scenario:
 @st.composite
 def _settings(draw: Callable[..., Any], latency_ps: int) -> dict[str, str]:
     overrides = {
-        "mpi.ulfm.agree": draw(st.sampled_from(("two_phase", "early_returning"))),
-        "mpi.ulfm.shrink": draw(st.sampled_from(("two_phase", "agreement"))),
+        "mpi.ulfm.agree": draw(st.sampled_from(("two_phase", "early_returning", "liveness"))),
+        "mpi.ulfm.shrink": draw(st.sampled_from(("two_phase", "agreement", "liveness"))),
         "mpi.ulfm.revoke": draw(st.sampled_from(("reliable_broadcast", "direct", "local"))),
     }
     detector = draw(st.sampled_from(("timeout", "short timeout", "heartbeat", "short heartbeat")))

@@ -16,7 +16,9 @@ from xsim_py.mpi.failures.repair import Repair, agreed_flag, begin_agree, begin_
 from xsim_py.mpi.failures.timeout import TimeoutDetector
 
 TIMEOUT_PS = 10_000
-WAYS = pytest.mark.parametrize(("agree", "shrink"), [("two_phase", "two_phase"), ("early_returning", "agreement")])
+WAYS = pytest.mark.parametrize(
+    ("agree", "shrink"), [("two_phase", "two_phase"), ("early_returning", "agreement"), ("liveness", "liveness")]
+)
 EITHER = pytest.mark.parametrize("shards", [1, 2])
 
 

@@ -18,7 +18,7 @@ from xsim_py.mpi.transport.message import Send
 from xsim_py.mpi.transport.protocols import LibraryPart
 from xsim_py.units import format_time
 
-from .knowledge import knowledge_of
+from .knowledge import is_revoked_by_failure, knowledge_of, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
@@ -73,8 +73,11 @@ class Deaths:
             if fabric.trace is not None:
                 said = f"rank {number} has failed ({how})"
                 fabric.trace.mark(rank.number, now_ps, "learned", said, dead=number, how=how)
-        failing = []
+        failing: list[tuple[Any, BaseException | None]] = []
         for operation in rank.mpi.pending():
+            if is_revoked_by_failure(operation.comm):
+                failing.append((operation, revoked_error(operation.comm)))
+                continue
             dead = next((number for number in fresh if operation.depends_on(number)), None)
             if dead is not None:  # a receive from any source goes on once the failure is acknowledged
                 failing.append((operation, None if is_of_anyone(operation) else self.error(dead)))

@@ -14,7 +14,7 @@ from xsim_py.mpi.transport.message import Message, Operation, Receive
 from xsim_py.process.ranks import current
 
 from .deaths import is_of_anyone
-from .knowledge import revoked_error
+from .knowledge import is_revoked, revoked_error
 
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
@@ -56,7 +56,7 @@ class FailureGuard:
         if state is None:
             return None
         whole = comm.outer or comm
-        if whole.cid in state.revoked:
+        if is_revoked(whole):
             return revoked_error(whole)
         if not state.known or survives:
             return None

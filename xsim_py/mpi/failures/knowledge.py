@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.mailbox import Mailbox
 
-__all__ = ["Knowledge", "is_revoked", "knowledge_of", "members_of", "revoked_error"]
+__all__ = ["Knowledge", "is_revoked", "is_revoked_by_failure", "knowledge_of", "members_of", "revoked_error"]
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -119,7 +119,15 @@ def members_of(comm: Communicator) -> Sequence[int]:
 def is_revoked(comm: Communicator) -> bool:
     """Return whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
     state = comm.box.knowledge
-    return state is not None and (comm.outer or comm).cid in state.revoked
+    return state is not None and ((comm.outer or comm).cid in state.revoked or is_revoked_by_failure(comm))
+
+
+def is_revoked_by_failure(comm: Communicator) -> bool:
+    """Return whether this rank knows of a failure in the communicator's error range, if that is not ``local``."""
+    whole = comm.outer or comm
+    if whole.error_range == "local" or comm.box.knowledge is None:
+        return False
+    return bool(whole.failed_members() if whole.error_range == "group" else comm.box.knowledge.known)
 
 
 def revoked_error(comm: Communicator) -> errors.Exception:

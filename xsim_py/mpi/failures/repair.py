@@ -7,6 +7,8 @@ charges its messages to the network, and what is built from it:
 * shrink, ``two_phase`` (xSim): agreements on the set of the failed until two in a row give the same one.
 * shrink, ``agreement`` (Open MPI): agreements until nobody has failed that somebody did not know of, and one more for
   the number of the new communicator.
+* ``liveness``: the same from one liveness discovery (`liveness`), which may be that of a group, too (`noncollective`);
+  ``naive``, ``legio`` and ``repaired`` are the variants of the literature.
 
 The MPI library does this by itself, as with a progress thread: the rank may compute meanwhile, and a rank that has
 its decision still answers those that ask for it. They are control messages, which revocation does not stop.
@@ -14,8 +16,8 @@ its decision still answers those that ask for it. They are control messages, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi import NOBODY
@@ -28,8 +30,9 @@ from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process.lifecycle import announce
 from xsim_py.process.ranks import current
 
-from .agreement import Agreement, AgreementPacket, Ballot, Decision, Outgoing
+from .agreement import Agreement, AgreementPacket, Ballot, Decision
 from .knowledge import Knowledge, knowledge_of, members_of
+from .liveness import LEGIO, NAIVE, REPAIRED, SAFE, Liveness, LivenessPacket
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -42,9 +45,19 @@ __all__ = ["AgreementSession", "Repair", "RepairCall", "agreed_flag", "begin_agr
 _AGREE = 3
 """The tag of a control message: a packet of an agreement."""
 
-_TREES = {"two_phase": "binomial", "early_returning": "binary", "agreement": "binary"}
+_PROTOCOLS: dict[str, Callable[..., _Protocol]] = {
+    "two_phase": partial(Agreement, tree="binomial"),
+    "early_returning": partial(Agreement, tree="binary"),
+    "agreement": partial(Agreement, tree="binary"),
+    "liveness": partial(Liveness, variant=SAFE),
+    **{variant: partial(Liveness, variant=variant) for variant in (NAIVE, LEGIO, REPAIRED)},
+}
+_SEVERAL_ROUNDS = ("two_phase", "agreement")  # in a shrink
 _EVERY_BIT = -1
 _NO_FLAG = (_EVERY_BIT,)
+
+_Protocol = Agreement | Liveness
+_Packet = AgreementPacket | LivenessPacket
 
 Key = tuple[int, int, int]
 """An agreement: communicator, number of the call on it, round."""
@@ -75,7 +88,7 @@ class Repair(LibraryPart):
 
     def _heard(self, rank: Rank, message: Message) -> None:
         key: Key = message.note[0]
-        said: tuple[int, AgreementPacket, str] = message.note[1:]
+        said: tuple[int, Any, str] = message.note[1:]
         state = knowledge_of(rank.mpi or self.deaths.fabric.open(rank))
         session: AgreementSession | None = state.sessions.get(key)
         if session is not None:
@@ -88,16 +101,16 @@ class Repair(LibraryPart):
 
 
 class _Decided(NamedTuple):
-    """The rest of an `Agreement` that has come to its end; one object for all ranks."""
+    """The rest of a protocol that has come to its end; one object for all ranks."""
 
     decision: Decision
     known: frozenset[int]
-    tree: str
+    algorithm: str
 
 
 @lru_cache(maxsize=64)
-def _decided(decision: Decision, known: frozenset[int], tree: str) -> _Decided:
-    return _Decided(decision, known, tree)
+def _decided(decision: Decision, known: frozenset[int], algorithm: str) -> _Decided:
+    return _Decided(decision, known, algorithm)
 
 
 class AgreementSession:
@@ -105,7 +118,7 @@ class AgreementSession:
 
     Attributes
     ----------
-    agreement : Agreement or _Decided
+    agreement : Agreement, Liveness or _Decided
         The protocol: as long as it is not over, and then what is needed to answer those who ask.
     name : str
         The call that it belongs to, the same for all members.
@@ -125,7 +138,7 @@ class AgreementSession:
         name: str,
         key: Key,
         members: Context,
-        agreement: Agreement | _Decided,
+        agreement: _Protocol | _Decided,
         call: RepairCall | None,
     ) -> None:
         self.rank = rank
@@ -148,7 +161,7 @@ class AgreementSession:
         self._pass_on(self.agreement.known - ballot.failed)
         return at_ps
 
-    def receive(self, source: int, packet: AgreementPacket, name: str) -> None:
+    def receive(self, source: int, packet: Any, name: str) -> None:
         """Take a packet that has arrived, of a member that is in the call `name`."""
         if not self._matches(source, name):
             return
@@ -158,13 +171,13 @@ class AgreementSession:
         if agreement.known is not before:
             self._pass_on(agreement.known - before)
 
-    def _open(self) -> Agreement:
+    def _open(self) -> _Protocol:
         """Return the protocol, made again if it is over."""
         kept = self.agreement
-        if isinstance(kept, Agreement):
+        if not isinstance(kept, _Decided):
             return kept
         me, size = self.members.place(self.rank.number), len(self.members.ranks)
-        made = Agreement(me=me, size=size, tree=kept.tree, failed=kept.known)
+        made = _PROTOCOLS[kept.algorithm](me=me, size=size, failed=kept.known)
         made.decision = kept.decision
         return made
 
@@ -181,7 +194,7 @@ class AgreementSession:
     def learn(self, numbers: Iterable[int]) -> None:
         """Take note that the rank has learnt of failures."""
         agreement = self.agreement
-        if not isinstance(agreement, Agreement):
+        if isinstance(agreement, _Decided):
             return
         places = self.members.places(numbers)
         if places:
@@ -209,7 +222,7 @@ class AgreementSession:
     def _since(self) -> dict[int, int]:
         return dict(zip(self.since[::2], self.since[1::2], strict=True))
 
-    def _go_on(self, agreement: Agreement, outgoing: Outgoing, at_ps: int) -> int:
+    def _go_on(self, agreement: _Protocol, outgoing: Sequence[tuple[int, _Packet]], at_ps: int) -> int:
         """Send packets one after the other, and see whether it is over, or whom it waits for now."""
         rank = self.rank
         fabric = rank.mpi.fabric
@@ -222,7 +235,7 @@ class AgreementSession:
         if agreement.decision is not None:
             call, self.call = self.call, None
             if call is not None:
-                self.agreement = _decided(agreement.decision, agreement.known, _TREES[call.algorithm])
+                self.agreement = _decided(agreement.decision, agreement.known, call.algorithm)
                 self._pass_on(agreement.decision.failed)
                 call.decided(agreement.decision, at_ps)
             return at_ps
@@ -297,7 +310,7 @@ class RepairCall(Operation):
         self.flags = flags
         self.decision: Decision | None = None
         self.failed: frozenset[int] = NOBODY
-        self.last = flags is not None
+        self.last = flags is not None or algorithm not in _SEVERAL_ROUNDS
         self.round = 0
         self.members = _all_members(comm)
         self.following: RepairCall | None = None
@@ -348,10 +361,10 @@ class RepairCall(Operation):
         if not self.failed <= known:
             known = known | self.failed if known else self.failed
         acked = known if self.flags is None else self.acked
-        flags = _NO_FLAG if self.flags is None else self.flags
-        agreement = Agreement(
-            me=members.place(rank.number), size=len(members.ranks), tree=_TREES[self.algorithm], failed=known
-        )
+        flags = self.flags
+        if flags is None:
+            flags = _NO_FLAG if self.algorithm in _SEVERAL_ROUNDS else ()
+        agreement = _PROTOCOLS[self.algorithm](me=members.place(rank.number), size=len(members.ranks), failed=known)
         key = _key(comm.cid, self.number, self.round)
         self.session = session = AgreementSession(rank, self.name, key, members, agreement, self)
         knowledge_of(comm.box).keep("sessions", key, session)
@@ -360,6 +373,8 @@ class RepairCall(Operation):
     def decided(self, decision: Decision, at_ps: int) -> None:
         """Go on after an agreement that is over: its outcome is the same for all members, and so is what follows."""
         stable = self.round > 0 and decision.failed == self.failed
+        if not (self.last and self.round):  # that is only about the number of the new communicator
+            self.failed = decision.failed
         if self.last or (self.algorithm == "two_phase" and stable):
             self.decision = decision
             self.time_ps = at_ps
@@ -372,7 +387,6 @@ class RepairCall(Operation):
             else:
                 self.following._begin(at_ps)
             return
-        self.failed = decision.failed
         self.last = self.algorithm != "two_phase" and not decision.error
         self.round += 1
         self._enter(at_ps)

@@ -1,0 +1,54 @@
+"""The studies of liveness discovery, on few ranks: the shapes that the paper on non-collective repair describes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.study.test_presets import by, results_of
+from xsim_py.study import StudyResults
+from xsim_py.study.loader import presets
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def smaller(name: str, folder: Path, ranks: int, *, only: list[str], repetitions: int = 1) -> StudyResults:
+    """Run a study whose program has fewer ranks."""
+    text = Path(presets()[name]).read_text()
+    assert "\nranks: 2048\n" in text
+    file = folder / f"{name}.yaml"
+    file.write_text(text.replace("\nranks: 2048\n", f"\nranks: {ranks}\n"))
+    return results_of(str(file), folder / "results", only=only, repetitions=repetitions)
+
+
+def test_discovery_is_flat_without_failures_and_tends_to_be_linear_with_many(tmp_path):
+    """Figure 4: in a group 16 times as large it takes as much longer as its tree is higher, or nearly 16 times."""
+    results = smaller("lda-fig4", tmp_path, 128, only=["group=16,128", "dead=none,50 %"], repetitions=2)
+    none, half = (by(results, "discovery_us", dead=dead) for dead in ("none", "50 %"))
+    assert none[1] / none[0] < 2.5
+    assert half[1] / half[0] > 2.5
+    assert half[1] > 10 * none[1]
+
+
+def test_the_overhead_grows_with_the_logarithm_of_the_group_and_not_with_the_network(tmp_path):
+    """Figures 5 and 6: a line over log2 of the group explains it, and doubling the network changes less than 5 %."""
+    results = results_of("lda-fig6", tmp_path, only=["ranks=256,512", "group=4,16,128"])
+    one, two = (np.array(by(results, "overhead_us", ranks=ranks)) for ranks in (256, 512))
+    groups = np.log2(by(results, "group", ranks=256))
+    slope, base = np.polyfit(groups, one, 1)
+    rest = one - (base + slope * groups)
+    assert 1 - rest.var() / one.var() > 0.95
+    assert slope > 0
+    assert np.abs(two / one - 1).max() < 0.05
+
+
+def test_non_collective_agree_takes_as_long_as_ulfms(tmp_path):
+    """Figure 7. Shrink is no slower here, for no MPI library's work for a communicator without a parent is charged."""
+    results = results_of("lda-fig7", tmp_path, only=["ranks=64,128,256", "dead=none,10 %"])
+    agree, agree_group, shrink, shrink_group = (
+        by(results, name) for name in ("agree_us", "agree_group_us", "shrink_us", "shrink_group_us")
+    )
+    for ours, ulfm in zip(agree_group, agree, strict=True):
+        assert abs(ours / ulfm - 1) < 0.2
+    for ours, ulfm in zip(shrink_group, shrink, strict=True):
+        assert 0.7 < ours / ulfm < 1.3

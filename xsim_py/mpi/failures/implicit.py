@@ -1,0 +1,85 @@
+"""Implicit actions after failures, which a program asks for by Info keys of a communicator.
+
+Bouteiller and Bosilca, "Implicit Actions and Non-blocking Failure Recovery with MPI", 2022. ``mpi_error_range`` says
+whose failure concerns a communicator: that of the process which an operation needs (``local``), of any of its members
+(``group``), or of any process (``universe``). In the latter cases it is revoked at a process that learns of one,
+without a message, as Open MPI's manual has it (MPIX_Comm_is_revoked); see `knowledge.is_revoked`.
+``mpi_error_uniform`` says in which calls all members get the same error: in none (``local``), in those that make
+communicators (``construct``), or in these and all blocking collectives (``coll``). It costs an agreement in each; no
+MPI library has it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.transport.p2p import complete
+
+from .noncollective import agree_among
+from .repair import begin_agree
+
+__all__ = ["KEYS", "take_hints", "uniformly"]
+
+T = TypeVar("T")
+
+RANGE, UNIFORM = "mpi_error_range", "mpi_error_uniform"
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    RANGE: ("local", "group", "universe"),
+    UNIFORM: ("local", "construct", "coll"),
+}
+"""The values of each key; the first one is the default."""
+
+
+def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
+    """Have a communicator do from now on what the hints say, or ERR_INFO_VALUE; all members must ask for the same."""
+    values = []
+    for key, words in KEYS.items():
+        value = hints.get(key, words[0])
+        if value not in words:
+            errors.fail(c.ERR_INFO_VALUE, f"{key}={value} is none of {', '.join(words)}")
+        values.append(value)
+    comm.error_range, comm.error_uniform = values
+
+
+def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Sequence[int] | None = None) -> T:
+    """Do what a call does, and fail at all who take part in it, or at none.
+
+    Parameters
+    ----------
+    comm : Communicator
+        Whose members take part.
+    call : callable
+        Does it; other errors than those of failures and revocation are its own.
+    name : str
+        How reports call it.
+    members : sequence of int or None
+        Those of the members that take part, as ranks of the whole run; None: all.
+
+    Raises
+    ------
+    Exception
+        ERR_PROC_FAILED, where one of those that live has met a failure or a revocation.
+    """
+    error: errors.Exception | None = None
+    try:
+        result = call()
+    except errors.Exception as raised:
+        raised.__traceback__ = None
+        error = raised
+    met = error is not None and error._is_about_failures
+    if members is None:
+        agreement = begin_agree(comm, int(not met), name)
+        complete(agreement)
+        assert agreement.decision is not None
+        well = all(agreement.decision.flags)  # of both groups of an intercommunicator
+    else:
+        well = bool(agree_among(comm, members, int(not met), name))
+    if error is not None and (not met or error.Get_error_class() == c.ERR_PROC_FAILED):
+        raise error
+    if not well:
+        comm.fail(c.ERR_PROC_FAILED, "a member has met a failure in this call")
+    return result

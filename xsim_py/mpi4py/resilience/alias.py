@@ -1,0 +1,264 @@
+"""Aliases: a communicator as the program knows it, and the smaller one that its collective calls run on.
+
+Prior art: Legio (Rocco, Gadioli and Palermo, J. Supercomputing 78, 2021; its public sources) gives a program's
+communicators an inner one by PMPI. A collective call runs on the inner one, all agree on whether it went well, and if
+it did not, the inner one is shrunk and the call is made again. The program's own rank and size never change.
+
+The inner communicator has a context of its own from the start. So messages of the program go on as before whatever
+becomes of it, and need no translation of ranks.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, TypeVar
+
+from xsim_py.config import ResilienceSpec
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.failures import repair
+from xsim_py.mpi.per_process import of_process
+from xsim_py.mpi.transport.p2p import complete
+from xsim_py.process.output.tracebacks import forget_frames
+from xsim_py.process.ranks import current
+
+__all__ = [
+    "Alias",
+    "adopt",
+    "agree",
+    "alias_of",
+    "drop_alias",
+    "give_up",
+    "is_failure",
+    "marked",
+    "not_covered",
+    "raise_to",
+    "settings",
+    "shrink",
+    "tried",
+    "twin",
+    "until_agreed",
+]
+
+R = TypeVar("R")
+
+settings: ResilienceSpec = ResilienceSpec()
+"""What the run wants; it is replaced while a run with the layer lasts."""
+
+_GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
+
+
+class Alias:
+    """One rank's view of a communicator of the program, and of the inner one.
+
+    Parameters
+    ----------
+    outer : Communicator
+        The program's own.
+    inner : Communicator, optional
+        Those of its members that live, as far as all of them agree; default: all of them.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy or None
+        The local and the global communicator of the hierarchical variant, once they are needed.
+    """
+
+    __slots__ = ("hierarchy", "inner", "outer")
+
+    def __init__(self, outer: Communicator, inner: Communicator | None = None) -> None:
+        self.outer = outer
+        self.inner = twin(outer, "legio") if inner is None else inner
+        self.hierarchy: Any = None
+
+    def place(self, rank: int) -> int | None:
+        """Return the rank in the inner communicator of a rank of the program's one; None of one that is dead.
+
+        A number that is no rank is returned as it is, for the call to complain of.
+        """
+        ranks = self.outer.context.ranks
+        if not 0 <= rank < len(ranks):
+            return rank
+        place = self.inner.context.place(ranks[rank])
+        return None if place < 0 else place
+
+    def together(self, act: Callable[[Communicator], R], *, again: Callable[[], object] | None = None) -> R | None:
+        """Make a collective call on the inner communicator until all agree that it went well.
+
+        Parameters
+        ----------
+        act : callable
+            Takes the inner communicator.
+        again : callable, optional
+            Puts back what a failed attempt may have changed.
+
+        Returns
+        -------
+        object
+            What `act` has returned; None where the program's error handler has dealt with an error.
+        """
+        return until_agreed(self.outer, lambda: act(self._prepared()), self._agree, again)
+
+    def _prepared(self) -> Communicator:
+        self.inner.preference = self.outer.preference
+        return self.inner
+
+    def _agree(self, well: bool) -> bool:
+        """Return whether it went well everywhere; if not, the inner communicator is shrunk."""
+        if agree(self.inner, well):
+            return True
+        with marked(self.outer, "repair"):
+            self.inner = shrink(self.inner)
+        return False
+
+
+def until_agreed(
+    outer: Communicator, act: Callable[[], R], agreed: Callable[[bool], bool], again: Callable[[], object] | None
+) -> R | None:
+    """Do something until all agree that it went well; see `Alias.together`.
+
+    Parameters
+    ----------
+    agreed : callable
+        Takes whether it went well here, returns whether it did so everywhere, and repairs what is needed if not.
+    """
+    while True:
+        result, well, problem = None, True, None
+        try:
+            result = act()
+        except errors.Exception as error:
+            if error._is_about_failures:
+                well = False
+            else:
+                problem = error
+        if problem is not None:
+            raise_to(outer, problem)
+            return None
+        if agreed(well):
+            return result
+        if again is not None:
+            again()
+
+
+def agree(comm: Communicator, well: bool) -> bool:
+    """Return whether all members say that it went well, and none is missing; the same answer at all."""
+    forget_frames()
+    call = repair.begin_agree(comm, int(well), "Comm.Agree")
+    complete(call)
+    assert call.decision is not None
+    return not call.decision.error and bool(repair.agreed_flag(call))
+
+
+def shrink(comm: Communicator) -> Communicator:
+    """Return those that live in a communicator."""
+    forget_frames()
+    call = repair.begin_shrink(comm, "Comm.Shrink")
+    complete(call)
+    made = repair.shrunk(call)
+    made.name = comm.name
+    return made
+
+
+def twin(comm: Communicator, why: str) -> Communicator:
+    """Return a communicator of the same members, which costs nothing: all of them know its number."""
+    context = shared_context(comm.fabric, derive_cid(comm.cid, why), comm.context.ranks)
+    made = Communicator(context, comm.box, me=comm.me)
+    made.name = comm.label()
+    return made
+
+
+def _aliases() -> dict[Communicator, Alias]:
+    """Return the aliases of the running rank."""
+    found: dict[Communicator, Alias] = of_process("aliases", dict)
+    return found
+
+
+def alias_of(comm: Communicator) -> Alias:
+    """Return the alias that a communicator of the program is, for the running rank."""
+    aliases = _aliases()
+    found = aliases.get(comm)
+    if found is None:
+        found = aliases[comm] = Alias(comm)
+    return found
+
+
+def adopt(outer: Communicator, inner: Communicator) -> Communicator:
+    """Let a new communicator of the program have an inner one that is there already; return the former."""
+    _aliases()[outer] = Alias(outer, inner)
+    return outer
+
+
+def drop_alias(comm: Communicator) -> None:
+    """Forget the inner communicator of one that the program has freed."""
+    _aliases().pop(comm, None)
+
+
+# ------------------------------------------------------------------------------------------------------- failures
+
+
+def is_failure(error: errors.Exception) -> bool:
+    """Return whether an error says that a process has failed."""
+    return error.Get_error_class() in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING)
+
+
+def raise_to(comm: Communicator, error: errors.Exception) -> None:
+    """Raise an error as one on a communicator of the program, unless its error handler deals with it."""
+    error._reported = False
+    if not comm.report(error):
+        raise error
+
+
+def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
+    """Do without a dead process in a call, as an option wants it.
+
+    Parameters
+    ----------
+    how : str
+        ``skip``: nothing; ``stop``: this process gets SIGINT; ``raise``: the call raises MPI_ERR_PROC_FAILED.
+    """
+    said = f"{name} on {comm.label()}: {why}"
+    if how == "raise":
+        raise_to(comm, errors.error(c.ERR_PROC_FAILED, said))
+    elif how == "stop":
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            raise KeyboardInterrupt(said)  # what that handler does, with a reason
+        signal.raise_signal(signal.SIGINT)
+
+
+def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R | None, errors.Exception | None]:
+    """Call a function whose errors on `comm` are the layer's business first: no handler of the program sees them.
+
+    Returns
+    -------
+    tuple
+        What it has returned, or the MPI error that it has raised.
+    """
+    handler, comm.errhandler = comm.errhandler, None
+    try:
+        return function(*args), None
+    except errors.Exception as error:
+        return None, error
+    finally:
+        comm.errhandler = handler
+
+
+def not_covered(name: str) -> NoReturn:
+    """Refuse a call that goes wrong under Legio when a process is dead."""
+    raise NotImplementedError(
+        f"{name}: the resilience layer legio does not cover it; {_GUIDE} says which calls it covers and what to call "
+        "instead. Or run without --resilience"
+    )
+
+
+@contextmanager
+def marked(comm: Communicator, what: str) -> Iterator[None]:
+    """Note in the trace when a part of a call begins and ends, for `xsim_py.report.phases`."""
+    trace, rank = comm.fabric.trace, comm.box.rank.number
+    if trace is not None:
+        trace.mark(rank, current.running().clock_ps, "begin", what)
+    yield
+    if trace is not None:
+        trace.mark(rank, current.running().clock_ps, "end", what)

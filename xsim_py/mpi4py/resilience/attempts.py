@@ -1,0 +1,48 @@
+"""The parts of a repeated collective call: what is done without its root, and what an attempt in place has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from xsim_py.mpi4py.bufspec import is_in_place, receiver
+
+from . import alias as layer
+from .alias import Alias, give_up
+
+__all__ = ["NO_ROOT", "ROOTED", "undoing", "without_root"]
+
+ROOTED: Final = {
+    "Bcast": "broadcast",
+    "bcast": "broadcast",
+    "Reduce": "reduce",
+    "reduce": "reduce",
+    "Gather": "gather",
+    "gather": "gather",
+    "Scatter": "scatter",
+    "scatter": "scatter",
+}
+"""The operations that have a root, and the option that says what becomes of them without it."""
+
+NO_ROOT: Final = object()
+"""The result of an operation whose root all agree to be dead."""
+
+_IN_PLACE: Final = ("Reduce", "Allreduce", "Scan", "Gather")
+
+
+def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:
+    """Do what the options say of an operation whose root is dead; if that is nothing, everything stays as it is."""
+    give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, is dead")
+    return args[0] if operation == "bcast" else None
+
+
+def undoing(operation: str, args: tuple[Any, ...]) -> Callable[[], object] | None:
+    """Return what puts the operand back that a failed attempt in place has replaced by its result, if it may have."""
+    if operation not in _IN_PLACE:
+        return None
+    sendbuf, recvbuf = args[1:3] if operation in ("Gather", "Scan") else args[:2]
+    if not is_in_place(sendbuf):
+        return None
+    target = receiver(recvbuf)
+    before = target.pack()
+    return lambda: target.unpack(before)

@@ -1,0 +1,116 @@
+"""Gather and Scatter among those who are left: the blocks keep their places, or move up, as the options want it.
+
+Legio keeps places by one-sided transfers into the root's buffer. Here it is the gather or scatter of the smaller
+communicator, and the root puts blocks where they belong: the result is the same, in the time of that operation.
+Without a failure both are the usual operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xsim_py.mpi.calls import channel, note
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi4py import collective_plans as plans
+from xsim_py.mpi4py import object_plans as objects
+from xsim_py.mpi4py.bufspec import is_in_place, message, packed, receiver
+from xsim_py.mpi4py.collective_plans import Plan, algorithm_for
+
+__all__ = ["gather", "gather_objects", "scatter", "scatter_objects"]
+
+
+def places_of(whole: Communicator, inner: Communicator, shift: bool) -> Sequence[int]:
+    """Return where the block of each member of the inner communicator is in the root's buffer or list."""
+    if shift:
+        return range(inner.context.size)
+    return [whole.context.index(number) for number in inner.context.ranks]
+
+
+def gather(
+    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
+) -> Plan:
+    """Plan a gather whose root has room for blocks of all members that there were; those of the dead stay as they are.
+
+    Parameters
+    ----------
+    whole : Communicator
+        The program's.
+    shift : bool
+        Whether blocks move up into the places of the dead.
+    root : int
+        In the inner communicator.
+    """
+    if inner.context.size == whole.context.size:
+        return plans.gather(inner, name, "", sendbuf, recvbuf, root)
+    target = None
+    if root == inner.me:
+        target = message(recvbuf, writable=True, blocks=whole.context.size)
+        data = target.pack_part(whole.me) if is_in_place(sendbuf) else packed(sendbuf)
+        plans.check_fit(len(data), target.part_bytes(whole.me))
+    else:
+        data = packed(sendbuf)
+    ch = channel(inner, note(name, root, len(data)))
+    algorithm = algorithm_for(ch, "gather", len(data))
+
+    def body() -> None:
+        parts = algorithm(ch, data, root)
+        if target is not None:
+            for place, part in zip(places_of(whole, inner, shift), parts, strict=True):
+                target.unpack_part(place, part)
+
+    return len(data), body, ch
+
+
+def scatter(
+    inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
+) -> Plan:
+    """Plan a scatter whose root has blocks for all members that there were; those for the dead, or the last, stay."""
+    if inner.context.size == whole.context.size:
+        return plans.scatter(inner, name, "", sendbuf, recvbuf, root)
+    parts = None
+    target = None if is_in_place(recvbuf) else receiver(recvbuf)
+    size_bytes = 0 if target is None else target.nbytes
+    if root == inner.me:
+        every = message(sendbuf, writable=False, blocks=whole.context.size).pack_parts(whole.context.size)
+        parts = [every[place] for place in places_of(whole, inner, shift)]
+        size_bytes = len(parts[root])
+        if target is not None:
+            plans.check_fit(size_bytes, target.nbytes)
+    ch = channel(inner, note(name, root, size_bytes))
+    algorithm = algorithm_for(ch, "scatter", size_bytes)
+
+    def body() -> None:
+        taken = algorithm(ch, parts, root)
+        if target is not None:
+            target.unpack(taken)
+
+    return 0 if parts is None else sum(map(len, parts)), body, ch
+
+
+def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, obj: Any, root: int) -> Plan:
+    """Plan a gather of objects: the root's list has None for the dead, or is shorter where blocks move up."""
+    size_bytes, body, ch = objects.gather(inner, name, obj, root)
+    if shift or inner.context.size == whole.context.size:
+        return size_bytes, body, ch
+
+    def spread() -> list[Any] | None:
+        found = body()
+        if found is None:
+            return None
+        every = [None] * whole.context.size
+        for place, each in zip(places_of(whole, inner, shift), found, strict=True):
+            every[place] = each
+        return every
+
+    return size_bytes, spread, ch
+
+
+def scatter_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, given: Any, root: int) -> Plan:
+    """Plan a scatter of a list with an object for each member that there was."""
+    if root == inner.me and inner.context.size < whole.context.size and given is not None:
+        every = list(given)
+        if len(every) != whole.context.size:
+            raise ValueError(f"expecting {whole.context.size} items, got {len(every)}")
+        given = [every[place] for place in places_of(whole, inner, shift)]
+    return objects.scatter(inner, name, given, root)

@@ -1,0 +1,104 @@
+"""Collective calls under the layer: each is made on the inner communicator, agreed on, and made again if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import record
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi4py import collective_calls
+from xsim_py.mpi4py.collective_plans import Plan
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.patches import Patches
+
+from . import alias as layer
+from . import blocks, hierarchy
+from .alias import Alias, alias_of, is_failure, not_covered, raise_to
+from .attempts import NO_ROOT, ROOTED, undoing, without_root
+
+__all__ = ["Trouble", "install_collectives", "once"]
+
+_BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
+    "Gather": blocks.gather,
+    "gather": blocks.gather_objects,
+    "Scatter": blocks.scatter,
+    "scatter": blocks.scatter_objects,
+}
+_COVERED: Final = (*ROOTED, "Barrier", "Allreduce", "allreduce", "Scan", "scan")
+_real_run = collective_calls.run
+
+
+class Trouble:
+    """The result of a call that met an error which is no failure, after it has communicated: its others go on."""
+
+    def __init__(self, error: errors.Exception) -> None:
+        self.error = error
+
+
+def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+    """Make one attempt of a collective call, as `collective_calls.run` makes the only one."""
+    fiber: Any = current.fiber
+    start_ps = fiber.clock_ps
+    size_bytes, body, ch = plan(comm, name, *args)
+    try:
+        result = body()
+    except errors.Exception as error:
+        if not is_failure(error):
+            return Trouble(error)
+        raise
+    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    return result
+
+
+def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+    """Make a blocking collective call whatever happens to its members."""
+    operation = name.rpartition(".")[2]
+    if comm.local is not None or operation not in _COVERED:
+        if comm.local is None and comm.context.size == 1:
+            return _real_run(comm, plan, name, *args)
+        not_covered(name if comm.local is None else f"{name} on an intercommunicator")
+    alias = alias_of(comm)
+    if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
+        result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
+    else:
+        result = _flat(alias, plan, name, operation, args)
+    if result is NO_ROOT:
+        return without_root(alias, operation, name, args)
+    return raise_to(comm, result.error) if isinstance(result, Trouble) else result
+
+
+def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:
+    option = ROOTED.get(operation)
+    plan = partial(_planned, alias, operation, plan)
+
+    def act(inner: Communicator) -> Any:
+        if option is None:
+            return once(inner, plan, name, *args)
+        place = alias.place(args[-1])
+        return NO_ROOT if place is None else once(inner, plan, name, *args[:-1], place)
+
+    return alias.together(act, again=undoing(operation, args))
+
+
+def _planned(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: Any) -> Plan:
+    """Return the plan of a call on the inner communicator."""
+    shifting = _BLOCKS.get(operation)
+    if shifting is None:
+        return plan(comm, *args)
+    name, *rest = args if operation.islower() else (args[0], *args[2:])  # without the form of the operation
+    shift = layer.settings.gather_shift if "ather" in operation else layer.settings.scatter_shift
+    return shifting(comm, name, alias.outer, shift, *rest)
+
+
+def _refuse(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> NoReturn:
+    not_covered(name)
+
+
+def install_collectives(patches: Patches) -> None:
+    """Have all collective calls of programs made in this way."""
+    patches.put(collective_calls._NAMES, "run", run)
+    for form in ("start", "persist"):
+        patches.put(collective_calls._NAMES, form, _refuse)

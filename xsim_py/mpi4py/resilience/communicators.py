@@ -1,0 +1,103 @@
+"""Communicators that are made from others under the layer.
+
+A duplicate has all the members that there were, for the program counts on that: it is one more alias. What Split and
+Create make has the members that are left, as in Legio. Each is made on the inner communicator of its parent, agreed on,
+and made again if need be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import management as manage
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi4py.group import Group
+from xsim_py.mpi4py.info import INFO_NULL, Info
+from xsim_py.mpi4py.management import Management
+from xsim_py.process.ranks.patches import Patches
+
+from .alias import adopt, alias_of, drop_alias, not_covered
+
+__all__ = ["install_communicators"]
+
+_split_type, _free = Management.Split_type, Management.Free
+
+
+def _check_intra(comm: Communicator, name: str) -> Communicator:
+    if comm.local is not None:
+        not_covered(f"{name} on an intercommunicator")
+    return comm
+
+
+def dup(self: Any, info: Info | None = None) -> Any:
+    """Make another alias of the same members, the dead among them."""
+    comm = _check_intra(self._comm(), "Comm.Dup")
+    made = alias_of(comm).together(manage.duplicate)
+    assert made is not None
+    context = shared_context(comm.fabric, derive_cid(made.cid, "alias"), comm.context.ranks)
+    return self._duplicate(adopt(Communicator(context, comm.box, me=comm.me), made), info)
+
+
+def split(self: Any, color: int = 0, key: int = 0) -> Any:
+    """Split those who are left."""
+    comm = _check_intra(self._comm(), "Comm.Split")
+    if color < 0 and color != c.UNDEFINED:
+        comm.fail(c.ERR_ARG, f"color {color} is negative")
+    made = alias_of(comm).together(lambda inner: manage.split(inner, color, key))
+    return self._new(made, self._plain())
+
+
+def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+    """Split those who are left by what they share."""
+    comm = _check_intra(self._comm(), "Comm.Split_type")
+
+    def act(inner: Communicator) -> Communicator | None:
+        made = _split_type(self._plain()._make(inner), split_type, key, info)
+        return made._comm() if made else None
+
+    return self._new(alias_of(comm).together(act), self._plain())
+
+
+def create(self: Any, group: Group) -> Any:
+    """Make a communicator of those of a group who are left."""
+    comm = _check_intra(self._comm(), "Comm.Create")
+    members = self._members(group)
+
+    def act(inner: Communicator) -> Communicator | None:
+        alive = [rank for rank in members if inner.context.place(rank) >= 0]
+        if not alive:  # everybody takes part all the same
+            manage.agree(inner, "Comm.Create")
+            return None
+        return manage.create(inner, alive)
+
+    return self._new(alias_of(comm).together(act), self._plain())
+
+
+def free(self: Any) -> None:
+    """Free the program's communicator, and forget the inner one."""
+    comm = self._comm()
+    _free(self)
+    drop_alias(comm)
+
+
+def disconnect(self: Any) -> None:
+    """Wait for those who are left, and free the communicator."""
+    comm = _check_intra(self._comm(), "Comm.Disconnect")
+    if not self._is_predefined():
+        alias_of(comm).together(lambda inner: manage.agree(inner, "Comm.Disconnect"))
+    self.Free()
+
+
+def install_communicators(patches: Patches) -> None:
+    """Have communicators of programs made in this way."""
+    for name, function in (
+        ("Dup", dup),
+        ("Split", split),
+        ("Split_type", split_type),
+        ("Create", create),
+        ("Free", free),
+        ("Disconnect", disconnect),
+    ):
+        function.__name__ = name
+        patches.set(Management, name, function)

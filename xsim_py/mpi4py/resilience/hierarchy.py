@@ -1,0 +1,330 @@
+"""The hierarchical variant: local communicators of so many processes each, and a global one of their masters.
+
+Prior art: Rocco, Gadioli and Palermo (J. Supercomputing 78, 2021), section 4. A collective call goes through the local
+communicators, then through that of the masters, and through the local ones again. To repair it is to shrink two small
+communicators in place of a large one: S(k) + S(n/k), where S(n) is the time of a shrink of n.
+
+All agree on the outcome over the whole communicator, as in the flat variant. That is what makes this one safe: an
+agreement level by level leaves those under a master that dies right after it without an answer. And all have the same
+set of the dead from it, by which everybody knows the new masters.
+
+Prior art goes only for operations that know no places of blocks; others are made in the flat way, and repaired so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.batched import forms
+from xsim_py.mpi.calls import channel, note, perform, record
+from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.failures import repair
+from xsim_py.mpi.failures.revocation import Revocation
+from xsim_py.mpi.transport.p2p import complete
+from xsim_py.mpi4py import collective_plans as plans
+from xsim_py.mpi4py import object_plans as objects
+from xsim_py.mpi4py.bufspec import message, packed, receiver
+from xsim_py.process.output.tracebacks import forget_frames
+from xsim_py.process.ranks import current
+
+from .alias import Alias, marked, shrink, twin, until_agreed
+from .attempts import NO_ROOT, ROOTED, undoing
+
+__all__ = ["OPERATIONS", "Hierarchy", "run"]
+
+OPERATIONS: Final = ("Barrier", "Bcast", "bcast", "Reduce", "reduce", "Allreduce", "allreduce")
+"""Those that go level by level."""
+
+
+class Hierarchy:
+    """One rank's place in the hierarchy over a communicator of the program.
+
+    Parameters
+    ----------
+    outer : Communicator
+        The program's.
+    size : int
+        Of a local communicator; the last one may be smaller.
+
+    Attributes
+    ----------
+    whole : Communicator
+        All members, for agreements: it is never shrunk, and who is dead is acknowledged.
+    dead : frozenset of int
+        Whom all agree to be dead, by rank in the program's communicator.
+    local : Communicator
+        The rank's own.
+    masters : Communicator or None
+        The first of each local communicator; None where this rank is none of them.
+    """
+
+    def __init__(self, outer: Communicator, size: int) -> None:
+        self.outer = outer
+        self.size = size
+        self.whole = twin(outer, "legio whole")
+        self.dead: frozenset[int] = frozenset()
+        self.repairs = 0
+        self.local = self._made("local", self._block(self._number(outer.me)))
+        self.masters = self._of_masters()
+
+    def _number(self, rank: int) -> int:
+        return rank // self.size
+
+    def _block(self, number: int) -> range:
+        return range(number * self.size, min((number + 1) * self.size, self.outer.context.size))
+
+    def master_of(self, rank: int) -> int:
+        """Return the first of those who live in a rank's block; -1 where nobody does."""
+        return next((place for place in self._block(self._number(rank)) if place not in self.dead), -1)
+
+    def _of_masters(self) -> Communicator | None:
+        me = self.outer.me
+        if self.master_of(me) != me:
+            return None
+        firsts = [self.master_of(first) for first in range(0, self.outer.context.size, self.size)]
+        return self._made("masters", [place for place in firsts if place >= 0])
+
+    def _made(self, what: str, places: Sequence[int]) -> Communicator:
+        """Return a communicator of some ranks, which costs nothing: all of them know its members."""
+        outer = self.outer
+        ranks = tuple(outer.context.ranks[place] for place in places)
+        context = shared_context(outer.fabric, derive_cid(self.whole.cid, what, self.repairs, places[0]), ranks)
+        made = Communicator(context, outer.box)
+        made.name = f"{'the masters' if what == 'masters' else 'a part'} of {outer.label()}"
+        return made
+
+    def place_in(self, comm: Communicator, rank: int) -> int:
+        """Return where a rank of the program's communicator is in a local one or among the masters.
+
+        Raises
+        ------
+        Exception
+            MPI_ERR_PROC_FAILED: it has died since all agreed on who is dead.
+        """
+        place = comm.context.place(self.outer.context.ranks[rank])
+        if place < 0:
+            raise errors.error(c.ERR_PROC_FAILED, f"rank {rank} is dead")
+        return place
+
+    def agree(self, well: bool) -> bool:
+        """Return whether it went well everywhere; if not, all learn the same set of the dead and repair."""
+        forget_frames()
+        if not well:  # nobody may wait for one who has given up: who waits here may know of no failure
+            for comm in (self.local, self.masters):
+                if comm is not None:
+                    comm.fabric.part(Revocation).revoke(comm)
+        call = repair.begin_agree(self.whole, int(well), "Comm.Agree")
+        complete(call)
+        assert call.decision is not None
+        if not call.decision.error and repair.agreed_flag(call):
+            return True
+        self.dead = frozenset(call.decision.failed)
+        self.whole.acknowledge(None)
+        with marked(self.outer, "repair"):
+            self._repair()
+        return False
+
+    def _repair(self) -> None:
+        """Shrink the local communicator, and that of the masters, the new ones among them."""
+        self.repairs += 1
+        self.local = shrink(self.local)
+        self.masters = self._of_masters()
+        if self.masters is not None:
+            self.masters = shrink(self.masters)
+
+
+def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation: str, args: tuple[Any, ...]) -> Any:
+    """Make a collective call level by level until all agree that it went well."""
+    levels: Hierarchy = alias.hierarchy
+    if levels is None:
+        levels = alias.hierarchy = Hierarchy(alias.outer, size)
+
+    def act() -> Any:
+        if operation in ROOTED and args[-1] in levels.dead:
+            return NO_ROOT
+        return _ACTS[operation](levels, plan, name, *args)
+
+    return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))
+
+
+def _check_root(levels: Hierarchy, root: int) -> None:
+    if not 0 <= root < levels.outer.context.size:
+        errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{levels.outer.context.size - 1}")
+
+
+# ------------------------------------------------------------------------------------------- a level of an operation
+
+
+def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], size_bytes: int) -> Any:
+    """Do a part of an operation on one communicator, and enter it into the table of collectives."""
+    fiber: Any = current.fiber
+    start_ps = fiber.clock_ps
+    ch = channel(comm, described)
+    result = body(ch)
+    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    return result
+
+
+def _meet(comm: Communicator, name: str) -> None:
+    def body(ch: Any) -> None:
+        perform(ch, forms.BARRIER, plans.algorithm_for(ch, "barrier"))
+
+    _recorded(comm, note(name), body, 0)
+
+
+def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int) -> bytes:
+    """Return what the root has."""
+
+    def body(ch: Any) -> Any:
+        algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
+        if algorithm in forms.SOME_NEED_ALL:
+            taken = perform(ch, forms.FROM_ROOT, algorithm, data, root, size_bytes)
+        else:
+            taken = algorithm(ch, data, root, size_bytes)
+        return data if taken is None else taken
+
+    found: bytes = _recorded(comm, note(name, root, size_bytes), body, 0 if data is None else size_bytes)
+    return found
+
+
+def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
+    """Return at the root what all have, combined."""
+
+    def body(ch: Any) -> bytes | None:
+        algorithm = plans.algorithm_for(ch, "reduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
+        if algorithm in forms.SOME_NEED_ALL:
+            return perform(ch, forms.TO_ROOT, algorithm, data, fold, root)  # type: ignore[no-any-return]
+        return algorithm(ch, data, fold, root)  # type: ignore[no-any-return]
+
+    found: bytes | None = _recorded(comm, note(name, root, len(data), said), body, len(data))
+    return found
+
+
+def _combine(comm: Communicator, name: str, data: bytes, fold: Any, said: str) -> bytes:
+    """Return everywhere what all have, combined."""
+
+    def body(ch: Any) -> bytes:
+        algorithm = plans.algorithm_for(ch, "allreduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
+        return perform(ch, forms.VECTOR, algorithm, data, fold)  # type: ignore[no-any-return]
+
+    found: bytes = _recorded(comm, note(name, None, len(data), said), body, len(data))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- the operations
+
+
+def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
+    _meet(levels.local, name)
+    if levels.masters is not None:
+        _meet(levels.masters, name)
+    _meet(levels.local, name)
+
+
+def _from_root(levels: Hierarchy, root: int, hand: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
+    """Let everybody have what the root has: in its block first, then among the masters, then in the other blocks."""
+    _check_root(levels, root)
+    me = levels.outer.me
+    at_home = levels.master_of(me) == levels.master_of(root)
+    if at_home:
+        mine = hand(levels.local, mine, levels.place_in(levels.local, root))
+    if levels.masters is not None:
+        mine = hand(levels.masters, mine, levels.place_in(levels.masters, levels.master_of(root)))
+    if not at_home:
+        mine = hand(levels.local, mine, levels.place_in(levels.local, levels.master_of(me)))
+    return mine
+
+
+def _bcast(levels: Hierarchy, plan: object, name: str, buf: Any, root: int) -> None:
+    target = receiver(buf) if levels.outer.me != root else None
+    size_bytes = len(packed(buf)) if target is None else target.nbytes
+
+    def hand(comm: Communicator, data: bytes | None, place: int) -> bytes:
+        return _hand_out(comm, name, data if comm.me == place else None, place, size_bytes)
+
+    taken = _from_root(levels, root, hand, packed(buf) if target is None else None)
+    if target is not None:
+        target.unpack(taken)
+
+
+def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, root: int) -> Any:
+    return _from_root(levels, root, partial(_hand_object, plan, name), obj)
+
+
+def _hand_object(plan: Callable[..., Any], name: str, comm: Communicator, obj: Any, place: int) -> Any:
+    return plan(comm, name, obj, place)[1]()
+
+
+def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
+    """Return the combination at the root: in each block, then among the masters, then from the root's master to it."""
+    local, masters = levels.local, levels.masters
+    me, home = levels.outer.me, levels.master_of(root)
+    own = levels.place_in(local, levels.master_of(me))
+    found = _collect(local, name, data, fold, said, own)
+    if masters is not None:
+        assert found is not None
+        found = _collect(masters, name, found, fold, said, levels.place_in(masters, home))
+    if home != root and levels.master_of(me) == home:
+        found = _hand_out(local, name, found if me == home else None, own, len(data))
+    return found if me == root else None
+
+
+def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any, root: int) -> None:
+    _check_root(levels, root)
+    if levels.outer.me == root:
+        data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
+    else:
+        vector = message(sendbuf, writable=False)
+        data = vector.pack()
+    found = _reduced(levels, name, data, plans.fold_of(op, vector.datatype), plans.op_name(op), root)
+    if found is not None:
+        vector.unpack(found)
+
+
+def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any, root: int) -> Any:
+    _check_root(levels, root)
+    local, masters = levels.local, levels.masters
+    me, home = levels.outer.me, levels.master_of(root)
+    own = levels.place_in(local, levels.master_of(me))
+    found = plan(local, name, obj, op, own)[1]()
+    if masters is not None:
+        found = plan(masters, name, found, op, levels.place_in(masters, home))[1]()
+    if home != root and levels.master_of(me) == home:
+        found = _hand_object(objects.bcast, name, local, found, own)
+    return found if me == root else None
+
+
+def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any) -> None:
+    data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
+    fold, said = plans.fold_of(op, vector.datatype), plans.op_name(op)
+    local = levels.local
+    own = levels.place_in(local, levels.master_of(levels.outer.me))
+    found = _collect(local, name, data, fold, said, own)
+    if levels.masters is not None:
+        assert found is not None
+        found = _combine(levels.masters, name, found, fold, said)
+    vector.unpack(_hand_out(local, name, found if local.me == own else None, own, len(data)))
+
+
+def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> Any:
+    local = levels.local
+    own = levels.place_in(local, levels.master_of(levels.outer.me))
+    found = objects.reduce(local, name, obj, op, own)[1]()
+    if levels.masters is not None:
+        found = plan(levels.masters, name, found, op)[1]()
+    return _hand_object(objects.bcast, name, local, found, own)
+
+
+_ACTS: Final[dict[str, Callable[..., Any]]] = {
+    "Barrier": _barrier,
+    "Bcast": _bcast,
+    "bcast": _bcast_object,
+    "Reduce": _reduce,
+    "reduce": _reduce_object,
+    "Allreduce": _allreduce,
+    "allreduce": _allreduce_object,
+}

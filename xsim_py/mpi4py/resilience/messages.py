@@ -1,0 +1,153 @@
+"""Point-to-point calls under the layer: a dead process is as ``PROC_NULL``, or the end of the caller, by the options.
+
+Messages go over the program's own communicator, which is never revoked or replaced. So a repair needs no new requests:
+what has been sent before it can be received after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.failures.guard import FailureGuard
+from xsim_py.mpi.transport import p2p as transport
+from xsim_py.mpi.transport.message import EAGER, Message, Send
+from xsim_py.mpi4py import p2p, probes
+from xsim_py.mpi4py.request_tasks import Task, empty
+from xsim_py.mpi4py.status import Status
+from xsim_py.process.ranks.patches import Patches
+
+from . import alias as layer
+from .alias import give_up, is_failure, raise_to, tried
+
+__all__ = ["install_messages"]
+
+_ANY, _NULL = c.ANY_SOURCE, c.PROC_NULL
+_start_send, _wait, _receive = transport.start_send, transport.wait, transport.receive
+_probe, _iprobe = probes.probe, probes.iprobe
+_admit_wait: Final = FailureGuard.admit_wait
+
+
+def _do_without(comm: Communicator, option: str, name: str, error: errors.Exception) -> None:
+    """Go on without a peer that is dead, as an option wants it; raise errors that are no failures of processes."""
+    how = getattr(layer.settings, option)
+    if how == "raise" or not is_failure(error):
+        raise_to(comm, error)
+    else:
+        give_up(comm, how, name, str(error))
+
+
+def start_send(
+    comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
+) -> Send | None:
+    """Begin a send, unless the receiver is known to be dead."""
+    about = about + 2 if type(about) is int and about else about  # the frames of this function and of `tried`
+    send, error = tried(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
+    if error is not None:
+        _do_without(comm, "send", name, error)
+    return send
+
+
+def wait(operation: Any) -> None:
+    """Wait for a send, to the end of it or of its receiver."""
+    _, error = tried(operation.comm, _wait, operation)
+    if error is not None:
+        _do_without(operation.comm, "send", operation.name, error)
+
+
+def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
+    """Receive, or return an empty message as from ``PROC_NULL`` where the sender is dead."""
+    found = _looked(comm, source, name, _receive, comm, source, tag, cid, name, note)
+    return found or Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
+
+
+def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, take: bool) -> Any:
+    """Wait for a message, or find ``PROC_NULL`` in place of one that is dead."""
+    found = _looked(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
+    return _nothing(status) if found is None else found
+
+
+def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
+    """Look for a message, and find ``PROC_NULL`` in place of one that is dead."""
+
+    def look() -> tuple[Any]:
+        return (_iprobe(comm, source, tag, status, take=take),)  # which may be None
+
+    found = _looked(comm, source, "Comm.Iprobe", look)
+    if found is None:
+        _nothing(status)
+        return False
+    return found[0]
+
+
+def _looked(comm: Communicator, source: int, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Return what a receive or probe finds; None where its source is dead, and is to be done without."""
+    while True:
+        found, error = tried(comm, function, *args)
+        if error is None:
+            return found
+        if source != _ANY:
+            _do_without(comm, "recv", name, error)
+            return None
+        if is_failure(error):
+            comm.acknowledge(None)
+        if not is_failure(error) or layer.settings.any_source == "raise":
+            raise_to(comm, error)
+            return None
+
+
+def _nothing(status: Status | None) -> None:
+    if status is not None:
+        status._set(_NULL, c.ANY_TAG, 0)
+
+
+def admit_wait(self: FailureGuard, operation: Any) -> None:
+    """Acknowledge a failure that a receive from any source may wait for in vain, and go on or raise it once."""
+    comm = getattr(operation, "comm", None)
+    if comm is None:
+        _admit_wait(self, operation)
+        return
+    _, error = tried(comm, _admit_wait, self, operation)
+    if error is not None:
+        comm.acknowledge(None)
+        if layer.settings.any_source == "raise":
+            raise_to(comm, error)
+
+
+class ForgivingTask(Task):
+    """The task of a request whose peer may be dead when it is completed."""
+
+    __slots__ = ()
+
+    def _failed(self, operation: Any, status: Status | None) -> None:
+        """Complete it as the options say, or raise what has ended it."""
+        error = operation.error
+        comm = self.comm if self.comm is not None else operation.comm
+        if not isinstance(error, errors.Exception) or not is_failure(error):
+            super()._failed(operation, status)
+            return
+        empty(status)
+        is_send = isinstance(operation, Send) or self.finish is None
+        _do_without(comm, "send" if is_send else "recv", getattr(operation, "name", "a request"), error)
+        if not is_send:
+            _nothing(status)
+
+
+def install_messages(patches: Patches) -> None:
+    """Have all messages of programs sent and received in this way."""
+    for name, function in (
+        ("start_send", start_send),
+        ("wait", wait),
+        ("receive", receive),
+        ("probe", probe),
+        ("iprobe", iprobe),
+        ("Task", ForgivingTask),
+    ):
+        for module in (p2p, probes):
+            if hasattr(module, name):
+                patches.set(module, name, function)
+    patches.set(FailureGuard, "admit_wait", admit_wait)

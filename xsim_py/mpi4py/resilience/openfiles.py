@@ -1,0 +1,148 @@
+"""Files under the layer: opened anew after a repair, with the view and the pointer that each process had.
+
+Calls of one process alone go to the file that is open; those of all are made among those who are left. The shared
+pointer is not covered: it lives at one process, and dies with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.group import Members
+from xsim_py.mpi.io import access, manage
+from xsim_py.mpi.io.access import FileCall
+from xsim_py.mpi.io.openfile import OpenFile
+from xsim_py.mpi.per_process import of_process
+from xsim_py.mpi4py import file as face
+from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.file import File
+from xsim_py.mpi4py.group import Group
+from xsim_py.process.ranks.patches import Patches
+
+from .alias import Alias, alias_of
+
+__all__ = ["install_files"]
+
+_file, _do, _open = File._file, File._do, manage.open_file
+_ONCE = c.MODE_CREATE | c.MODE_EXCL
+_COLLECTIVE = ("set_size", "preallocate", "set_view", "set_atomicity", "close")
+
+
+class Reopened:
+    """A file of the program, and the one that stands for it now.
+
+    Attributes
+    ----------
+    alias : Alias
+        Of the communicator over which it was opened.
+    now : OpenFile
+        The newest, over an inner communicator.
+    under : Communicator
+        That communicator.
+    """
+
+    __slots__ = ("alias", "now", "under")
+
+    def __init__(self, alias: Alias, now: OpenFile, under: Communicator) -> None:
+        self.alias = alias
+        self.now = now
+        self.under = under
+
+    def over(self, inner: Communicator) -> OpenFile:
+        """Return the file over an inner communicator, opened now if it is another one than before."""
+        if inner is not self.under:
+            old = self.now
+            made = _open(inner, old.path, old.amode & ~_ONCE, old.hints.values.items())
+            made.view, made.position, made.atomic = old.view, old.position, old.atomic
+            made.comm.errhandler = old.comm.errhandler
+            old.disk.close()
+            self.now, self.under = made, inner
+        return self.now
+
+    def together(self, act: Callable[[OpenFile], Any]) -> Any:
+        """Make a collective call among those who are left; a failed attempt has not moved the pointer."""
+        position = self.now.position
+
+        def again() -> None:
+            self.now.position = position
+
+        return self.alias.together(lambda inner: act(self.over(inner)), again=again)
+
+
+def _reopened() -> dict[OpenFile, Reopened]:
+    found: dict[OpenFile, Reopened] = of_process("files that are reopened", dict)
+    return found
+
+
+def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile:
+    """Open a file together with those who are left."""
+    alias = alias_of(comm)
+    tried: list[None] = []
+
+    def act(inner: Communicator) -> OpenFile:
+        mode = amode & ~c.MODE_EXCL if tried else amode  # this call has made it
+        tried.append(None)
+        return _open(inner, path, mode, hints)
+
+    made = alias.together(act)
+    assert made is not None
+    _reopened()[made] = Reopened(alias, made, alias.inner)
+    return made
+
+
+def newest(self: File) -> OpenFile:
+    """Return the file that stands for the program's now."""
+    first = _file(self)
+    found = _reopened().get(first)
+    return first if found is None else found.now
+
+
+def do(self: Any, call: FileCall, offset: int, buf: Any, status: Any) -> None:
+    """Read or write, together if the call is collective."""
+    if not call.collective:
+        _do(self, call, offset, buf, status)
+        return
+    elements = message(buf, writable=not call.writing)
+    size = _reopened()[_file(self)].together(lambda file: access.prepare(file, call, int(offset), elements)())
+    face._fill(status, size or 0)
+
+
+def _shared(name: str) -> Callable[..., Any]:
+    real = getattr(manage, name)
+
+    def function(file: OpenFile, *args: Any) -> Any:
+        for first, each in list(_reopened().items()):
+            if each.now is file:
+                if name == "close":
+                    del _reopened()[first]
+                return each.together(lambda now: real(now, *args))
+        return real(file, *args)
+
+    function.__name__ = name
+    return function
+
+
+def get_group(self: Any) -> Group:
+    """Return all the members that there were."""
+    return Group._of(Members(_reopened()[_file(self)].alias.outer.context.ranks))
+
+
+def _of_group(name: str, self: Any) -> Any:
+    return getattr(self.Get_group(), name)
+
+
+def install_files(patches: Patches) -> None:
+    """Have files of programs opened and used in this way."""
+    patches.set(manage, "open_file", open_file)
+    for name in _COLLECTIVE:
+        patches.set(manage, name, _shared(name))
+    patches.set(File, "_file", newest)
+    patches.set(File, "_do", do)
+    get_group.__name__ = "Get_group"
+    patches.set(File, "Get_group", get_group)
+    for name in ("group_size", "group_rank"):
+        patches.set(File, name, property(partial(_of_group, name.removeprefix("group_"))))

@@ -1,0 +1,176 @@
+"""Windows under the layer: made anew over the same memory after a repair, with the operations of the open epoch.
+
+Fence alone synchronises, as in Legio. What Put and Get have begun since the last one that went well is begun again in
+the new window, so that an epoch is complete among those who are left when its Fence returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from xsim_py.mpi import attributes as attrs
+from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.group import Members
+from xsim_py.mpi.per_process import of_process
+from xsim_py.mpi.rma import create as make
+from xsim_py.mpi.rma import synchronise as order
+from xsim_py.mpi.rma.service import windows_of
+from xsim_py.mpi.rma.window import Window
+from xsim_py.mpi4py import win
+from xsim_py.mpi4py.group import Group
+from xsim_py.mpi4py.win import Win
+from xsim_py.process.ranks.patches import Patches
+
+from . import alias as layer
+from .alias import Alias, alias_of, give_up, is_failure, raise_to, tried
+
+__all__ = ["install_windows"]
+
+_put, _get = Win._put, Win._get
+
+
+class _Operation(NamedTuple):
+    """A Put or a Get, to be begun again."""
+
+    function: Callable[..., Any]
+    origin: Any
+    target_rank: int
+    target: Any
+    call: str
+
+
+class Remade:
+    """A window of the program, and the one that stands for it now.
+
+    Attributes
+    ----------
+    first : Window
+        What the program's handles name.
+    alias : Alias
+        Of the communicator over which it was made.
+    now : Window
+        The newest, over an inner communicator.
+    under : Communicator
+        That communicator.
+    before : list of Window
+        Those before that: a late message for one of them may be on its way.
+    open : list of _Operation
+        What has begun since the last Fence that went well.
+    """
+
+    __slots__ = ("alias", "before", "first", "now", "open", "under")
+
+    def __init__(self, alias: Alias, first: Window, under: Communicator) -> None:
+        self.alias = alias
+        self.first = self.now = first
+        self.under = under
+        self.before: list[Window] = []
+        self.open: list[_Operation] = []
+
+    def over(self, inner: Communicator) -> Window:
+        """Return the window over an inner communicator, made now if it is another one than before."""
+        if inner is not self.under:
+            first = self.first
+            self.before.append(self.now)
+            self.now = make.create(inner, "Win.Create", first.flavor, first.memory, first.unit, first.origin)
+            self.under = inner
+            order.fence(self.now, 0)
+            for operation in self.open:
+                self.do(operation)
+        return self.now
+
+    def place(self, rank: int) -> int | None:
+        """Return the rank in the window of now of one in the program's; None of one that is dead."""
+        ranks = self.alias.outer.context.ranks
+        if not 0 <= rank < len(ranks):
+            return rank
+        place = self.now.comm.context.place(ranks[rank])
+        return None if place < 0 else place
+
+    def do(self, operation: _Operation) -> None:
+        """Begin a Put or a Get, or do without its target."""
+        place = self.place(operation.target_rank)
+        option = "put" if operation.function is _put else "get"
+        comm = self.first.comm
+        why = f"its target, rank {operation.target_rank}, is dead"
+        if place is None:
+            give_up(comm, getattr(layer.settings, option), operation.call, why)
+            return
+        face, (function, origin, _, target, call) = Win._make(self.now), operation
+        _, error = tried(self.now.comm, function, face, origin, place, target, call)
+        if error is not None and not is_failure(error):
+            raise_to(comm, error)
+        elif error is not None:
+            give_up(comm, getattr(layer.settings, option), call, why)
+
+
+def _remade() -> dict[Window, Remade]:
+    found: dict[Window, Remade] = of_process("windows that are remade", dict)
+    return found
+
+
+def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, comm: Any, origin: Any) -> Any:
+    """Make a window over those who are left."""
+    alias = alias_of(win._intra(comm))
+    made = alias.together(lambda inner: make.create(inner, name, flavor, view, int(unit), origin))
+    assert made is not None
+    _remade()[made] = Remade(alias, made, alias.inner)
+    return cls._hinted(made, info)
+
+
+def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
+    """Begin a Put, which an unlucky epoch does once more."""
+    _begin(self, _Operation(_put, origin, target_rank, target, "Win.Put"))
+
+
+def get(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
+    """Begin a Get, which an unlucky epoch does once more."""
+    _begin(self, _Operation(_get, origin, target_rank, target, "Win.Get"))
+
+
+def _begin(self: Any, operation: _Operation) -> None:
+    remade = _remade()[self._window()]
+    remade.do(operation)
+    remade.open.append(operation)
+
+
+def fence(self: Any, assertion: int = 0) -> None:
+    """End an epoch and begin the next, among those who are left."""
+    remade = _remade()[self._window()]
+    remade.alias.together(lambda inner: order.fence(remade.over(inner), assertion))
+    remade.open.clear()
+
+
+def free(self: Any) -> None:
+    """Free the window, when all who are left have called it."""
+    first = self._window()
+    remade = _remade()[first]
+    remade.alias.together(lambda inner: make.free(remade.over(inner)))
+    attrs.delete_all(self, first.comm.attributes)
+    for window in remade.before:
+        windows_of(window.comm.box).pop(window.comm.cid, None)
+        window.comm.box.background -= 1
+        window.freed = True
+    del _remade()[first]
+    self._impl = self._null
+
+
+def get_group(self: Any) -> Group:
+    """Return all the members that there were."""
+    return Group._of(Members(_remade()[self._window()].alias.outer.context.ranks))
+
+
+def _of_group(name: str, self: Any) -> Any:
+    return getattr(self.Get_group(), name)
+
+
+def install_windows(patches: Patches) -> None:
+    """Have windows of programs made and used in this way."""
+    patches.set(Win, "_created", classmethod(_created))
+    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free), ("Get_group", get_group)):
+        function.__name__ = name
+        patches.set(Win, name, function)
+    for name in ("group_size", "group_rank"):
+        patches.set(Win, name, property(partial(_of_group, name.removeprefix("group_"))))
