@@ -190,10 +190,10 @@ def test_different_calls_on_one_group_are_named():
     assert "legio.alive" in result.report
 
 
-@pytest.mark.parametrize("at_us", range(14))
+@pytest.mark.parametrize("at_us", range(0, 14, 2))
 @pytest.mark.parametrize("victim", range(5))
 def test_a_death_at_any_time_leaves_the_living_with_one_list(victim: int, at_us: int):
-    """By one microsecond, which is a latency: before, between and after all actions of a discovery among five."""
+    """A latency is one microsecond: before, between and after all actions of a discovery among five."""
 
     def program() -> tuple[list[int], int]:
         from mpi4py import MPI

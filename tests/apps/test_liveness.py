@@ -34,7 +34,7 @@ def test_legio_hangs_and_the_others_do_not():
 @pytest.mark.parametrize("victim", range(5))
 def test_the_safe_variant_survives_a_death_at_any_time(victim: int):
     """From before the discovery to the end of the program; a late death may stop the report, but nothing hangs."""
-    for at_us in range(51_060, 51_200, 9):
+    for at_us in range(51_060, 51_200, 23):
         run = simulated(APP, "--variant", "safe", ranks=5, ft=True, fail=f"rank={victim}@{at_us}us")
         assert run.status != 3
         found = re.search(r"found: (\d) alive, (\d) list", run.out)
