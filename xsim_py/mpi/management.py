@@ -182,7 +182,8 @@ def create_from_members(
 ) -> Communicator | None:
     """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`.
 
-    With `base_cid` the members need not all be of `comm`.
+    With `base_cid` it is MPI_Comm_create_from_group: there is no parent, so the members need not all be of `comm`, and
+    what becomes of `comm` does not matter (MPI 4.1, 7.4.2).
     """
     if comm.box.rank.number not in members:
         return None
@@ -193,9 +194,10 @@ def create_from_members(
     count = comm.groups_made[key] = comm.groups_made.get(key, 0) + 1
     cid = derive_cid(comm.cid if base_cid is None else base_cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
+    parent = comm if base_cid is None else None
     if comm.fabric.troubled:
-        comm.fabric.guard.admit(comm, None, collective=True, survives=survives(made, _CREATE_GROUP))
-    made.outer = comm  # until it is there, what happens to its parent happens to it
+        comm.fabric.guard.admit(parent or made, None, collective=True, survives=survives(made, _CREATE_GROUP))
+    made.outer = parent  # until it is there, what happens to its parent happens to it
     agree(made, _CREATE_GROUP)
     made.outer = None
     return made
@@ -250,12 +252,8 @@ def create_intercomm(
     peer: Communicator | None,
     remote_leader: int,
     tag: int,
-    peer_cid: int | None = None,
 ) -> Communicator:
-    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own.
-
-    With `peer_cid` they do so in that context, where no message of the program can be.
-    """
+    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own."""
     name = "Intracomm.Create_intercomm"
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False)
@@ -263,9 +261,8 @@ def create_intercomm(
     if comm.me == local_leader:
         assert peer is not None
         mine = struct.pack(f"<{len(comm.ranks) + 2}q", comm.cid, child, *comm.ranks)
-        cid = peer.cid if peer_cid is None else peer_cid
-        send = start_send(peer, remote_leader, tag, mine, cid, STANDARD_MODE, name, False, 0)
-        theirs = receive(peer, remote_leader, tag, cid, name).data
+        send = start_send(peer, remote_leader, tag, mine, peer.cid, STANDARD_MODE, name, False, 0)
+        theirs = receive(peer, remote_leader, tag, peer.cid, name).data
         if send is not None:
             wait(send)
     theirs = broadcast(ch, theirs, local_leader)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
-from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid
+from xsim_py.mpi.comm import WORLD_CID, Communicator, derive_cid, shared_context
 from xsim_py.mpi.dynamic.join import join
 from xsim_py.mpi.dynamic.spawn import parent_of
 from xsim_py.mpi.errors import fail
@@ -132,12 +132,13 @@ class Intercomm(Comm):
             if not 0 <= leader < group.Get_size():
                 fail(c.ERR_RANK, f"leader {leader} is not in 0..{group.Get_size() - 1}")
         local = _from_group(local_group, stringtag)
-        whole = COMM_WORLD._comm()
-        place = whole.context.index(remote_group._members.ranks[remote_leader])
-        cid = derive_cid(whole.cid, "groups", str(stringtag))
-        return _prepared(
-            cls._welcome(manage.create_intercomm(local, local_leader, whole, place, 0, cid)), info, errhandler
-        )
+        leaders = tuple(sorted((local_group._members.ranks[local_leader], remote_group._members.ranks[remote_leader])))
+        peer, place = None, 0
+        if local.me == local_leader:  # the leaders meet where nothing that becomes of COMM_WORLD matters
+            cid = derive_cid(WORLD_CID, "groups", str(stringtag), leaders)
+            peer = Communicator(shared_context(local.fabric, cid, leaders), local.box)
+            place = 1 - peer.me
+        return _prepared(cls._welcome(manage.create_intercomm(local, local_leader, peer, place, 0)), info, errhandler)
 
     def Get_remote_group(self) -> Group:
         return Group._of(Members(self._inter().remote))
