@@ -99,12 +99,13 @@ class Sweep(NamedTuple):
 
     def wrong(self, right: Outcome, outcome: Outcome) -> str:
         """Return what is wrong with an outcome, if anything: all that failures may do is to take data along."""
-        if outcome.lost:
-            lawful = outcome.ended == "aborted" and self.may_be_lost(outcome.came)
+        may_be_lost = outcome.lost and self.may_be_lost(outcome.came)
+        if outcome.lost and not outcome.results:
+            lawful = may_be_lost and outcome.ended == "aborted"
             return "" if lawful else f"lost by the deaths of {sorted(outcome.came)}, and {outcome.ended}"
         if self.kills and "no process is left" in outcome.said:
             return ""
-        if outcome.ended != "finished":
+        if outcome.ended != "finished" and not may_be_lost:  # what is lost after the result has no use any more
             return f"{outcome.ended}: {outcome.said[-1500:]}"
         if not outcome.results <= right.results or not (outcome.results or self.kills):
             return f"{set(outcome.results)} in place of {set(right.results)}"

@@ -59,14 +59,20 @@ def test_a_program_that_does_not_get_over_failures_is_found(tmp_path: Path):
     assert [wrong.partition(":")[0] for wrong in pairs if wrong.startswith("aborted")]
 
 
+LOST = {"lost": True, "ended": "aborted", "results": frozenset()}
+
+
 @pytest.mark.parametrize(
     ("came", "fields", "wrong"),
     [
-        ({1, 2}, {"lost": True, "ended": "aborted"}, ""),
-        ({0, 4}, {"lost": True, "ended": "aborted"}, ""),
-        ({1, 3}, {"lost": True, "ended": "aborted"}, "lost by the deaths of [1, 3], and aborted"),
-        ({4, 5}, {"lost": True, "ended": "aborted"}, "lost by the deaths of [4, 5], and aborted"),
-        ({1, 2}, {"lost": True}, "lost by the deaths of [1, 2], and finished"),
+        ({1, 2}, LOST, ""),
+        ({0, 4}, LOST, ""),
+        ({1, 3}, LOST, "lost by the deaths of [1, 3], and aborted"),
+        ({4, 5}, LOST, "lost by the deaths of [4, 5], and aborted"),
+        ({1, 2}, LOST | {"ended": "finished"}, "lost by the deaths of [1, 2], and finished"),
+        ({1, 2}, LOST | {"results": frozenset({"6"})}, ""),
+        ({1, 2}, LOST | {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
+        ({1, 3}, LOST | {"results": frozenset({"6"})}, "aborted: "),
         ({1}, {"ended": "stalled", "said": "roll-call"}, "stalled: roll-call"),
         ({1}, {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
         ({1}, {"results": frozenset()}, "set() in place of {'6'}"),

@@ -56,6 +56,9 @@ class Master:
                 if failed.Get_error_class() == MPI.ERR_PROC_FAILED:
                     request = None  # it is over; one that is pending goes on after the acknowledgement
                 self.bury()
+
+    def dismiss(self):
+        """Send all home."""
         for worker in self.doing:
             attempt(self.comm.Send, array("q", [STOP]), worker)
 
@@ -75,7 +78,10 @@ def toil(comm, master):
 def with_holes():
     """Let only the master react to a failure, on the communicator as it is."""
     if rank == 0:
-        Master(first).serve(tolerant=True)
+        master = Master(first)
+        master.serve(tolerant=True)
+        report("result", sum(done.values()))  # now, for nobody would miss a master that dies later
+        master.dismiss()
     elif not attempt(toil, first, 0)[1]:
         lost(first, "the master")
 
@@ -86,7 +92,9 @@ def shrinking(comm):
     if members[0] != 0:
         lost(comm, "the master")
     if rank == 0:
-        Master(comm).serve(tolerant=False)
+        master = Master(comm)
+        master.serve(tolerant=False)
+        master.dismiss()
     else:
         toil(comm, 0)
 
@@ -95,6 +103,6 @@ if WORDS[0] == "blank":
     with_holes()
 else:
     until_agreed(first, shrinking, shrink)
-if rank == 0:
-    report("result", sum(done.values()))
+    if rank == 0:
+        report("result", sum(done.values()))
 finish()
