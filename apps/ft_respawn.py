@@ -16,6 +16,8 @@ the iteration.  The victim is the last of the first processes, so that after as 
     xsim run -n 8 ft_respawn.py
     mpirun --with-ft ulfm -n 8 python ft_respawn.py
 
+(Open MPI 5 may print the last line and hang in MPI_Finalize.)
+
 With --wait chain each rank waits for a message of the next one in place of the Barrier: one rank sees the failure, and
 the revocation has to wake the others.
 """

@@ -1,7 +1,7 @@
 """Kill a rank before every one of its calls, and then another one, and judge what comes of it.
 
 `python -m tests.sweep_failures [PROGRAM...]` makes every pair of deaths of each program, or of all: hours. With
-`--singles` it makes every death of one rank alone, with `--pairs N` N pairs by chance.
+`--singles` it makes every death of one rank alone, with `--pairs N` N pairs by chance; with `--ranks N` on N ranks.
 """
 
 import argparse
@@ -151,12 +151,12 @@ SWEEPS = [
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
-    program("buddy_restart", 5, buddies=True, newcomers=2),
+    program("buddy_restart", 4, "3", buddies=True, newcomers=2),
     program("transactions", 4),
     program("uniform_dup", 5),
     program("kill_until_one_is_left", 6, kills=True),
     program("kill_and_replace", 4, "2", newcomers=1, kills=True),
-    program("jacobi_buddies", 4, "4", buddies=True, newcomers=2),
+    program("jacobi_buddies", 4, "2", buddies=True, newcomers=2),
     program("bag_of_tasks", 4, "blank", needed=frozenset([0])),
     program("bag_of_tasks", 4, "shrink", needed=frozenset([0])),
     program("manager_of_spares", 6),
@@ -189,11 +189,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--singles", action="store_true")
     parser.add_argument("--pairs", type=int, default=0, metavar="N")
+    parser.add_argument("--ranks", type=int, metavar="N", help="how many ranks each program has")
     options = parser.parse_args()
     bad = 0
     for sweep in SWEEPS:
         if options.names and not {sweep.path.stem, str(sweep)} & {*options.names}:
             continue
+        if options.ranks:
+            sweep = sweep._replace(ranks=options.ranks)
         begin, counted = time.time(), Counter[str]()
         for verdict in (each for some in verdicts(sweep, options) for each in some):
             counted["wrong" if verdict.wrong else "lost" if verdict.lost else "right"] += 1

@@ -2,9 +2,9 @@
 # arguments of a run: 2@4; 1@3 4@3; 0@1 2@5
 """Checkpoints with a neighbour and a way back to them by an exception (ulfm-testing, 12: there it is a longjmp)."""
 
-from survive import Buddies, die_at, finish, joined, report, until_agreed
+from survive import WORDS, Buddies, die_at, finish, joined, report, until_agreed
 
-STEPS, EVERY = 6, 2
+STEPS, EVERY = int(WORDS[0]) if WORDS else 6, 2
 
 
 def iterate(comm, step, data):
