@@ -14,11 +14,12 @@ NUMBER = r"(-?\d+\.\d+)"
 
 
 class Run(NamedTuple):
-    """What a run printed, and its exit status."""
+    """What a run printed, its exit status, and what its failures came of."""
 
     out: str
     err: str
     status: int
+    causes: list[str]
 
     @property
     def final(self) -> str:
@@ -37,7 +38,8 @@ def simulated(app: str, *args: object, ranks: int = 1, **told: Any) -> Run:
     stdout, stderr = io.StringIO(), io.StringIO()
     words = [str(arg) for arg in args]
     result = simulate(APPS / app, ranks=ranks, args=words, stdout=stdout, stderr=stderr, **told)
-    return Run(stdout.getvalue(), stderr.getvalue(), result.exit_status)
+    causes = [failure["cause"] for failure in result.failures]
+    return Run(stdout.getvalue(), stderr.getvalue(), result.exit_status, causes)
 
 
 def md(folder: Path, *args: object, parameters: Path = PARAMETERS, **told: Any) -> Run:

@@ -160,32 +160,3 @@ def test_a_failed_job_pays_for_the_restart_and_the_lost_segment(tmp_path: Path):
     run = simulated("checkpoint.py", "--state", tmp_path / "state", **told)
     assert "checkpoint: 20 segments, 2 starts" in run.out
     assert float(re.findall(rf"^time: {NUMBER} s$", run.out, re.MULTILINE)[0]) == pytest.approx(1125, abs=0.01)
-
-
-# --------------------------------------------------------------------------------------------------------- replacement
-
-LAST = "ft_replace: 6 ranks, heat 1000.000, hottest 102.578173\n"
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
-@pytest.mark.parametrize(
-    ("failures", "replaced"),
-    [
-        ([], []),
-        (["rank=2 before its 20th Sendrecv"], ["[2]"]),
-        (["rank=0@300us"], ["[0]"]),
-        (["rank=1@210us", "rank=3@210us", "rank=5@210us"], ["[1, 3, 5]"]),
-        (["rank=3@210us", "rank=0 before its 20th Sendrecv", "rank=1 after its 45th Sendrecv"], ["[3]", "[0]", "[1]"]),
-        (["rank=4 after its 1st gather"], ["[4]"]),
-    ],
-)
-def test_who_dies_is_replaced_and_the_result_stays(failures: list[str], replaced: list[str], shards: int):
-    run = simulated("ft_replace.py", ranks=6, fail=failures, ft=True, shards=shards)
-    assert (re.findall(r"^replaced (.*) after", run.out, re.MULTILINE), run.status) == (replaced, 0)
-    assert run.out.endswith(LAST)
-
-
-def test_who_kills_itself_is_replaced():
-    run = simulated("ft_replace.py", "--die", "2@7", "--die", "4@7", "--die", "1@22", ranks=6, ft=True)
-    assert re.findall(r"^replaced (.*) after", run.out, re.MULTILINE) == ["[2, 4]", "[1]"]
-    assert run.out.endswith(LAST)

@@ -65,6 +65,16 @@ def test_recovery_is_shrink_and_starting_again_and_revoke_costs_nothing(tmp_path
     assert {path.name for path in tmp_path.glob("*.png")} == {"xsim-fig1.png", "xsim-fig1-parts.png"}
 
 
+def test_replacing_a_process_takes_what_the_closed_form_says_and_with_a_slow_launcher_what_was_measured(tmp_path):
+    """Ali and others measured 1.5 s on 64 cores."""
+    results = results_of("respawn-phases", tmp_path, only=["ranks=8,64"])
+    timeout_us, launcher_us, latency_us = 200, 240_000, 20
+    constant = by(results, "iteration_us", **{"spawn.startup": "constant"})
+    assert constant == [timeout_us + launcher_us + (7 * levels - 2) * latency_us for levels in (3, 6)]
+    assert by(results, "iteration_us", **{"spawn.startup": "measured"})[1] == pytest.approx(1.5e6, rel=1e-3)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"respawn-phases.png", "respawn-iteration.png"}
+
+
 def test_networks_separate_as_agreements_grow(tmp_path):
     results = results_of("xsim-fig2", tmp_path, only=["ranks=4,64"])
     gige, shmem, torus = (by(results, "maximum_us", machine=machine) for machine in ("GigE", "SHMEM", "3D torus"))

@@ -1,0 +1,211 @@
+"""Kill a rank before every one of its calls, and then another one, and judge what comes of it.
+
+`python -m tests.sweep_failures [PROGRAM...]` makes every pair of deaths of each program, or of all: hours. With
+`--singles` it makes every death of one rank alone, with `--pairs N` N pairs by chance; with `--ranks N` on N ranks.
+"""
+
+import argparse
+import io
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.cases import ROOT
+from xsim_py import simulate
+
+APPS, PROGRAMS = ROOT / "apps", ROOT / "tests" / "ulfm_programs"
+PLACES = 64  # so that processes can be named before they are started
+
+
+class Death(NamedTuple):
+    """A rank, numbered through with those that are started later, dies before one of its calls, counted from 1."""
+
+    rank: int
+    call: int
+
+    def __str__(self) -> str:
+        return f"rank={self.rank} before its {self.call}th call"
+
+
+class Outcome(NamedTuple):
+    """What became of a run."""
+
+    came: frozenset[int]
+    results: frozenset[str]
+    lost: bool
+    ended: str
+    said: str
+    digest: str
+
+
+class Verdict(NamedTuple):
+    """A run and what is wrong with it, or nothing."""
+
+    deaths: tuple[Death, ...]
+    lost: bool
+    wrong: str
+
+
+class Sweep(NamedTuple):
+    """A program that is to get over failures, and what it cannot get over."""
+
+    path: Path
+    ranks: int
+    args: tuple[str, ...] = ()
+    buddies: bool = False
+    """Whether the data of a rank are with its right neighbour, and nowhere else."""
+    needed: frozenset[int] = frozenset()
+    """Ranks without which it cannot go on."""
+    newcomers: int = 0
+    """How many of those that are started later are killed, too."""
+    kills: bool = False
+    """Whether it kills processes itself, so that with two more none may be left who prints anything, or none at all."""
+
+    def __str__(self) -> str:
+        return ".".join([self.path.stem, *self.args])
+
+    def run(self, deaths: Iterable[Death] = (), *, shards: int = 1) -> Outcome:
+        """Run the program with these deaths."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        result = simulate(
+            self.path,
+            ranks=self.ranks,
+            args=self.args,
+            machine="gige",
+            set={"spawn.universe": PLACES},
+            ft=True,
+            fail=[str(death) for death in deaths],
+            shards=shards,
+            stdout=stdout,
+            stderr=stderr,
+        )
+        lines = stdout.getvalue().splitlines()
+        said = "".join((stdout.getvalue(), stderr.getvalue(), str(result.report)))
+        return Outcome(
+            frozenset(each["rank"] for each in result.failures if each["cause"].startswith("injected")),
+            frozenset(line.partition("result ")[2] or line for line in lines if "result" in line or "state" in line),
+            " lost" in said,
+            result.ended,
+            said,
+            str(result.digest),
+        )
+
+    def wrong(self, right: Outcome, outcome: Outcome) -> str:
+        """Return what is wrong with an outcome, if anything: all that failures may do is to take data along."""
+        may_be_lost = outcome.lost and self.may_be_lost(outcome.came)
+        if outcome.lost and not outcome.results:
+            lawful = may_be_lost and outcome.ended == "aborted"
+            return "" if lawful else f"lost by the deaths of {sorted(outcome.came)}, and {outcome.ended}"
+        if self.kills and "no process is left" in outcome.said:
+            return ""
+        if outcome.ended != "finished" and not may_be_lost:  # what is lost after the result has no use any more
+            return f"{outcome.ended}: {outcome.said[-1500:]}"
+        if not outcome.results <= right.results or not (outcome.results or self.kills):
+            return f"{set(outcome.results)} in place of {set(right.results)}"
+        return ""
+
+    def may_be_lost(self, dead: frozenset[int]) -> bool:
+        """Return whether so much may be lost by these deaths that the program cannot go on."""
+        if self.buddies and any((rank + 1) % self.ranks in dead for rank in dead if rank < self.ranks):
+            return True
+        return bool(self.needed & dead)
+
+    @property
+    def victims(self) -> range:
+        """Who is to die."""
+        return range(self.ranks + self.newcomers)
+
+    def after(self, right: Outcome, *before: Death) -> Iterator[Verdict]:
+        """Judge each further death that comes in a run with those before, every rank and call by turns."""
+        for rank in self.victims:
+            for call in count(1) if rank not in {death.rank for death in before} else ():
+                deaths = (*before, Death(rank, call))
+                outcome = self.run(deaths)
+                if rank not in outcome.came:
+                    break
+                yield Verdict(deaths, outcome.lost, self.wrong(right, outcome))
+
+    def by_chance(self, pairs: int, rng: random.Random, calls: int) -> Iterator[Verdict]:
+        """Judge random pairs of deaths, the first before one of so many calls; the second may not come."""
+        right = self.run()
+        for _ in range(pairs):
+            first, second = rng.sample(self.victims, 2)
+            deaths = (Death(first, rng.randint(1, calls)), Death(second, rng.randint(1, 2 * calls)))
+            outcome = self.run(deaths)
+            yield Verdict(deaths, outcome.lost, self.wrong(right, outcome))
+
+
+def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
+    """Return a program of tests/ulfm_programs, which is to end in MPI_Finalize."""
+    return Sweep(PROGRAMS / f"{name}.py", ranks, (*args, "finalize"), **what)
+
+
+SWEEPS = [
+    Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
+    program("respawn", 4, newcomers=2),
+    program("respawn_reorder", 4, newcomers=2),
+    program("buddy_restart", 4, "3", buddies=True, newcomers=2),
+    program("transactions", 4),
+    program("uniform_dup", 5),
+    program("kill_until_one_is_left", 6, kills=True),
+    program("kill_and_replace", 4, "2", newcomers=1, kills=True),
+    program("jacobi_buddies", 4, "2", buddies=True, newcomers=2),
+    program("bag_of_tasks", 4, "blank", needed=frozenset([0])),
+    program("bag_of_tasks", 4, "shrink", needed=frozenset([0])),
+    program("manager_of_spares", 6),
+    program("create_without_parent", 5),
+]
+
+
+def verdicts(sweep: Sweep, options: argparse.Namespace) -> Iterator[list[Verdict]]:
+    """Judge what the options ask for, in processes that end soon: the dead of a run stay in memory."""
+    right = sweep.run()
+    with multiprocessing.Pool(1, maxtasksperchild=1) as pool:
+        (singles,) = pool.map(_listed, [partial(sweep.after, right)])
+        if options.singles:
+            yield singles
+        elif options.pairs:
+            calls = max(single.deaths[0].call for single in singles)
+            tasks = [(50, random.Random(part), calls) for part in range(-(-options.pairs // 50))]
+            yield from pool.imap(_listed, [partial(sweep.by_chance, *task) for task in tasks])
+        else:
+            yield from pool.imap(_listed, [partial(sweep.after, right, single.deaths[0]) for single in singles])
+
+
+def _listed(judged: "partial[Iterator[Verdict]]") -> list[Verdict]:
+    return list(judged())
+
+
+def main() -> None:
+    """Sweep, and say what was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="PROGRAM")
+    parser.add_argument("--singles", action="store_true")
+    parser.add_argument("--pairs", type=int, default=0, metavar="N")
+    parser.add_argument("--ranks", type=int, metavar="N", help="how many ranks each program has")
+    options = parser.parse_args()
+    bad = 0
+    for sweep in SWEEPS:
+        if options.names and not {sweep.path.stem, str(sweep)} & {*options.names}:
+            continue
+        if options.ranks:
+            sweep = sweep._replace(ranks=options.ranks)
+        begin, counted = time.time(), Counter[str]()
+        for verdict in (each for some in verdicts(sweep, options) for each in some):
+            counted["wrong" if verdict.wrong else "lost" if verdict.lost else "right"] += 1
+            if verdict.wrong:
+                bad += 1
+                print(f"{sweep}: {' and '.join(map(str, verdict.deaths))}: {verdict.wrong}", flush=True)
+        print(f"{sweep}: {dict(counted)}, {time.time() - begin:.0f} s", flush=True)
+    sys.exit(min(bad, 1))
+
+
+if __name__ == "__main__":
+    main()

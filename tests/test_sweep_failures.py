@@ -1,0 +1,90 @@
+"""Programs that are to get over any failure do: a sample of the sweeps, and in a campaign every pair of deaths."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cases import ROOT
+from tests.sweep_failures import SWEEPS, Death, Outcome, Sweep
+
+CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
+
+
+def sampled(sweep: Sweep) -> list[str]:
+    verdicts = sweep.by_chance(4, random.Random(str(sweep)), calls=15)
+    return [f"{verdict.deaths}: {verdict.wrong}" for verdict in verdicts if verdict.wrong]
+
+
+def every_pair(sweep: Sweep) -> list[str]:
+    """And some on 8 ranks; in processes of their own, for the dead stay in memory."""
+    found = []
+    for options in ([], ["--ranks", "8", "--pairs", "300"]):
+        command = [sys.executable, "-m", "tests.sweep_failures", str(sweep), *options]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        found += [done.stdout, done.stderr] if done.returncode else []
+    return found
+
+
+@pytest.mark.parametrize("sweep", SWEEPS, ids=str)
+def test_any_two_may_die_at_any_call(sweep: Sweep):
+    assert (every_pair if CAMPAIGN else sampled)(sweep) == []
+
+
+def test_shards_make_no_difference():
+    sweep = SWEEPS[0]
+    deaths = (Death(1, 10), Death(3, 25))
+    assert {sweep.run(deaths, shards=shards) for shards in (1, 2, 3, 7)} == {sweep.run(deaths)}
+
+
+UNPROTECTED = """\
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+try:
+    comm.Barrier()
+    members = comm.allgather(comm.rank)
+except MPI.Exception:
+    comm.Revoke()
+    comm = comm.Shrink()
+    members = comm.allgather(comm.rank)
+print("result", len(members))
+"""
+
+
+def test_a_program_that_does_not_get_over_failures_is_found(tmp_path: Path):
+    path = tmp_path / "unprotected.py"
+    path.write_text(UNPROTECTED, encoding="utf-8")
+    sweep = Sweep(path, 3)
+    right = sweep.run()
+    singles, pairs = ([verdict.wrong for verdict in sweep.after(right, *before)] for before in ((), (Death(2, 1),)))
+    assert "{'2'} in place of {'3'}" in singles
+    assert [wrong.partition(":")[0] for wrong in pairs if wrong.startswith("aborted")]
+
+
+LOST = {"lost": True, "ended": "aborted", "results": frozenset()}
+
+
+@pytest.mark.parametrize(
+    ("came", "fields", "wrong"),
+    [
+        ({1, 2}, LOST, ""),
+        ({0, 4}, LOST, ""),
+        ({1, 3}, LOST, "lost by the deaths of [1, 3], and aborted"),
+        ({4, 5}, LOST, "lost by the deaths of [4, 5], and aborted"),
+        ({1, 2}, LOST | {"ended": "finished"}, "lost by the deaths of [1, 2], and finished"),
+        ({1, 2}, LOST | {"results": frozenset({"6"})}, ""),
+        ({1, 2}, LOST | {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
+        ({1, 3}, LOST | {"results": frozenset({"6"})}, "aborted: "),
+        ({1}, {"ended": "stalled", "said": "roll-call"}, "stalled: roll-call"),
+        ({1}, {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
+        ({1}, {"results": frozenset()}, "set() in place of {'6'}"),
+        ({1}, {}, ""),
+    ],
+)
+def test_data_may_be_lost_with_their_copy_and_by_nothing_else(came: set[int], fields: dict[str, object], wrong: str):
+    sweep = Sweep(Path("program.py"), 5, buddies=True, newcomers=2)
+    right = Outcome(frozenset(), frozenset({"6"}), False, "finished", "", "")
+    assert sweep.wrong(right, right._replace(came=frozenset(came), **fields)) == wrong
