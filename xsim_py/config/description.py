@@ -1,7 +1,8 @@
 """The keys of a machine description: one dataclass a section, one field a key.
 
 This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
-made from it, so a new key (of a failure model, a file system) is one more field here and nothing else.
+made from it, so a new key (of a failure model, a file system) is one more field here; `config_hash` leaves it out where
+it says nothing, so that the hashes of older descriptions stay what they were.
 
 Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds of a byte (see `xsim_py.units`).
 """
