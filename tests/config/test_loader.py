@@ -15,6 +15,7 @@ from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.errors import ConfigError
 from xsim_py.mpi.collectives.choose import REGISTRY
 
+TOPOLOGY_WORDS = ("type", "dims", "twist", "leaves", "nodes_per_leaf", "spines", "file", "edges", "hosts")
 GOOD: dict[str, Any] = {"topology": {"type": "torus", "dims": [4, 4]}, "network": {"latency": "1us"}}
 
 
@@ -78,7 +79,7 @@ compute:
         "--set mpi.poll_time=: mpi.poll_time: there is no value after the =",
         "--set name.x=3: name.x: name is no section here, so there is no x in it to set",
         "--set network.gap=soon: network.gap: 'soon' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)",
-        "--set topology.foo.bar=1: topology.foo: unknown key; known: type, dims, twist, file, edges, hosts",
+        f"--set topology.foo.bar=1: topology.foo: unknown key; known: {', '.join(TOPOLOGY_WORDS)}",
     ]
 
 

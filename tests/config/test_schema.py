@@ -31,6 +31,8 @@ BEYOND_SCHEMA = (
     "needs some time",
     "half of x",
     "a graph needs",
+    "a fat tree needs",
+    "given by topology.leaves",
     "knows its own",
     "torus has",
     "cannot be shifted",
@@ -88,7 +90,8 @@ VALUES = {
     | st.fixed_dictionaries(
         {},
         optional={
-            "type": st.sampled_from(["single", "switch", "torus", "graph", "ring", None]),
+            "type": st.sampled_from(["single", "switch", "torus", "fattree", "graph", "ring", None]),
+            "nodes_per_leaf": st.integers(0, 3),
             "dims": st.lists(st.integers(0, 4) | st.just("a"), max_size=7) | st.integers(),
             "twist": st.sampled_from(["none", "half", "whole"]) | st.lists(TWIST, max_size=2),
             "edges": st.lists(st.lists(st.sampled_from(["a", 1, "", True]), min_size=1, max_size=3), max_size=2),

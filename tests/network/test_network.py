@@ -18,6 +18,10 @@ PLAIN: dict[str, dict[str, Any]] = {
     "torus": {"topology": {"type": "torus", "dims": [4, 3]}, "network": {"latency": "3us", "per_hop": "1us"}},
     "switch": {"network": {"latency": "1us", "per_hop": "1us"}, "same_node": {"latency": "500ns"}},
     "single": {"topology": {"type": "single"}, "same_node": {"latency": "6us"}},
+    "fattree": {
+        "topology": {"type": "fattree", "leaves": 3, "nodes_per_leaf": 4, "spines": 2},
+        "network": {"latency": "1us", "per_hop": "1us"},
+    },
     "graph": {
         "topology": {
             "type": "graph",
@@ -70,7 +74,16 @@ def test_without_figures_of_its_own_a_node_costs_what_its_neighbour_does() -> No
 
 @given(
     st.sampled_from(
-        [("torus", 1), ("torus", 4), ("switch", 1), ("switch", 3), ("single", None), ("graph", 1), ("graph", 2)]
+        [
+            ("torus", 1),
+            ("torus", 4),
+            ("switch", 1),
+            ("switch", 3),
+            ("single", None),
+            ("fattree", 1),
+            ("graph", 1),
+            ("graph", 2),
+        ]
     ),
     st.integers(1, 12),
     st.integers(1, 7),

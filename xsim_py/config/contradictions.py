@@ -22,7 +22,8 @@ _SPEEDS = (1e-9, 1e9)
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
-    for rule in (_nodes, _torus, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
+    topologies = (_nodes, _torus, _fat_tree)
+    for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
 
@@ -68,6 +69,16 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
         # Each is tried for every pair of nodes that lie differently.
         message = f"such twists make {ways:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
         yield "topology.twist", message, ("topology.dims",)
+
+
+def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
+    if spec.topology.type != "fattree":
+        return
+    if spec.topology.nodes_per_leaf is None:
+        yield "topology.nodes_per_leaf", "a fat tree needs it", ("topology.type",)
+    if spec.machine.nodes is not None:
+        message = "the size of a fat tree is given by topology.leaves and topology.nodes_per_leaf"
+        yield "machine.nodes", message, ("topology.type",)
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:

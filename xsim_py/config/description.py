@@ -1,7 +1,8 @@
 """The keys of a machine description: one dataclass a section, one field a key.
 
 This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
-made from it, so a new key (of a failure model, a file system) is one more field here and nothing else.
+made from it, so a new key (of a failure model, a file system) is one more field here; `config_hash` leaves it out where
+it says nothing, so that the hashes of older descriptions stay what they were.
 
 Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds of a byte (see `xsim_py.units`).
 """
@@ -86,7 +87,13 @@ class TwistSpec:
     )
 
 
-TOPOLOGY_KEYS = {"single": (), "switch": (), "torus": ("dims", "twist"), "graph": ("file", "edges", "hosts")}
+TOPOLOGY_KEYS = {
+    "single": (),
+    "switch": (),
+    "torus": ("dims", "twist"),
+    "fattree": ("leaves", "nodes_per_leaf", "spines"),
+    "graph": ("file", "edges", "hosts"),
+}
 """The keys of section ``topology`` that each type has for itself. Their classes are entered in `machine.topologies`."""
 
 
@@ -96,7 +103,8 @@ class TopologySpec:
 
     type: str = option(
         choice(*TOPOLOGY_KEYS),
-        "One node, a switch (two hops between any two nodes), an n-D torus, or any graph of your own.",
+        "One node, a switch (two hops between any two nodes), an n-D torus, a two-level fat tree, or any graph of "
+        "your own.",
         default="switch",
     )
     dims: tuple[int, ...] | None = option(
@@ -113,6 +121,15 @@ class TopologySpec:
         "Twist of the torus. half: going around any other dimension shifts x by half its length, which is the "
         "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
         default="none",
+    )
+    leaves: int | None = option(integer(1, _MOST), "Leaf switches of the fat tree.", shown="as many as the ranks need")
+    nodes_per_leaf: int | None = option(
+        integer(1, _MOST), "Nodes on each leaf; consecutive nodes are on one leaf. A fat tree needs it."
+    )
+    spines: int | None = option(
+        integer(1, _MOST),
+        "Switches above the leaves, each with a link to every leaf. A message to node n crosses spine n modulo spines.",
+        shown="as many as nodes_per_leaf",
     )
     file: Path | None = option(
         kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file."

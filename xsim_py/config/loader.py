@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
-from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
+from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
@@ -164,6 +164,10 @@ def config_hash(spec: MachineSpec) -> str:
     for section, default in (("spawn", SpawnSpec()), ("process", ProcessSpec())):
         if getattr(spec, section) == default:
             del told[section]
+    told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
+    if spec.topology.type != "fattree":
+        for key in TOPOLOGY_KEYS["fattree"]:
+            del told["topology"][key]
     told["mpi"] = _plain(spec.mpi)
     for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
         if told["mpi"][key] == silent:

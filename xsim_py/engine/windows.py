@@ -142,7 +142,7 @@ class Transport(Protocol):
         ...
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """Take a part of each local shard; return the parts of all in order where shard 0 lives, and None elsewhere."""
+        """Return one value of every shard, given those of this process's; None but in the process of shard 0."""
         ...
 
     def broadcast(self, value: Any) -> Any:

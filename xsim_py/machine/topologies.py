@@ -12,6 +12,7 @@ TOPOLOGIES = {
     "single": "xsim_py.machine.topology:Single",
     "switch": "xsim_py.machine.topology:Switch",
     "torus": "xsim_py.machine.torus:Torus",
+    "fattree": "xsim_py.machine.fat_tree:FatTree",
     "graph": "xsim_py.machine.graph:GraphTopology",
 }
 """Where the class of each ``topology.type`` is."""

@@ -27,7 +27,7 @@ class _Numbers:
 
 
 def predefine(number: int, value: object) -> None:
-    """Give an object that all processes share the number of the standard."""
+    """Give a predefined object, such as MPI_INT, the number that the MPI ABI has for its handle."""
     _predefined[number] = value
     _predefined_numbers[id(value)] = number
 

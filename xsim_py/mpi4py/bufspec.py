@@ -116,7 +116,7 @@ class UserBuffer:
         return self.pack_blocks(blocks).listed()
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Store what has arrived for all blocks."""
+        """Put what has come from each rank, as in a Gather or an Alltoall, into its block of the buffer."""
         if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
             self.datatype.unpack(parts.whole, self.memory, self.offset, parts.blocks * self.count)
             return
@@ -208,7 +208,7 @@ class BlockBuffer:
         return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Store what has arrived for all blocks."""
+        """Put what has come from each rank, as in a Gather or an Alltoall, into its block of the buffer."""
         if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self._is_run(sizes):
             self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
             return

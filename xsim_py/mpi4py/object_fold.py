@@ -55,7 +55,7 @@ _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names i
 
 
 def pickles_as_usual() -> bool:
-    """Return whether no code of a program runs where objects of these types are pickled."""
+    """Return whether nobody has told Python to pickle numbers and arrays otherwise: no code of a program runs then."""
     registered = copyreg.dispatch_table
     return (
         is_usual() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]

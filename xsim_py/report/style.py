@@ -110,7 +110,7 @@ def add_legend(figure: Figure, handles: Sequence[Artist], *, title: str = "") ->
 
 
 def spaced(values: Sequence[float]) -> list[float]:
-    """Return those of ascending values that have room for a figure on a logarithmic axis."""
+    """Return which of ascending values are far enough apart on a logarithmic axis for a label each."""
     least = (values[-1] / values[0]) ** (1 / (_MOST_TICKS - 1)) * (1 - 1e-9)
     kept = [values[0]]
     for value in values[1:]:

@@ -234,7 +234,7 @@ class _Objects(Form):
 
 
 class PartsToFold(Form):
-    """``(parts, fold)``: a block for everybody, of the same sizes at all ranks."""
+    """``(parts, fold)`` of a Reduce_scatter: a block for each rank, and how to combine them; the sizes are alike."""
 
     def key(self, args: Any) -> Any:
         return tuple(map(len, args[0])), args[1]

@@ -185,7 +185,7 @@ def _pair(core: Type) -> Any:
 
 
 def _struct(core: Type, whole: Type) -> Any:
-    """Describe a struct, or one that has been given another extent."""
+    """Return the numpy dtype of a struct, ``core``, with the extent of ``whole``: itself, or it resized."""
     types, params = core.recipe.types, core.recipe.params
     if _np_dtype is None or not SHARED.issuperset(types):
         return _struct_fields(core, whole)

@@ -94,7 +94,7 @@ def _written(
 
 
 def _folder_of(place: str) -> str:
-    """Return the folder of a place or, if that is yet to be made, the first one above it that is there."""
+    """Return where a file may be written for the time being: its real folder, or the nearest one above that exists."""
     folder = os.path.dirname(place)
     return folder if _is_folder(folder) else _folder_of(folder)
 

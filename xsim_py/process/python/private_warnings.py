@@ -53,7 +53,7 @@ def _touch(rank: Rank) -> None:
 
 
 class _OwnWarnings(private_state.OwnAttributes):
-    """The class of `warnings` while a run lasts."""
+    """The class of module `warnings` during a run: a rank that assigns ``warnings.filters`` gets filters of its own."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _NAMES:

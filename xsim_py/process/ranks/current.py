@@ -38,7 +38,7 @@ def here() -> Fiber | None:
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Let the simulator do something of its own inside a rank: files, entropy and all else are the real ones then."""
+    """Return a context in which the simulator works for itself inside a rank: files, entropy and all else are real."""
     global fiber
     before, fiber = fiber, None
     try:
