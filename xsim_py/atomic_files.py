@@ -23,24 +23,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any, Self
 
-__all__ = [
-    "Unfinished",
-    "atomic_file",
-    "atomic_path",
-    "check_file",
-    "dress",
-    "in_use",
-    "is_regular",
-    "is_special",
-    "meant",
-    "moved",
-    "remove_abandoned",
-    "scratch_folder",
-    "sync",
-    "tidy_when_terminated",
-    "undisturbed",
-]
-
 _PREFIX = ".xsim-unfinished-"
 _MOST_LINKS = 40
 _LONGEST_SUFFIX = 40

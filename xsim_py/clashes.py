@@ -15,8 +15,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
 from xsim_py.process.programs.program import Program
 
-__all__ = ["InputFile", "OutputFile", "failure_files", "machine_files", "program_files", "refuse_clashes"]
-
 _NOWHERE = Location.in_option("")
 
 

@@ -8,8 +8,6 @@ import re
 import sysconfig
 from typing import Final
 
-__all__ = ["ALL_IMPORTED", "PACKAGE", "is_installed", "is_simulator", "of_program", "package_name", "shown", "text_of"]
-
 PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the simulator."""
 

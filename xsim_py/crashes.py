@@ -15,8 +15,6 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["CRASHES", "notice_senders"]
-
 CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 """The signals by which processes crash, of which `faulthandler` writes the stack."""
 

@@ -17,19 +17,6 @@ import errno
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "NOT_WRITTEN",
-    "NO_ROOM",
-    "ConfigError",
-    "InternalError",
-    "OptionProblem",
-    "XsimError",
-    "advice",
-    "close_match",
-    "shortened",
-    "unwritten",
-]
-
 NOT_WRITTEN: Final = 74
 """The exit status of a run whose output, or whose program's files, found no place."""
 

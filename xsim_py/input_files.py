@@ -13,8 +13,6 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["MIB", "is_file", "read_input"]
-
 MIB: Final = 2**20
 _PIECE_BYTES: Final = 2**16
 _NOBODY_MS: Final = 500  # for whoever is about to open the other end of a pipe

@@ -39,8 +39,6 @@ from xsim_py.vitals import TICK_S, Vitals, Watch
 if TYPE_CHECKING:
     from xsim_py.process.programs.program import Program
 
-__all__ = ["Isolation", "blocks_of", "processes_for", "shared_memory_folder"]
-
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
 

@@ -21,8 +21,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["agree_group", "alive", "create_from_group", "create_group", "shrink_group"]
-
 
 def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
     """Return the members of a group that are alive.

@@ -20,8 +20,6 @@ from xsim_py.report.result import failure_entry
 from xsim_py.trace import Trace
 from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
 
-__all__ = ["Attempt", "assemble"]
-
 _MOST_LISTED = 8
 _KILLED = 137
 

@@ -15,22 +15,6 @@ from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
 from xsim_py.units import PS_PER_S, parse_time_ps
 
-__all__ = [
-    "COLLECTIVES",
-    "COMPUTE",
-    "RESILIENCE",
-    "RunParameters",
-    "assignment",
-    "isolation",
-    "one_of",
-    "packages",
-    "positive",
-    "read",
-    "seconds",
-    "seed",
-    "way_of",
-]
-
 ALGORITHMS: Final = ("tuned", "ftco")
 """Each of these names a choice of algorithms for all collective operations."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import random
 
-__all__ = ["derive_seed", "stream"]
-
 
 def derive_seed(seed: int, *names: str | int) -> int:
     """A 128-bit seed for the stream of that name, for any generator that takes one (NumPy's, for instance).

@@ -75,8 +75,6 @@ if TYPE_CHECKING:
     from xsim_py.isolation import Isolation
     from xsim_py.report import Result
 
-__all__ = ["simulate"]
-
 _PAIRS_UP_TO_RANKS = 1024
 
 

@@ -17,33 +17,6 @@ from typing import Final
 
 from xsim_py.errors import close_match
 
-__all__ = [
-    "BANDWIDTH_PATTERN",
-    "BARE",
-    "NO_BANDWIDTH_PATTERN",
-    "PS_PER_S",
-    "SIZE_PATTERN",
-    "TIME_PATTERN",
-    "TIME_PER_BYTE_PATTERN",
-    "UNITS",
-    "exact_seconds",
-    "format_bandwidth",
-    "format_number",
-    "format_size",
-    "format_time",
-    "ordinal",
-    "parse_bandwidth",
-    "parse_cost_ps",
-    "parse_exact_seconds",
-    "parse_size_bytes",
-    "parse_time_per_byte",
-    "parse_time_ps",
-    "parse_whole",
-    "round_half_up",
-    "spans",
-    "split_quantity",
-]
-
 PS_PER_S: Final = 10**12
 _DECIMALS: Final = 12
 

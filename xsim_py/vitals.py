@@ -21,25 +21,6 @@ from typing import Final, NamedTuple
 from xsim_py.code_origin import PACKAGE, is_installed, is_simulator, text_of
 from xsim_py.code_origin import shown as name_of
 
-__all__ = [
-    "ASK",
-    "GRACE_S",
-    "TICK_S",
-    "Frame",
-    "Vitals",
-    "Watch",
-    "frames",
-    "inherit_orphans",
-    "innermost",
-    "live_with_parent",
-    "mine",
-    "of_program",
-    "show",
-    "shown",
-    "stuck",
-    "with_place",
-]
-
 TICK_S: Final = 0.25
 """How often a process shows that it is alive, and how often the other one looks."""
 

@@ -32,8 +32,6 @@ from xsim_py.atomic_files import in_use, remove_abandoned
 from xsim_py.errors import XsimError
 from xsim_py.vitals import TICK_S, Watch
 
-__all__ = ["Crash", "cores", "do_in_workers", "serve"]
-
 _LAST_WORDS_BYTES: Final = 4000
 _STACK_BYTES: Final = 1 << 16
 _ANSWER_S: Final = 1.0

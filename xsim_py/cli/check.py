@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report.difference import TracedRun
 
-__all__ = ["add_check_parser"]
-
 _GREENLETS, _PROCESSES = "greenlets", "process"
 
 _NOTES = """\

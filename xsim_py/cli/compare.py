@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report import Comparison, Result
 
-__all__ = ["add_compare_parser"]
-
 
 def add_compare_parser(commands: Any) -> list[Action]:
     """Add the command, and return its options."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from xsim_py.report.recovery import RecoveryComparison
     from xsim_py.study.recovery import Experiment
 
-__all__ = ["add_compare_recovery_parser"]
-
 _NOTES = """\
 schemes: ftco, collective operations that get over failures by themselves (the program need not know); ulfm, the program
 catches the error, revokes, shrinks and tries again; legio, a layer under the program does that (the program need not

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from xsim_py.failure import CallSite, Failure
 
-__all__ = ["add_failures_parser", "show_failures"]
-
 _SHOWN_ROWS = 100
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from xsim_py.ftco.summary import Statistic, Summary
     from xsim_py.report import Table
 
-__all__ = ["add_ftco_parser", "run_ftco"]
-
 _OVERHEAD_PS = 130_000
 _OPTIONS = (
     "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "service", "timeout"

@@ -29,8 +29,6 @@ from xsim_py.vitals import TICK_S, Watch
 if TYPE_CHECKING:
     from xsim_py.vitals import Frame, Vitals
 
-__all__ = ["go_on_in_a_child"]
-
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0
 _TIDY_S: Final = 0.5

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from xsim_py.config import LayerSpec, MachineSpec
 
-__all__ = ["add_models_parser", "run_models"]
-
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from xsim_py.cli.options import Parser
     from xsim_py.process.programs.program import Program
 
-__all__ = ["add_mpiexec_parser", "begin_anew", "read_mpiexec"]
-
 _LINKS: Final = ("mpiexec", "mpirun")
 _TIMED_OUT: Final = 4
 _VERSION: Final = f"""\

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from xsim_py.config.entries import Entry, Problem
 
-__all__ = ["find_file", "options_of"]
-
 _NAME: Final = "xsim-mpiexec.yaml"
 _FILES: Final = ("json", "out", "trace", "timeline")
 

@@ -14,8 +14,6 @@ from typing import Final
 from xsim_py.cli.options import positive
 from xsim_py.errors import ConfigError, close_match
 
-__all__ = ["AppLine", "Line", "read_line"]
-
 
 @dataclass
 class AppLine:

@@ -15,31 +15,6 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "PROGRAM_USAGE",
-    "Parser",
-    "ProgramSpec",
-    "add_description_options",
-    "add_fail_option",
-    "add_isolation_option",
-    "add_set_option",
-    "add_sharing_options",
-    "add_simulation_options",
-    "assignment",
-    "exit_status",
-    "first_line",
-    "machine_labels",
-    "names",
-    "positive",
-    "reader",
-    "seconds",
-    "seed",
-    "simulation_arguments",
-    "sizes",
-    "split_program",
-    "time_ps",
-]
-
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}

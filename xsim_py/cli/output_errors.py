@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CannotWrite", "Patient", "writing"]
-
 
 class CannotWrite(Exception):
     """Results have nowhere to go; the text says which, and why."""

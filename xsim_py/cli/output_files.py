@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from xsim_py.clashes import InputFile
 
-__all__ = ["check_outputs", "not_dash", "simulation_inputs", "write_text"]
-
 _WRONG_NAME = {errno.EBADF, errno.EEXIST, errno.EINVAL, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
 
 

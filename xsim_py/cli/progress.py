@@ -13,8 +13,6 @@ from xsim_py.units import format_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ProgressLine", "clock"]
-
 _ERASE = "\r\x1b[K"
 _BAR = 24
 _TICK_S = 1.0

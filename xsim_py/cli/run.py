@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report import Result
 
-__all__ = ["add_run_parser", "print_findings"]
-
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["line_by_line"]
-
 _read, _lseek = os.read, os.lseek  # a rank has others of these
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from xsim_py.study import StudyResults, StudySpec
 
-__all__ = ["add_study_parser"]
-
 _NOTES = """\
 Results go to a folder: runs.jsonl (a line for each run as soon as it is done), runs.csv (a row for each run),
 summary.csv (means over repetitions), results.json (everything), and the pictures. The same command again runs only

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["ALGORITHMS", "FTCO", "FTCO_OPERATIONS"]
-
 _ALLGATHER: Final = ("linear", "bruck", "recursive_doubling", "ring", "neighbor", "two_proc")
 _ALLTOALL: Final = ("linear", "linear_sync", "pairwise", "two_proc")
 _REDUCE_SCATTER: Final = ("nonoverlapping", "recursive_doubling", "recursive_halving", "ring", "butterfly")

@@ -9,8 +9,6 @@ from xsim_py.config.described import Contradiction
 from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
 from xsim_py.input_files import is_file
 
-__all__ = ["MOST_RANKS", "MOST_TORUS_NODES", "contradictions"]
-
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
 _LARGEST_BLOCK = 2**30
 MOST_TORUS_NODES = 2**22  # a little more than 161 x 161 x 161, 26 times Fugaku: each takes some time and memory

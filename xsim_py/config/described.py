@@ -13,8 +13,6 @@ from xsim_py.config.entries import Entry, Location, Problem, raise_all
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError
 
-__all__ = ["Contradiction", "Described", "read_description"]
-
 Contradiction = tuple[str, str, tuple[str, ...]]
 """The path of what is wrong, what is wrong with it, and the paths that the judgement rests on."""
 

@@ -21,27 +21,6 @@ from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
 from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
-__all__ = [
-    "ComponentSpec",
-    "ComputeSpec",
-    "DetectorSpec",
-    "DrawSpec",
-    "FailuresSpec",
-    "FtcoSpec",
-    "LayerSpec",
-    "MachineSpec",
-    "MpiSpec",
-    "NetworkSpec",
-    "NodesSpec",
-    "ProcessSpec",
-    "ResilienceSpec",
-    "SpawnSpec",
-    "StorageSpec",
-    "TopologySpec",
-    "TwistSpec",
-    "UlfmSpec",
-]
-
 _MOST = 2**31 - 1
 
 

@@ -22,8 +22,6 @@ from xsim_py.config.entries import MOST_LEVELS, Entry, Location, Problem, from_p
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
 
-__all__ = ["override", "read_yaml", "read_yaml_file"]
-
 _MOST_BYTES: Final = MIB  # a second
 _MOST_VALUES: Final = 100_000  # with those that aliases repeat: a short file can say more than any memory holds
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

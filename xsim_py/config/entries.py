@@ -14,8 +14,6 @@ from typing import Any, AnyStr, Final, Self
 
 from xsim_py.errors import ConfigError
 
-__all__ = ["MOST_LEVELS", "Entry", "Location", "Problem", "from_python", "line_and_column", "raise_all"]
-
 MOST_LEVELS: Final = 64
 """How deep a description may be nested: more than any has use for, and safe to read by recursion."""
 

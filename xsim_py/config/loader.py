@@ -20,21 +20,6 @@ from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
-__all__ = [
-    "bundled",
-    "bundled_apps",
-    "config_hash",
-    "every_path",
-    "files_by_name",
-    "kind_of",
-    "load_machine",
-    "machine_name",
-    "machine_names",
-    "preset_path",
-    "presets",
-]
-
-
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 from xsim_py.config.description import MachineSpec
 from xsim_py.config.value_kinds import ListOf, OneOf, Section, options
 
-__all__ = ["TABLE_HEAD", "json_schema", "markdown_table", "table_rows"]
-
 
 def json_schema(cls: type[Any] = MachineSpec, what: str = "machine description") -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a description.

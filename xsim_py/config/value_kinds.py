@@ -17,35 +17,6 @@ from xsim_py.code_origin import package_name
 from xsim_py.config.entries import Entry, Problem
 from xsim_py.errors import advice
 
-__all__ = [
-    "BANDWIDTH",
-    "BOOLEAN",
-    "COST",
-    "DIMENSION",
-    "FILE",
-    "LINE",
-    "NAME",
-    "POSITIVE",
-    "SIZE",
-    "SIZE_OR_UNLIMITED",
-    "TEXT",
-    "TIME",
-    "TIME_PER_BYTE",
-    "BySize",
-    "Kind",
-    "ListOf",
-    "MapOf",
-    "OneOf",
-    "Reading",
-    "Scalar",
-    "Section",
-    "WordOr",
-    "choice",
-    "integer",
-    "option",
-    "without_nul",
-]
-
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
 _ADVISED: Final = 100  # unknown keys; for more no advice is looked for, which takes half a millisecond each

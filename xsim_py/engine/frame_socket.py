@@ -10,8 +10,6 @@ from itertools import accumulate, pairwise
 from pickle import dumps, loads  # as they are before a program puts others there
 from typing import Any, Final
 
-__all__ = ["Closed", "FrameSocket"]
-
 _LENGTHS: Final = struct.Struct("<QQ")
 _frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
 _head = _frame[_LENGTHS.size :]

@@ -27,8 +27,6 @@ import simpy
 from simpy.core import EmptySchedule, StopSimulation
 from simpy.events import Event
 
-__all__ = ["INFINITY_PS", "LATE", "MAX_ORIGINS", "UNBOUNDED_PS", "Halted", "Kernel", "first_key"]
-
 INFINITY_PS = 1 << 100
 """Later than every event, in picoseconds."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_PROCESSES", "most_shards", "problem_of_processes", "processes_of"]
-
 _SHARDS_OF_FEW_RANKS: Final = 64
 _MOST_SHARDS: Final = 1024
 

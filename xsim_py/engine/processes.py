@@ -32,8 +32,6 @@ from .frame_socket import Closed, FrameSocket
 from .kernel import INFINITY_PS
 from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
 
-__all__ = ["OUT_OF_MEMORY", "ProcessDeath", "Processes"]
-
 OUT_OF_MEMORY: Final = 114
 """The exit status of a process in which the simulator gets no more memory."""
 

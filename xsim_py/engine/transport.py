@@ -17,8 +17,6 @@ from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 from .kernel import INFINITY_PS
 from .windows import Lookahead, Loopback, ShardProtocol, Transport, window_end_ps
 
-__all__ = ["OF_VIRTUAL_RANK", "RANK_VARIABLES", "Mpi", "forget_launcher", "launched_by_mpiexec", "make_transport"]
-
 OF_VIRTUAL_RANK = "XSIM_RANK"
 """A variable that virtual ranks have. A child that finds it has no part in a real launcher's job."""
 

@@ -22,8 +22,6 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from .kernel import INFINITY_PS
 
-__all__ = ["AT_ONCE_PS", "Lookahead", "Loopback", "ShardProtocol", "Transport", "by_way_of_others", "window_end_ps"]
-
 AT_ONCE_PS: Final = -1
 """The time of a batch that has to be received at the end of the window in which it was sent."""
 

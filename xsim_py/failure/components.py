@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from xsim_py.config import ComponentSpec
 
-__all__ = ["Components", "Level", "component_problems", "levels"]
-
 _MOST_DRAWN: Final = 2**24
 _WORDS: Final = ("machine", "node", "rank")
 _TAKEN: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")

@@ -21,8 +21,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.rng import stream
 from xsim_py.units import format_time
 
-__all__ = ["Renewals", "draw_problem", "interval_ps"]
-
 _SHAPES = (0.1, 100.0)  # beyond them the mean is made of times that nobody has ever seen, or all times are the same
 _MOST_RENEWALS = 10**6
 

@@ -15,8 +15,6 @@ from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
 from xsim_py.failure.sources import misfits, read_failures
 from xsim_py.failure.statements import Timed
 
-__all__ = ["FailureModel", "check_failures"]
-
 _NEVER_PS: Final = 1 << 200
 
 

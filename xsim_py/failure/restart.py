@@ -7,8 +7,6 @@ from typing import NamedTuple
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.units import parse_time_ps, parse_whole
 
-__all__ = ["RestartPolicy"]
-
 _MOST = 1000
 _MOST_EVER = 100_000
 _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"

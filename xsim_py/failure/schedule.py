@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from xsim_py.units import ordinal
 
-__all__ = ["INJECTED", "CallSite", "Failure", "Schedule"]
-
 INJECTED = "injected: "
 """How the cause of a failure begins that was written down as such, and not drawn or read from a trace."""
 

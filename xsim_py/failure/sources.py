@@ -16,8 +16,6 @@ from xsim_py.failure.schedule import CallSite
 from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 
-__all__ = ["FailureSources", "misfits", "read_failures"]
-
 _MOST_SHOWN: Final = 100
 
 

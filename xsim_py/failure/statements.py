@@ -22,8 +22,6 @@ from xsim_py.errors import close_match
 from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps
 
-__all__ = ["Drawn", "FromTrace", "Statement", "Timed", "parse_statement", "unknown_call"]
-
 _TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s*@\s*(.*)")
 _AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
 _DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")

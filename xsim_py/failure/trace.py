@@ -13,8 +13,6 @@ from xsim_py.config.entries import Location, Problem
 from xsim_py.input_files import MIB, read_input
 from xsim_py.units import parse_time_ps
 
-__all__ = ["Event", "read_trace"]
-
 _MOST_BYTES: Final = 16 * MIB  # half a million failures
 _MOST_SHOWN: Final = 100
 _NUMBER: Final = re.compile("-?[0-9]{1,18}")

@@ -17,8 +17,6 @@ from xsim_py.ftco import compiled
 from xsim_py.ftco.model import Configuration, run_seed
 from xsim_py.ftco.steps import run_steps
 
-__all__ = ["about", "is_compiled", "is_worth_it", "measure", "prepare"]
-
 _FEW_NODES: Final = 20_000  # of all runs together; these take the step model about a second
 
 

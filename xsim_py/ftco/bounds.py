@@ -9,8 +9,6 @@ values in max(k - 1, L + 1) + k - 1 steps.
 
 from __future__ import annotations
 
-__all__ = ["lower_bound"]
-
 
 def lower_bound(nodes: int, latency: int, *, roots: str = "multi", operation: str = "allreduce") -> int:
     """Steps of an operation without faults, on the best tree of any shape.

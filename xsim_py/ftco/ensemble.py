@@ -23,8 +23,6 @@ from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.summary import Summary, summarise
 from xsim_py.workers import Crash, cores, do_in_workers
 
-__all__ = ["do_chunk", "run_ensemble"]
-
 _NODES_A_CHUNK: Final = 1 << 18  # half a second or so
 _NODES_A_PLAIN_CHUNK: Final = 1 << 12
 _MOST_JOBS: Final = 1_000

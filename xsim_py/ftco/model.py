@@ -25,33 +25,6 @@ from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.mpi.ftco.trees import KINDS, ROOTS, Timing, Tree, best_radix, tree
 from xsim_py.rng import derive_seed
 
-__all__ = [
-    "FAILURES",
-    "FAILURE_STEP",
-    "IMBALANCES",
-    "INACTIVE",
-    "MOST_NODES",
-    "MOST_RUNS",
-    "MOST_STEPS",
-    "NEVER",
-    "OPERATIONS",
-    "RULES",
-    "SERVICE",
-    "START",
-    "Configuration",
-    "Outcome",
-    "Plan",
-    "Rules",
-    "below",
-    "interval_distance",
-    "mix",
-    "parse_rules",
-    "plan",
-    "run_seed",
-    "service_distance",
-    "service_index",
-]
-
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
 MOST_NODES = 1_000_000

@@ -13,8 +13,6 @@ from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.ftco.model import RULES, Configuration, Rules, parse_rules
 from xsim_py.mpi.ftco.trees import best_radix
 
-__all__ = ["DEFAULTS", "configurations", "rules_text", "with_radix"]
-
 DEFAULTS: Final[dict[str, str]] = {
     "tree": "knomial:auto",
     "roots": "multi",

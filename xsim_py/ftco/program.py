@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["failed", "missing", "replace"]
-
 
 def failed(comm: Any) -> list[int]:
     """Which ranks of a communicator this rank knows to be dead, however it came to know it.

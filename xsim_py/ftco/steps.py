@@ -31,9 +31,6 @@ from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, NodePacket, SendAct
 from xsim_py.mpi.ftco.paper import PaperNode
 from xsim_py.mpi.ftco.reference import ReferenceNode
 
-__all__ = ["Action", "StepModel", "run_steps"]
-
-
 _Events = TypeVar("_Events")
 
 

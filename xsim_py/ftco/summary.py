@@ -14,8 +14,6 @@ from xsim_py import __version__
 from xsim_py.ftco.model import Configuration, Outcome
 from xsim_py.ftco.options import rules_text
 
-__all__ = ["COLUMNS", "UNITS", "Statistic", "Summary", "statistic", "summarise"]
-
 COLUMNS = tuple(each.name for each in fields(Outcome))
 """The figures of a run, in the order of the columns of an ensemble."""
 

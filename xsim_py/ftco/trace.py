@@ -14,8 +14,6 @@ from xsim_py.ftco.steps import StepModel
 from xsim_py.mpi.ftco.node import SendAction, TreeNode
 from xsim_py.report.messageflow import Arrow, MessageFlow
 
-__all__ = ["trace_run"]
-
 _KINDS: Final = ("DATA", "KEEPALIVE", "ACK")
 _REST: Final = 30  # steps shown after the end, in which the last messages are taken
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from xsim_py.config import MachineSpec
 from xsim_py.machine.topology import Route, Topology
 
-__all__ = ["FatTree"]
-
 
 class FatTree(Topology):
     """A two-level fat tree; consecutive nodes are on one leaf. After the nodes come the leaves, and then the spines.

@@ -20,8 +20,6 @@ from xsim_py.config.entries import Problem, raise_all
 from xsim_py.machine.graphfile import read_graph, repeated
 from xsim_py.machine.topology import Route, Topology
 
-__all__ = ["GraphTopology"]
-
 _AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more often, and more need more memory
 
 

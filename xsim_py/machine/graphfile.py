@@ -16,8 +16,6 @@ from xml.parsers import expat
 from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
 from xsim_py.input_files import MIB, read_input
 
-__all__ = ["GraphFile", "read_graph", "repeated"]
-
 _MOST_BYTES: Final = 16 * MIB  # half a million links
 _NO_GRAPH: Final = "this cannot be read as a graph"
 

@@ -11,8 +11,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topologies import topology_class
 
-__all__ = ["Machine"]
-
 
 class Machine:
     """The nodes of a described machine, with ``ranks`` ranks placed on them.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["shard_blocks"]
-
 
 def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
     """Cut the ranks into consecutive blocks of about the same size, one for each shard.

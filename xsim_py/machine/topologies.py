@@ -6,8 +6,6 @@ from importlib import import_module
 
 from xsim_py.machine.topology import Topology
 
-__all__ = ["TOPOLOGIES", "topology_class"]
-
 TOPOLOGIES = {
     "single": "xsim_py.machine.topology:Single",
     "switch": "xsim_py.machine.topology:Switch",

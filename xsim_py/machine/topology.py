@@ -7,8 +7,6 @@ from array import array
 
 from xsim_py.config import MachineSpec
 
-__all__ = ["Route", "Single", "Switch", "Topology"]
-
 Route = list[tuple[int, int]]  # directed links, each from one vertex to the next
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Torus", "Twist", "fitting_dims", "half_twists"]
-
 
 @dataclass(frozen=True)
 class Twist:

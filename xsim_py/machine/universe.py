@@ -12,8 +12,6 @@ from heapq import heapify, heappop, heappush
 
 from xsim_py.machine.machine import Machine
 
-__all__ = ["Universe"]
-
 
 class Universe:
     """The places of a machine.

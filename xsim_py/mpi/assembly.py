@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .ftco.shapes import Shapes
     from .settings import Settings
 
-__all__ = ["make_library"]
-
 
 def make_library(
     shard: Shard,

@@ -17,19 +17,6 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.per_process import of_process
 
-__all__ = [
-    "Attributes",
-    "Keyval",
-    "attributes_of",
-    "copy_attributes",
-    "create_keyval",
-    "delete_all",
-    "delete_attribute",
-    "free_keyval",
-    "get_attribute",
-    "set_attribute",
-]
-
 CopyFunction = Callable[[Any, int, Any], Any]
 DeleteFunction = Callable[[Any, int, Any], object]
 Attributes = dict[int, tuple["Keyval", Any]]

@@ -30,25 +30,6 @@ if TYPE_CHECKING:
     from .batched.forms import Form
     from .comm import Communicator
 
-__all__ = [
-    "Background",
-    "CollectiveChannel",
-    "Note",
-    "SurvivingAlgorithms",
-    "begin",
-    "channel",
-    "note",
-    "perform",
-    "pick",
-    "preferred",
-    "record",
-    "refused",
-    "served",
-    "survives",
-    "timed",
-    "wait_all",
-]
-
 _WORLD = "MPI_COMM_WORLD"
 _blank = object.__new__
 _time = attrgetter("time_ps")

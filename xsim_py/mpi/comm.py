@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .transport.fabric import Fabric
     from .transport.mailbox import Mailbox
 
-__all__ = ["Communicator", "Context", "context_of_members", "derive_cid", "self_comm", "shared_context", "world"]
-
 WORLD_CID = 2
 _NOTHING = Preference({})
 

@@ -18,27 +18,6 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi.typemap import Layout, join, place, repeat
 
-__all__ = [
-    "again",
-    "contiguous",
-    "darray",
-    "duplicate",
-    "f90_complex",
-    "f90_integer",
-    "f90_real",
-    "hindexed",
-    "hindexed_block",
-    "hvector",
-    "indexed",
-    "indexed_block",
-    "match_size",
-    "resized",
-    "struct",
-    "subarray",
-    "value_index",
-    "vector",
-]
-
 
 def _not_null(*types: Type) -> None:
     if NULL in types:

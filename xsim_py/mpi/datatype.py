@@ -19,8 +19,6 @@ from xsim_py.mpi.attributes import Attributes
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.typemap import Layout, block
 
-__all__ = ["NULL", "Recipe", "Type"]
-
 
 class Recipe:
     """How a type was built: what MPI_Type_get_envelope and MPI_Type_get_contents tell.

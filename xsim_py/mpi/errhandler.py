@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ABORT", "ARE_FATAL", "RETURN", "ErrorHandler"]
-
 
 class ErrorHandler:
     """One error handler.

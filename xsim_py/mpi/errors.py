@@ -12,22 +12,6 @@ from typing import Any, NoReturn
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.per_process import of_process
 
-__all__ = [
-    "ErrorTable",
-    "Exception",
-    "add_error_class",
-    "add_error_code",
-    "add_error_string",
-    "error",
-    "error_class",
-    "error_string",
-    "fail",
-    "remove_error_class",
-    "remove_error_code",
-    "remove_error_string",
-    "table",
-]
-
 STRINGS: dict[int, str] = {
     c.SUCCESS: "MPI_SUCCESS: no error",
     c.ERR_BUFFER: "MPI_ERR_BUFFER: invalid buffer",

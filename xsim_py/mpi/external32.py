@@ -12,8 +12,6 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 
-__all__ = ["basic_size", "decode", "encode", "size"]
-
 _NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than on the machine
 
 _LONG_DOUBLES = {"g": 16, "G": 32}

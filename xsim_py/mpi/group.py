@@ -17,22 +17,6 @@ from typing import Any
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 
-__all__ = [
-    "EMPTY",
-    "GroupState",
-    "Members",
-    "compare",
-    "contains",
-    "difference",
-    "exclude",
-    "exclude_ranges",
-    "include",
-    "include_ranges",
-    "intersection",
-    "translate",
-    "union",
-]
-
 _REMEMBERED = 32  # results of each operation; one may hold a tuple of a million ranks
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from xsim_py.mpi.per_process import of_process
 
-__all__ = ["number_of", "object_of", "predefine"]
-
 _FIRST = 0x1000  # the ABI keeps what is below for predefined handles
 
 _predefined: dict[int, object] = {}

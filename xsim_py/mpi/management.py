@@ -22,18 +22,6 @@ from .op import PREDEFINED, make_fold
 from .predefined import PREDEFINED as DATATYPES
 from .transport.p2p import STANDARD_MODE, receive, start_send, wait
 
-__all__ = [
-    "agree",
-    "create",
-    "create_from_members",
-    "create_intercomm",
-    "create_topology",
-    "duplicate",
-    "make_inter",
-    "merge",
-    "split",
-]
-
 _CREATE_GROUP = "Intracomm.Create_group"
 _LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
 

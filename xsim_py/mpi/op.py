@@ -27,8 +27,6 @@ from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import predefine
 
-__all__ = ["OP_NULL", "PREDEFINED", "ReductionOp", "fold_rows", "foldable", "make_fold"]
-
 _frombuffer = np.frombuffer
 
 # Real MPI never warns of an overflow. Entering `np.errstate` costs as much as the addition; a context that has it costs

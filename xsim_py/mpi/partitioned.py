@@ -22,8 +22,6 @@ from .transport.p2p import STANDARD_MODE, receive, start_send
 if TYPE_CHECKING:
     from .comm import Communicator
 
-__all__ = ["Incoming", "Outgoing", "Stream"]
-
 _HEADER = struct.Struct("<qq")
 _ORDINAL = 1 << 31  # tags are smaller
 

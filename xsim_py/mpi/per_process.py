@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["bind", "of_process"]
-
 T = TypeVar("T")
 Lookup = Callable[[str, Callable[[], Any]], Any]
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Looks", "found", "looked_in_vain"]
-
 _PATIENT_LOOKS = 1000
 _PART = 6  # a look takes up to 1/64 of the time waited so far
 _LONGEST_PS = 10**10

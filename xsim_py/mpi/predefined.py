@@ -14,8 +14,6 @@ from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.handles import predefine
 from xsim_py.mpi.typemap import block, join, place
 
-__all__ = ["PREDEFINED"]
-
 _I, _FI, _R, _C, _L = "integer", "fortran integer", "real", "complex", "logical"
 
 # mpi4py's name: (MPI's name, numpy's type, kind, mpi4py's character, mpi4py's code, ABI handle)

@@ -16,8 +16,6 @@ from .comm import Communicator, world
 if TYPE_CHECKING:
     from .transport.mailbox import Mailbox
 
-__all__ = ["PROCESS_SETS", "SessionState", "note_session", "session_of"]
-
 PROCESS_SETS = ("mpi://WORLD", "mpi://SELF")
 """Those that the standard wants every process to have."""
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from .wanted_algorithms import Wanted
 
-__all__ = ["Settings"]
-
 
 class Settings(NamedTuple):
     """Settings that a run and its machine make for the MPI library.

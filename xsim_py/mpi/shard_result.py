@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from .transport.fabric import Fabric
 
-__all__ = ["Leftover", "ShardResult", "WaitingRank", "collect", "release"]
-
 _MOST_LEFTOVERS = 1000
 
 

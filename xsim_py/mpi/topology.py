@@ -15,8 +15,6 @@ from typing import ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 
-__all__ = ["Cartesian", "DistGraph", "Graph", "Weights", "check_edges", "dims_create", "gather_edges", "weights_of"]
-
 Weights = tuple[int, ...] | None
 """The weights of some edges; None for an unweighted graph."""
 

@@ -16,8 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Layout", "block", "join", "place", "repeat"]
-
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
 # Bytes of a unit and from one to the next, where the first begins, how many there are, which of them, and where they go

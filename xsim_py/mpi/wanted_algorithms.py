@@ -10,8 +10,6 @@ from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 
 from .collectives.choose import TUNED
 
-__all__ = ["INFO_KEY", "WORDS", "Preference", "Wanted", "for_communicator", "from_description", "of_word"]
-
 Wanted = Mapping[str, "str | tuple[tuple[int, str], ...]"]
 """For an operation the name of an algorithm, or several, each from a number of ranks on."""
 

@@ -17,8 +17,6 @@ from typing import Any, TypeAlias
 
 from xsim_py.network.link import Link
 
-__all__ = ["LinkContention"]
-
 # Its place in the order of what happens at one time, the links ahead of it (the next one last), how long it holds each
 # of them, how long it takes from the last hop until the last byte has arrived, and whose it is.
 _Passage: TypeAlias = tuple[int, list[Any], int, int, Any]

@@ -13,8 +13,6 @@ from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 from xsim_py.network.network import Network, Places
 
-__all__ = ["LayeredNetwork"]
-
 
 class LayeredNetwork(Network):
     """The costs of messages between the ranks of a machine.

@@ -29,8 +29,6 @@ from typing import Final
 from xsim_py.config import LayerSpec
 from xsim_py.units import round_half_up
 
-__all__ = ["Cost", "Link"]
-
 _MOST_SIZES: Final = 4096  # a program uses few sizes of message; one that uses them all must not fill the memory
 
 

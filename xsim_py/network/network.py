@@ -11,8 +11,6 @@ from xsim_py.config import MachineSpec
 from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 
-__all__ = ["MODELS", "Distances", "Network", "Places", "make_network"]
-
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
 """Where the class of each ``network.model`` is. A new one is entered here and in `config.description`."""
 

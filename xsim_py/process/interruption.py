@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.shard import Control, Shard
 
-__all__ = ["Progress", "c_exit_watched", "last_words", "on_c_exit", "watched"]
-
 Progress = Callable[[int, int, int, int], None]
 """Called with virtual time (ps), events, ranks finished, and ranks."""
 

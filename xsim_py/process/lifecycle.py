@@ -50,8 +50,6 @@ from xsim_py.process.ranks.rank import FIRST_PID, Abort
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "abort_job", "announce", "body", "fail_here", "kill", "leave", "stop_mismatch"]
-
 _KILLED = 128 + signal.SIGKILL
 _STALLED = 3
 

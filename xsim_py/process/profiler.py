@@ -23,8 +23,6 @@ from xsim_py.process.ranks import current
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["PARTS", "Profile"]
-
 PARTS = ("engine", "mpi", "program", "exchange", "waiting", "rest")
 """Event queue, ranks, machine and network; the virtual MPI; the program; sending to other shards and taking what they
 send; waiting for other shards; starting, reporting and all else."""

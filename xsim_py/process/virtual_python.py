@@ -24,8 +24,6 @@ from . import lifecycle
 if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
 
-__all__ = ["install"]
-
 
 def install(patches: Patches) -> None:
     """Put all of them in place; the order matters where one calls what another has replaced."""

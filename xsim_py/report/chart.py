@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report.ruler import Ruler
 
-__all__ = ["Chart", "Series"]
-
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
 _MOST_LETTERS = 75  # of names beside each other along the x axis
 _HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.2}

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report.result import Result
 
-__all__ = ["Comparison"]
-
 _UNITS = {"bytes": "B", "cpu_s": "s"}
 
 

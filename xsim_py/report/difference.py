@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from xsim_py.report.result import Result
     from xsim_py.trace import Message, Span
 
-__all__ = ["Difference", "TracedRun", "differences"]
-
 _LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback that several ranks have: ``[0-3] ...``
 _MOST_SHOWN = 200
 

@@ -17,8 +17,6 @@ from xsim_py.report.timeline import check_picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MOST_NODES_DRAWN", "Arrow", "MessageFlow"]
-
 MOST_NODES_DRAWN = 64
 """With more, lines and arrows cover each other."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from xsim_py.trace import Message, Span, Trace
 
-__all__ = ["MOST_EVENTS", "write_perfetto"]
-
 MOST_EVENTS = 1_000_000
 """How many events a file holds; Perfetto takes minutes for more."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from xsim_py.trace import Span, Trace
 
-__all__ = ["PHASES", "RECOVERY", "Phase", "Phases", "find_call", "first_start_ps", "measure_phases"]
-
 PHASES: Final = (
     "collective",
     "detection",

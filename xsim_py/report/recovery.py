@@ -26,8 +26,6 @@ from xsim_py.units import PS_PER_S, exact_seconds, format_time
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Case", "RecoveryComparison", "RecoveryRun"]
-
 _COLOURS: Final = {
     "collective": "#0072B2",
     "detection": "#C4C4C4",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from xsim_py.report.timeline import Timeline
     from xsim_py.trace import Trace
 
-__all__ = ["ENDINGS", "SUMMARY", "TABLES", "Result", "failure_entry"]
-
 TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
 """The names that tables of a run may have."""
 

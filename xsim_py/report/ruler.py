@@ -13,8 +13,6 @@ from typing import Final, Self
 
 from xsim_py.units import BARE, UNITS, split_quantity
 
-__all__ = ["PLAIN", "Ruler"]
-
 # For numbers without a unit, of something that has one.
 _USUAL: Final = {
     "time": ("ps", "ns", "us", "ms", "s"),

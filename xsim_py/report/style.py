@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "INK",
-    "LINE_COLOURS",
-    "MARKERS",
-    "add_legend",
-    "new_figure",
-    "rank_step",
-    "save",
-    "spaced",
-    "tidy",
-    "time_scale",
-]
-
 # Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 # Lines go on with colours that are nearer to those; their markers and dashes tell them apart, too.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Table"]
-
 _SHOWN_ROWS = 20
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from xsim_py.trace import Mark, Trace
 
-__all__ = ["PICTURES", "Timeline", "check_picture"]
-
 PICTURES = (".png", ".svg", ".pdf")
 """What the name of a picture may end with."""
 

@@ -10,8 +10,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.parameters import isolation
 from xsim_py.workers import cores
 
-__all__ = ["runs_at_once"]
-
 
 def runs_at_once(jobs: int | None, runs: Iterable[Mapping[str, Any]]) -> int:
     """Return how many runs go at once: `jobs`, or as many as there are cores, but not more processes than one may have.

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
-__all__ = ["MOST_SEARCHED_S", "Captures"]
-
 MOST_SEARCHED_S: Final = 5.0
 """So much CPU time may the search for one value take in one run."""
 _SHOWN_CHARACTERS: Final = 60

@@ -12,17 +12,6 @@ from xsim_py.study.commands import COMMANDS
 from xsim_py.study.description import OPTIONS, StudySpec, option_kind
 from xsim_py.study.task import MEASURED
 
-__all__ = [
-    "RESERVED",
-    "captured_names",
-    "column_names",
-    "key_columns",
-    "metric_names",
-    "ruler_of",
-    "shown_names",
-    "unit_of",
-]
-
 _FINGERPRINTS: Final = ("ended", "exit_status", "config_hash", "digest")
 _ALWAYS: Final = ("ranks", "machine")
 _COSTS: Final = ("cpu_s", "wall_s", "peak_rss_bytes")

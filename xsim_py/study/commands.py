@@ -13,8 +13,6 @@ from typing import Any, Final
 from xsim_py.study import ftco_command, recovery_command
 from xsim_py.study.template import Value
 
-__all__ = ["COMMANDS", "StudyCommand"]
-
 
 @dataclass(frozen=True)
 class StudyCommand:

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from xsim_py.errors import advice
 from xsim_py.study.template import NAME, Scalar, text_of
 
-__all__ = ["Condition"]
-
 _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
     ">=": operator.ge,

@@ -21,8 +21,6 @@ from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
 
-__all__ = ["StudyInterrupted", "conditions", "results_folder", "run_study"]
-
 
 def run_study(
     study: str | Path | Mapping[str, Any] | StudySpec,

@@ -16,9 +16,6 @@ from xsim_py.study.description import OPTIONS, StudySpec
 from xsim_py.study.published import read_published
 from xsim_py.study.value_kinds import Given
 
-__all__ = ["ALWAYS_KNOWN", "contradictions"]
-
-
 ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps")
 """What a template may name beside the variables and the options that are given."""
 

@@ -36,8 +36,6 @@ from xsim_py.study.value_kinds import (
     Values,
 )
 
-__all__ = ["OPTIONS", "AcceptSpec", "CaptureSpec", "PlotSpec", "PublishedSpec", "StudySpec", "option_kind"]
-
 _MOST: Final = 2**31 - 1
 _LONGEST_PATTERN: Final = 10_000
 _SCALES: Final = choice("linear", "log", "log2")

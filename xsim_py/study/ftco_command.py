@@ -12,8 +12,6 @@ from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
-__all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
-
 OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "overhead_time")
 """As on the command line of ``xsim ftco``, with an underscore for a dash."""
 

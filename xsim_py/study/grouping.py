@@ -9,8 +9,6 @@ from xsim_py.study.columns import key_columns, ruler_of
 from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.template import text_of
 
-__all__ = ["grouped", "hidden_by", "scale_problem", "series_of"]
-
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 

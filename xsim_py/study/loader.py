@@ -17,8 +17,6 @@ from xsim_py.input_files import is_file
 from xsim_py.study.contradictions import contradictions
 from xsim_py.study.description import CaptureSpec, StudySpec
 
-__all__ = ["json_schema", "load_study", "markdown_table", "presets"]
-
 _PYTHON: Final = Location.in_file("study")
 
 

@@ -41,8 +41,6 @@ from xsim_py.study.template import Scalar, Value, text_of
 from xsim_py.study.value_kinds import ANY, PLAIN, Given, Swept
 from xsim_py.units import PS_PER_S
 
-__all__ = ["PlannedRun", "plan_runs"]
-
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
 _FOLDERS: Final = ("folder", "apps")

@@ -14,8 +14,6 @@ from xsim_py.study.columns import key_columns, metric_names
 from xsim_py.study.description import StudySpec
 from xsim_py.study.template import text_of
 
-__all__ = ["Published", "read_published"]
-
 _MOST_BYTES: Final = 16 * MIB
 _REMARKS: Final = ("source", "note")
 

@@ -37,8 +37,6 @@ from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.workers import Crash, do_in_workers
 
-__all__ = ["LOOP", "SCHEMES", "Experiment", "compare_recovery", "measure_case", "parse_call", "plan_recovery"]
-
 SCHEMES: Final = ("ftco", "ulfm", "legio", "restart")
 """The ways to recover."""
 

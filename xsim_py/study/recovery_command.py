@@ -18,8 +18,6 @@ from xsim_py.units import PS_PER_S, parse_time_ps
 if TYPE_CHECKING:
     from xsim_py.study.recovery import Experiment
 
-__all__ = ["METRICS", "OPTIONS", "TABLE", "check", "do"]
-
 OPTIONS: Final = (
     "machine",
     "ranks",

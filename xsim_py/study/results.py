@@ -33,8 +33,6 @@ from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
 
-__all__ = ["FILES", "StudyResults"]
-
 FILES: Final = ("runs.csv", "summary.csv", "results.json")
 
 Row = dict[str, Any]

@@ -20,8 +20,6 @@ from typing import Any, Final, Self
 from xsim_py.errors import ConfigError
 from xsim_py.study.task import is_outcome
 
-__all__ = ["NAME", "Store", "read_outcomes"]
-
 NAME: Final = "runs.jsonl"
 
 _START: Final = b'{"key": "'

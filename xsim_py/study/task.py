@@ -18,8 +18,6 @@ from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study.capture import Captures
 from xsim_py.study.template import is_number
 
-__all__ = ["MEASURED", "Outcome", "StudyTask", "do", "is_outcome"]
-
 Outcome = dict[str, Any]
 """``ended``, ``exit_status``, figures, ``captured`` values, what the simulator ``said``, the last lines of output."""
 

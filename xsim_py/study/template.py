@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["NAME", "Scalar", "Template", "Value", "is_number", "is_template", "text_of"]
-
 Scalar = str | int | float | bool
 Value = Scalar | list[Scalar]
 

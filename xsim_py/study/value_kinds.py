@@ -19,22 +19,6 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
 
-__all__ = [
-    "ANY",
-    "CONDITION",
-    "ISOLATION",
-    "PLAIN",
-    "TEXT",
-    "Given",
-    "MachineEntry",
-    "Named",
-    "Swept",
-    "Templated",
-    "TemplatedList",
-    "TextOrList",
-    "Values",
-]
-
 _MOST_VALUES: Final = 100_000
 _MOST_DIGITS: Final = 100
 _MOST_WORDS: Final = 10_000

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
             """Return the children of a node, in the order in which they are sent to."""
 
 
-__all__ = ["CODES", "Victim", "victims_of"]
-
 CODES: Final = ("none", "1", "2p", "2s", "3m")
 
 _OWN: Final = re.compile(r"(\d+)@(.+)")

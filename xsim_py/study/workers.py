@@ -13,8 +13,6 @@ from xsim_py.engine import launched_by_mpiexec
 from xsim_py.study.task import Outcome, StudyTask, do
 from xsim_py.workers import Crash
 
-__all__ = ["do_in_executor", "do_in_workers", "mpi_executor"]
-
 _FUNCTION: Final = "xsim_py.study.task:do"
 _IMPORTS: Final = ("xsim_py.run",)
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NEVER", "Recorder", "Rows"]
-
 NEVER = -1
 """The time of what did not happen."""
 

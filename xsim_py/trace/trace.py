@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from xsim_py.trace.recorder import Recorder
 
-__all__ = ["Mark", "Message", "Records", "Span", "Trace"]
-
 
 class Span(NamedTuple):
     """A call that a rank of the program made: the outermost ones only."""

@@ -11,8 +11,6 @@ from xsim_py.mpi.ftco.trees import Tree
 from . import layout as at
 from .layout import State
 
-__all__ = ["Model"]
-
 _PHASES = {"allreduce": (0, at.DONE), "reduce": (0, at.AWAIT_FATHERS), "bcast": (at.AWAIT_FATHERS, at.DONE)}
 
 

@@ -6,8 +6,6 @@ from . import layout as at
 from .jit import jit
 from .layout import State
 
-__all__ = ["new_event", "release", "schedule", "set_alarm", "wake"]
-
 
 @jit
 def new_event(s: State, kind: int, to: int, source: int) -> int:

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["COMPILED", "SOURCES", "jit", "jit_cached", "word"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

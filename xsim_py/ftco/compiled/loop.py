@@ -10,8 +10,6 @@ from .jit import SOURCES, jit, jit_cached
 from .layout import State
 from .node import act
 
-__all__ = ["simulate"]
-
 
 @jit
 def _begin(s: State) -> None:

@@ -14,8 +14,6 @@ from .layout import State
 from .repair import hear_of_death, meet
 from .sets import add_message, copy_to_message, has, is_full
 
-__all__ = ["act"]
-
 _mix = jit(model.mix)
 _service_distance = jit(model.service_distance)
 _interval_distance = jit(model.interval_distance)

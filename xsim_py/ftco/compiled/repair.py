@@ -7,8 +7,6 @@ from .jit import jit
 from .layout import State
 from .sets import add_span
 
-__all__ = ["find", "hear_of_death", "meet"]
-
 
 @jit
 def find(s: State, node: int, other: int) -> int:

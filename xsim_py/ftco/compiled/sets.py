@@ -12,8 +12,6 @@ from . import layout as at
 from .jit import jit
 from .layout import State
 
-__all__ = ["add_message", "add_span", "copy_to_message", "has", "is_full"]
-
 
 @jit
 def is_full(s: State, node: int) -> bool:

@@ -17,8 +17,6 @@ from .timing import Costs, RendezvousMoments, Times
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.tally import Sends
 
-__all__ = ["Batch", "Listing", "Pending"]
-
 _HASHED = 1 << 16  # messages of which the columns are put together
 _WORD = (1 << 64) - 1
 

@@ -12,8 +12,6 @@ from .content import Combine, ContentPlan, Join
 from .recording import Item, Node, Recording, Rope, Symbol
 from .schedule import Draft, Exchanges, Listed, StepKind
 
-__all__ = ["compiled"]
-
 
 def compiled(recording: Recording) -> Listed | None:
     """Return the schedule of a recording; None where the ranks wait for each other in a circle.

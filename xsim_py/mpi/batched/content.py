@@ -19,8 +19,6 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import ragged_checks, rows
 from .schedule import Numbers
 
-__all__ = ["Combine", "ContentPlan", "Join"]
-
 
 class Join(NamedTuple):
     """Some things, each joined from pieces: one array of places for each piece, and where the results go."""

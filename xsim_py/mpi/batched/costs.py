@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
 
-__all__ = ["MessageCosts", "table"]
-
 _LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end before 2**63
 
 

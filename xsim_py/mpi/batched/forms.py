@@ -8,23 +8,6 @@ from typing import Any
 from xsim_py.mpi.collectives import bcast, reduce, scan
 from xsim_py.mpi.collectives.channel import join
 
-__all__ = [
-    "BARRIER",
-    "BLOCKS",
-    "FROM_ROOT",
-    "OBJECTS",
-    "OBJECTS_TO_SCAN",
-    "PACKED",
-    "PACKED_PARTS",
-    "PARTS",
-    "PARTS_TO_FOLD",
-    "SOME_NEED_ALL",
-    "TO_ROOT",
-    "UNEQUAL_PARTS",
-    "VECTOR",
-    "Form",
-]
-
 
 class Form:
     """The form of an algorithm that is called with a channel only: a barrier.

@@ -22,8 +22,6 @@ from xsim_py.mpi.op import fold_rows
 from .hashing import checks, ragged_checks, with_zeros
 from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step, StepKind
 
-__all__ = ["EXCHANGES", "formula", "gather"]
-
 Bytes = NDArray[np.uint8]
 # Cut out at a time: each rank's blocks lie apart, in rows as long as all ranks contribute.
 _TOGETHER = 16

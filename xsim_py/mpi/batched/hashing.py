@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from xsim_py.mpi.checksum import crc32
 
-__all__ = ["checks", "hash_sum", "ragged_checks", "rows", "tuple_hashes", "with_zeros"]
-
 _P1, _P2, _P5 = (np.uint64(n) for n in (11400714785074694791, 14029467366897019727, 2870177450012600261))
 _MASK = (1 << 64) - 1
 _LEFT, _RIGHT = np.uint64(31), np.uint64(33)

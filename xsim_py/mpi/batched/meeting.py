@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .batch import Batch, Pending
     from .timing import Times
 
-__all__ = ["Meeting", "MemberHomes"]
-
-
 Column: TypeAlias = "array[int]"
 """Half as long to read from as an array of numpy, and a quarter of the memory of a list."""
 

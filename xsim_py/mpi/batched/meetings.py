@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from .batch import Pending
     from .forms import Form
 
-__all__ = ["ARRAYS", "AUTO", "MESSAGES", "Meetings"]
-
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
 """The ways to do collectives; `AUTO` takes arrays where they pay."""
 

@@ -28,8 +28,6 @@ from .trees import DOWN, ArrayTree, hand_down
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
 
-__all__ = ["MOST_MESSAGES", "ObjectFold"]
-
 MOST_MESSAGES = 1 << 24
 _HEAD_BYTES = 8
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Item", "MessageNode", "Node", "Recording", "Rope", "Symbol", "SymbolicFold", "record"]
-
 Piece: TypeAlias = "tuple[Node, int, int]"
 """A node, the first byte of it and the one after the last; or a `MessageNode` as a whole, of a size not known: -1."""
 

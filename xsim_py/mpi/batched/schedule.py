@@ -19,20 +19,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ALL",
-    "CollectiveSchedule",
-    "Content",
-    "Draft",
-    "Exchanges",
-    "Listed",
-    "Numbers",
-    "Stage",
-    "Step",
-    "StepKind",
-    "all_need_all",
-]
-
 Numbers = NDArray[np.int64]
 ALL = slice(None)
 # A bit for each pair of ranks is needed: so many columns of that table at a time keep it small.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .forms import Form
 
-__all__ = ["bind"]
-
 # All bytes of a call lie in one array, beside what the ranks have.
 _MOST_BYTES = 1 << 28
 _MOST_LISTS = 256  # ranks that each have as many results

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from .meetings import Meetings
 
-__all__ = ["OtherShards"]
-
 _MOST_MEMBERS = 64
 
 

@@ -32,8 +32,6 @@ import numpy as np
 
 from .schedule import CollectiveSchedule, Numbers, Stage, StepKind
 
-__all__ = ["Costs", "Moments", "RendezvousMoments", "Times"]
-
 _MOST_KEPT = 1 << 20  # messages
 _NEVER = -(1 << 62)
 

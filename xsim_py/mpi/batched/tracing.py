@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .meeting import Meeting
 
-__all__ = ["carried", "departs", "taken_by"]
-
 
 def carried(fabric: Fabric, call: Meeting) -> None:
     """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""

@@ -17,8 +17,6 @@ from xsim_py.mpi.collectives import allreduce, barrier, bcast, reduce, trees
 from .content import Combine, ContentPlan, Join
 from .schedule import Draft, Listed, Numbers
 
-__all__ = ["DOWN", "ArrayTree", "hand_down", "tree"]
-
 _UP = {reduce.binary: trees.binary, reduce.binomial: trees.in_order_binomial}
 DOWN = {bcast.binary_tree: trees.binary, bcast.binomial: trees.binomial, bcast.knomial: trees.knomial}
 

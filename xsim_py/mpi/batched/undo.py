@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from .shards import OtherShards
 
-__all__ = ["Sender", "WayBack", "wake"]
-
-
 wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
 
 

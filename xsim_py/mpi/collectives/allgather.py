@@ -12,8 +12,6 @@ from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import gather as gathers
 from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, blocks_of, join
 
-__all__ = ["bruck", "linear", "neighbor", "recursive_doubling", "ring"]
-
 
 def linear(
     ch: Channel, data: bytes, sizes: Sequence[int], gather: Gather = gathers.linear, bcast: Bcast = bcasts.linear

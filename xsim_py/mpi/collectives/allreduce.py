@@ -15,8 +15,6 @@ from xsim_py.mpi.collectives.channel import Bcast, Channel, Fold, Reduce, block_
 from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_rank
 from xsim_py.mpi.collectives.reduce_scatter import ring_from
 
-__all__ = ["linear", "nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
-
 RING_SEGMENT_BYTES = 1 << 20
 
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from xsim_py.mpi.collectives.channel import Channel, cut, join
 
-__all__ = ["bruck", "linear", "linear_sync", "pairwise"]
-
 BATCH_RANKS = 32
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Channel, floor_power, receive_all, send_all
 
-__all__ = ["bruck", "double_ring", "linear", "recursive_doubling", "tree"]
-
 
 def linear(ch: Channel) -> None:
     """Rank 0 hears from everyone, then answers everyone: 2 l (p > 1), 2 (p-1) messages. Open MPI 1."""

@@ -12,19 +12,6 @@ from __future__ import annotations
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Bytes, Channel, join, send_all
 
-__all__ = [
-    "binary_tree",
-    "binomial",
-    "chain",
-    "knomial",
-    "linear",
-    "pipeline",
-    "scatter_allgather",
-    "scatter_allgather_ring",
-    "split_binary_tree",
-    "stranded_peers",
-]
-
 PIPELINE_SEGMENT_BYTES = 1 << 16
 
 

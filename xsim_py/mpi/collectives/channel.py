@@ -15,24 +15,6 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
-__all__ = [
-    "Bytes",
-    "Channel",
-    "EqualBlocks",
-    "Fold",
-    "Handle",
-    "SharedBlocks",
-    "VariedBlocks",
-    "block_sizes",
-    "blocks_of",
-    "cut",
-    "equal_sizes",
-    "floor_power",
-    "join",
-    "receive_all",
-    "send_all",
-]
-
 Bytes: TypeAlias = "bytes | None"
 Handle: TypeAlias = Any  # whatever the channel's isend/irecv return; only the channel looks inside
 

@@ -33,8 +33,6 @@ from xsim_py.mpi.collectives import (
 )
 from xsim_py.mpi.collectives.channel import Channel, Fold
 
-__all__ = ["REGISTRY", "TUNED", "Algorithm", "choose", "choose_name", "reduce_then_bcast", "title"]
-
 Algorithm: TypeAlias = "Callable[..., Any]"
 TUNED = "tuned"
 

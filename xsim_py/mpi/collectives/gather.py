@@ -10,8 +10,6 @@ from __future__ import annotations
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Channel, cut, join, receive_all
 
-__all__ = ["binomial", "linear", "linear_sync"]
-
 
 def linear(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
     """Everyone sends to the root, which takes them in rank order: l (p > 1), p-1 messages. Open MPI 1."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from xsim_py.mpi.collectives.channel import Channel, Fold
 
-__all__ = ["fold_in", "halve", "real_rank", "virtual_rank"]
-
 
 def real_rank(virtual: int, extra: int) -> int:
     """Rank that plays virtual rank `virtual` when `extra` odd ranks have dropped out."""

@@ -18,20 +18,6 @@ from typing import Literal, Protocol, TypeAlias, cast
 from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold, cut
 from xsim_py.mpi.collectives.choose import choose
 
-__all__ = [
-    "InterChannel",
-    "Role",
-    "allgather",
-    "allreduce",
-    "alltoall",
-    "barrier",
-    "bcast",
-    "gather",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-]
-
 Role: TypeAlias = Literal["root", "idle", "member"]
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from xsim_py.mpi.collectives.channel import Channel
 
-__all__ = ["allgather", "alltoall", "grid_order"]
-
 
 def grid_order(edges: int) -> list[int]:
     """Order in which a Cartesian communicator's `edges` = 2 * dimensions blocks are sent: + before -.

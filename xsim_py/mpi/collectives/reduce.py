@@ -13,8 +13,6 @@ from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold, floor_power, receive_all
 from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_rank
 
-__all__ = ["binary", "binomial", "chain", "in_order_binary", "linear", "rabenseifner"]
-
 
 def _up(ch: Channel, data: bytes, fold: Fold, tree: trees.Tree) -> Bytes:
     """Fold the children's results after one's own value and pass the result on to the parent."""

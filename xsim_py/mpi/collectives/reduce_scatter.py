@@ -17,8 +17,6 @@ from xsim_py.mpi.collectives import scatter as scatters
 from xsim_py.mpi.collectives.bcast import stranded_peers
 from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut, floor_power, join
 
-__all__ = ["butterfly", "nonoverlapping", "recursive_doubling", "recursive_halving", "ring", "ring_from"]
-
 
 def nonoverlapping(
     ch: Channel,

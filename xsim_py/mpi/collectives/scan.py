@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold
 
-__all__ = ["exscan_linear", "exscan_recursive_doubling", "scan_linear", "scan_recursive_doubling"]
-
 
 def exscan_linear(ch: Channel, data: bytes, fold: Fold) -> Bytes:
     """From rank to rank: (p-1) l, p-1 messages. Open MPI's basic module."""

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from xsim_py.mpi.collectives import trees
 from xsim_py.mpi.collectives.channel import Channel, join
 
-__all__ = ["binomial", "linear", "linear_nb"]
-
 
 def linear(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
     """The root sends to one rank after the other: l (p > 1), p-1 messages. Open MPI 1."""

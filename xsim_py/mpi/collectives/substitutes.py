@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 from xsim_py.mpi.collectives import allgather, allreduce, bcast, reduce
 from xsim_py.mpi.collectives.channel import floor_power
 
-__all__ = ["SUBSTITUTES", "final"]
-
 Algorithm: TypeAlias = "Callable[..., Any]"
 Rule: TypeAlias = "Callable[[int, int, int], Algorithm]"
 

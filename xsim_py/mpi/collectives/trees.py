@@ -13,8 +13,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
-__all__ = ["Tree", "binary", "binomial", "chain", "in_order_binary", "in_order_binomial", "knomial"]
-
 Tree: TypeAlias = "tuple[int, tuple[int, ...]]"
 
 # A program calls the same collective over and over; an entry is about 250 bytes, so the bound is some 16 MB a shape.

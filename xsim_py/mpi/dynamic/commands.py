@@ -11,8 +11,6 @@ from xsim_py.machine import Universe
 from xsim_py.mpi import constants as c
 from xsim_py.process.programs.program import Program
 
-__all__ = ["Refused", "SpawnCommand", "program_for", "take_places"]
-
 
 class Refused(Exception):
     """The launcher does not start anything; the text says why."""

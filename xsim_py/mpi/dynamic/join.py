@@ -12,8 +12,6 @@ from xsim_py.mpi.comm import Communicator, derive_cid
 from xsim_py.mpi.management import make_inter
 from xsim_py.process.ranks import current
 
-__all__ = ["join"]
-
 _MAGIC = b"xsim-joi"
 _HELLO = struct.Struct("<8sqq")
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Birth", "Launcher", "LauncherQuestion", "Order", "Startup", "World", "birth_of"]
-
 
 class Startup(NamedTuple):
     """The time that the launcher's work takes, in picoseconds.

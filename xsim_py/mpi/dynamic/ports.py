@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.mailbox import Mailbox
 
-__all__ = ["Switchboard", "check_port", "lookup_name", "meet", "open_port", "publish_name", "unpublish_name"]
-
 _PORT = "xsim-port"
 
 

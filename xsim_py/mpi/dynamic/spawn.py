@@ -14,8 +14,6 @@ from xsim_py.mpi.management import broadcast, make_inter
 from .commands import SpawnCommand
 from .launcher import Launcher, Order, birth_of
 
-__all__ = ["app_number", "parent_of", "spawn"]
-
 
 def spawn(
     comm: Communicator, commands: Sequence[SpawnCommand] | None, root: int, name: str

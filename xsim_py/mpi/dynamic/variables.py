@@ -16,8 +16,6 @@ from xsim_py.process.ranks.rank import Rank
 
 from .launcher import Launcher
 
-__all__ = ["NAMES", "Variables", "launched"]
-
 
 def launched(rank: int, size: int, local: int, local_size: int, *, universe: int, number: int) -> dict[str, str]:
     """The variables of a process.

@@ -51,8 +51,6 @@ from typing import NamedTuple
 
 from xsim_py.mpi import NOBODY
 
-__all__ = ["DOWN", "REQUEST", "TREES", "UP", "Agreement", "AgreementPacket", "Ballot", "Decision", "Outgoing"]
-
 UP, DOWN, REQUEST = range(3)
 
 _HEADER_BYTES = 64

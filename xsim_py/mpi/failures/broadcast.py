@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["neighbours", "next_place"]
-
 
 def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
     """Yield the members that member `me` tells, in order, as places in `members`.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .detector import Detector
 
-__all__ = ["Death", "Deaths", "Reports", "end_operations", "is_of_anyone"]
-
 
 class Death(NamedTuple):
     """A failure as the simulator knows it: who has died, when and why."""

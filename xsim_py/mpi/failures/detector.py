@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from .deaths import Death, Deaths
 
-__all__ = ["Detector", "DetectorSettings"]
-
 
 class DetectorSettings(NamedTuple):
     """The failure detector of a run: its name in descriptions, and its times (see `Detector`)."""

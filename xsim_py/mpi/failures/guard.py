@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .deaths import Deaths
     from .detector import Detector
 
-__all__ = ["FailureGuard"]
-
 
 class FailureGuard:
     """Refuses what can not be completed, so far as the rank that calls knows; see `transport.protocols.Guard`."""

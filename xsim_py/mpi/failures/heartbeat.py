@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .deaths import Death
 
-__all__ = ["HeartbeatDetector"]
-
 _HEARD = 1
 """The tag of a control message: a process has failed."""
 

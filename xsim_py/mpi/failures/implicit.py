@@ -22,8 +22,6 @@ from xsim_py.mpi.transport.p2p import complete
 from .noncollective import agree_among
 from .repair import begin_agree
 
-__all__ = ["KEYS", "take_hints", "uniformly"]
-
 T = TypeVar("T")
 
 RANGE, UNIFORM = "mpi_error_range", "mpi_error_uniform"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
     from xsim_py.mpi.transport.mailbox import Mailbox
 
-__all__ = ["Knowledge", "is_revoked", "is_revoked_by_failure", "knowledge_of", "members_of", "revoked_error"]
-
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 

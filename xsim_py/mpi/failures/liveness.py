@@ -40,8 +40,6 @@ from xsim_py.mpi import NOBODY
 
 from .agreement import Ballot, Decision
 
-__all__ = ["DATA", "REQUEST", "RESULT", "SAFE", "VARIANTS", "Liveness", "LivenessPacket"]
-
 DATA, RESULT, REQUEST = range(3)
 
 NAIVE, LEGIO, REPAIRED, SAFE = VARIANTS = ("naive", "legio", "repaired", "safe")

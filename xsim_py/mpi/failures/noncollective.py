@@ -18,8 +18,6 @@ from xsim_py.mpi.transport.p2p import complete
 from .liveness import SAFE
 from .repair import RepairCall, agreed_flag, shrunk
 
-__all__ = ["agree_among", "create_from_living", "create_of_living", "living_members", "shrink_to_living"]
-
 _ALGORITHMS = {SAFE: "liveness"}  # of `repair`; the other variants have their names there
 
 

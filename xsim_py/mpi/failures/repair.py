@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from .deaths import Deaths
     from .detector import Detector
 
-__all__ = ["AgreementSession", "Repair", "RepairCall", "agreed_flag", "begin_agree", "begin_shrink", "shrunk"]
-
 _AGREE = 3
 """The tag of a control message: a packet of an agreement."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Revocation"]
-
 _REVOKED = 2
 """The tag of a control message: a communicator is revoked."""
 

@@ -11,8 +11,6 @@ from xsim_py.process.ranks.fiber import MortalFiber
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
 
-__all__ = ["doom"]
-
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
     """Have ranks of a shard die at the times of `failures` (rank, time, cause), before what else they do then."""

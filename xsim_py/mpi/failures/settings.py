@@ -13,8 +13,6 @@ from .timeout import TimeoutDetector
 if TYPE_CHECKING:
     from xsim_py.network import Network
 
-__all__ = ["DETECTORS", "NO_DETECTION", "detector_settings"]
-
 DETECTORS: dict[str, type[Detector]] = {"timeout": TimeoutDetector, "heartbeat": HeartbeatDetector}
 """The detectors by the names that descriptions give them."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .deaths import Death, Deaths
 
-__all__ = ["TimeoutDetector"]
-
 _TIMES_LATENCY = 10
 
 

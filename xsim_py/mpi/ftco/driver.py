@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.failures.deaths import Deaths
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Ftco", "FtcoCall", "FtcoSession"]
-
 _FTCO = 4
 """The tag of a control message: a message of an operation."""
 

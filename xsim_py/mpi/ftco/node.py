@@ -19,20 +19,6 @@ from typing import Any, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
 
-__all__ = [
-    "ACK",
-    "ANY",
-    "DATA",
-    "KEEPALIVE",
-    "ORDERS",
-    "Contact",
-    "Limits",
-    "NodePacket",
-    "SendAction",
-    "TakeAction",
-    "TreeNode",
-]
-
 DATA, KEEPALIVE, ACK = range(3)
 """The paper's three kinds of message: a value, the question whether somebody is alive, and the receipt for either."""
 

@@ -19,8 +19,6 @@ from .driver import Ftco, absent
 from .paper import ALLREDUCE, BCAST, REDUCE, TreeResult
 from .payload import Contributions, Folded, fold_parts, folding, gathering
 
-__all__ = ["ALGORITHMS", "Fill", "collect"]
-
 
 class Fill(Protocol):
     """Replacements for the contributions of the dead."""

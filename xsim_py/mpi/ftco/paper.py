@@ -41,8 +41,6 @@ from xsim_py.mpi import NOBODY
 
 from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, TreeNode
 
-__all__ = ["ALLREDUCE", "BCAST", "OPERATIONS", "REDUCE", "PaperNode", "Piece", "TreeResult", "TreeShape", "Up"]
-
 ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
 """What can be done; node 0 is the root of a reduce or bcast."""
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from .node import NodePacket
 from .paper import TreeResult, Up
 
-__all__ = ["HEADER_BYTES", "Contributions", "Folded", "fold_parts", "folding", "gathering", "packet_bytes"]
-
 HEADER_BYTES = 16
 """Kind, distance and number of the operation; as with other messages what MPI adds to match them is not counted."""
 

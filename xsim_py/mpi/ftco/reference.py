@@ -30,8 +30,6 @@ from typing import Any
 from .node import ACK, ANY, DATA, KEEPALIVE, Contact, Limits, NodePacket, SendAction, TakeAction, TreeNode
 from .trees import Tree
 
-__all__ = ["ReferenceNode"]
-
 # What a node does at each point, and with whom.
 _WAIT, _SEND, _ROOT, _FULL = range(4)
 _CHILDREN, _ADOPTED_CHILDREN, _FATHERS, _ADOPTED_FATHERS = range(4)

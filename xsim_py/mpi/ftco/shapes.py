@@ -15,8 +15,6 @@ from .trees import Timing, Tree, best_radix, tree
 if TYPE_CHECKING:
     from xsim_py.network import Network
 
-__all__ = ["Service", "Shapes", "TreeCosts", "ftco_shapes"]
-
 _LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
 # would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
 _MASK = (1 << 64) - 1

@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KINDS", "ROOTS", "Timing", "Tree", "best_radix", "fault_free_latency", "tree"]
-
 KINDS = ("knomial", "kary")
 ROOTS = ("single", "multi")
 

@@ -22,8 +22,6 @@ from .openfile import OpenFile, Split, channels
 from .representation import from_file, in_file, to_file
 from .view import View
 
-__all__ = ["AT", "INDIVIDUAL", "ORDERED", "SHARED", "FileCall", "begin_split", "end_split", "prepare"]
-
 AT, INDIVIDUAL, SHARED, ORDERED = range(4)
 """Where a call goes: to an explicit offset, or to a pointer. ORDERED is the shared one, in the order of ranks."""
 

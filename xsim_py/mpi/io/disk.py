@@ -18,8 +18,6 @@ from xsim_py.process.ranks import current
 
 from .view import Pieces
 
-__all__ = ["Disk", "open_disk", "place_of", "remove"]
-
 _CLASSES = {
     errno.ENOENT: c.ERR_NO_SUCH_FILE,
     errno.EEXIST: c.ERR_FILE_EXISTS,

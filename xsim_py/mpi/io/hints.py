@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
 
-__all__ = ["Hints"]
-
 _SWITCHES = ("automatic", "enable", "disable")
 _DEFAULTS = {
     "cb_buffer_size": "16777216",

@@ -23,8 +23,6 @@ from .view import Pieces
 if TYPE_CHECKING:
     from .openfile import OpenFile
 
-__all__ = ["read", "read_alone", "write", "write_alone"]
-
 _WHOLE = 1 << 62
 
 

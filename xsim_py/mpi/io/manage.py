@@ -22,22 +22,6 @@ from .openfile import OpenFile, decide
 from .representation import in_file
 from .view import made
 
-__all__ = [
-    "byte_offset",
-    "close",
-    "open_file",
-    "preallocate",
-    "seek",
-    "seek_shared",
-    "set_atomicity",
-    "set_size",
-    "set_view",
-    "shared_position",
-    "size",
-    "sync",
-    "type_extent",
-]
-
 _NUMBER = struct.Struct("<q")
 _PAIR = struct.Struct("<qq")
 _ACCESS = {c.MODE_RDONLY: os.O_RDONLY, c.MODE_WRONLY: os.O_WRONLY, c.MODE_RDWR: os.O_RDWR}

@@ -19,8 +19,6 @@ from .view import View, plain_view
 if TYPE_CHECKING:
     from xsim_py.mpi.comm import Communicator
 
-__all__ = ["OpenFile", "Split", "channels", "decide"]
-
 _VERDICT = struct.Struct("<qq")
 
 

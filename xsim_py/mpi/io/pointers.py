@@ -26,8 +26,6 @@ from xsim_py.mpi.rma.window import Shape, Window
 from xsim_py.mpi.transport.p2p import wait
 from xsim_py.process.ranks import current
 
-__all__ = ["fetch_and_add", "forget", "in_order", "install", "set_to"]
-
 _POSITION = struct.Struct("<q")
 _WHERE = (PREDEFINED["INT64_T"], 0, 1)
 

@@ -16,8 +16,6 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.typemap import block
 
-__all__ = ["EXTERNAL", "check", "from_file", "in_file", "register", "to_file"]
-
 EXTERNAL = "external32"
 _KNOWN = ("native", "internal", EXTERNAL)
 

@@ -30,8 +30,6 @@ from . import independent
 from .openfile import OpenFile
 from .view import Integers, Pieces, clipped, joined
 
-__all__ = ["CHANNELS", "read", "write"]
-
 CHANNELS = 4
 """How many collectives a call may be made of."""
 

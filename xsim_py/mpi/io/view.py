@@ -19,8 +19,6 @@ from xsim_py.mpi.predefined import PREDEFINED
 
 from .representation import check, in_file
 
-__all__ = ["Integers", "Pieces", "View", "clipped", "joined", "made", "plain_view"]
-
 Integers: TypeAlias = NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)

@@ -22,8 +22,6 @@ from .service import Rma, service_of, windows_of
 from .synchronise import barrier
 from .window import Shape, Window, address_of
 
-__all__ = ["attach", "create", "create_shared", "detach", "free", "shared_memory"]
-
 _SIZE_AND_UNIT = struct.Struct("<qq")
 
 

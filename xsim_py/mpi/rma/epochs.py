@@ -12,8 +12,6 @@ from collections.abc import Collection
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.errors import fail
 
-__all__ = ["Epochs"]
-
 _NONE, _FENCED, _FENCE, _STARTED, _LOCKED, _LOCKED_ALL = range(6)
 _NAMES = (
     "in no epoch",

@@ -10,8 +10,6 @@ from collections import deque
 
 from xsim_py.mpi.constants import LOCK_SHARED
 
-__all__ = ["LockQueue"]
-
 
 class LockQueue:
     """Grants shared and exclusive locks.

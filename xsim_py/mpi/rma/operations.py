@@ -27,8 +27,6 @@ from .packets import (
 from .waits import Departure
 from .window import Transfer, Window
 
-__all__ = ["accumulate", "compare_and_swap", "fetch", "get", "issue", "put", "when_here", "when_left"]
-
 _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 

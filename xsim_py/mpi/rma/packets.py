@@ -15,25 +15,6 @@ from xsim_py.mpi.handles import object_of
 from xsim_py.mpi.op import PREDEFINED, make_fold
 from xsim_py.mpi.typemap import Layout
 
-__all__ = [
-    "ACCUMULATE",
-    "COMPLETED",
-    "DATA",
-    "FETCH",
-    "GET",
-    "LOCK",
-    "POSTED",
-    "PUT",
-    "SWAP",
-    "UNLOCK",
-    "RmaPacket",
-    "TargetPlace",
-    "basic_type",
-    "check_operation",
-    "combine",
-    "place_of",
-]
-
 PUT, GET, ACCUMULATE, FETCH, SWAP, DATA, LOCK, UNLOCK, POSTED, COMPLETED = range(10)
 """What a packet is about. FETCH is the get-accumulate kind, SWAP is compare and swap, and DATA answers the three kinds
 that return something; POSTED and COMPLETED are those of general active target synchronisation."""

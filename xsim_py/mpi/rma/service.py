@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.mailbox import Mailbox
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Rma", "service_of", "windows_of"]
-
 _RMA = 5
 """The tag of a control message: a packet of a window."""
 

@@ -27,22 +27,6 @@ from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket
 from .waits import LOCK_OF
 from .window import Window
 
-__all__ = [
-    "complete",
-    "fence",
-    "flush",
-    "flush_local",
-    "lock",
-    "lock_all",
-    "post",
-    "start",
-    "sync",
-    "test",
-    "unlock",
-    "unlock_all",
-    "wait",
-]
-
 _FENCE = c.MODE_NOSTORE | c.MODE_NOPUT | c.MODE_NOPRECEDE | c.MODE_NOSUCCEED
 _POST = c.MODE_NOCHECK | c.MODE_NOSTORE | c.MODE_NOPUT
 

@@ -10,8 +10,6 @@ from xsim_py.mpi.transport.message import Operation, Send
 if TYPE_CHECKING:
     from .window import Window
 
-__all__ = ["LOCK_OF", "Departure", "WindowWait"]
-
 LOCK_OF = "the lock of"
 
 

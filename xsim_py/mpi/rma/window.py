@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from .service import Rma
 
-__all__ = ["DONE", "GRANTED", "Shape", "Transfer", "Window", "address_of"]
-
 GRANTED, DONE = range(2)
 """What a target answers without data: a lock, or that an operation has been done."""
 

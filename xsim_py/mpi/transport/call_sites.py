@@ -17,18 +17,6 @@ from xsim_py.code_origin import PACKAGE, of_program, shown
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ERR_TRUNCATE
 
-__all__ = [
-    "Place",
-    "blame_sender",
-    "call_of",
-    "here",
-    "line_of",
-    "place_of",
-    "portable",
-    "program_frame",
-    "sent_at",
-]
-
 Place = tuple[CodeType, int] | tuple[str, int]
 """A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
 

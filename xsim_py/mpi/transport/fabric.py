@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from .protocols import ControlHandler, Guard, LibraryPart
 
-__all__ = ["Fabric", "HotFabric", "occupy_nic"]
-
 _LOG_FULL = 3 << 16
 
 T = TypeVar("T")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .fabric import Fabric
     from .protocols import Endpoint
 
-__all__ = ["ClosedMailbox", "Mailbox", "Probe"]
-
 
 class _NoTable(dict[Any, Any]):
     """Stands in all mailboxes for tables that they have not needed yet: one object instead of thousands."""

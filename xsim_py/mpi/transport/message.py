@@ -11,8 +11,6 @@ from .call_sites import portable
 if TYPE_CHECKING:
     from .protocols import Endpoint, Waiter
 
-__all__ = ["CONTROL", "EAGER", "RENDEZVOUS", "SYNCHRONOUS", "Message", "Operation", "Receive", "Send"]
-
 EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
 """The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from .mailbox import Mailbox
     from .protocols import Endpoint
 
-__all__ = [
-    "BUFFERED_MODE",
-    "STANDARD_MODE",
-    "SYNC_MODE",
-    "complete",
-    "raise_error",
-    "receive",
-    "start_receive",
-    "start_send",
-    "wait",
-]
-
 STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 """Send modes; a ready send is a standard one."""
 

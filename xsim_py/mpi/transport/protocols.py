@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from .message import Message, Operation
 
-__all__ = ["ControlHandler", "Deferral", "Endpoint", "Guard", "LibraryPart", "Waiter"]
-
 
 class ControlHandler(NamedTuple):
     """The part of the MPI library that takes control messages of one kind.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .message import Message
 
-__all__ = ["SharedLinks"]
-
 _KEY = first_key(0)
 _ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 

@@ -13,8 +13,6 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tally", "summed"]
-
 _CLASS_BITS = 6
 _MOST_PIECES = 32
 _MOST_OFTEN = 64

@@ -22,8 +22,6 @@ from .message import CONTROL, RENDEZVOUS, Message, Receive
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["TracingFabric"]
-
 _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 

@@ -20,16 +20,6 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = [
-    "REAL_LOCKS",
-    "REAL_THREADS",
-    "descendants",
-    "exist",
-    "has_real_threads",
-    "serves_children",
-    "waits_for_real_thread",
-]
-
 REAL_LOCKS: WeakSet[Any] = WeakSet()
 """The real locks that were made in ranks for this."""
 

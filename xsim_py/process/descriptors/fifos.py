@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["end", "expected", "forget", "open_fifo", "tell_closed", "tell_made"]
-
 _CAPACITY = 65536
 _READER, _WRITER, _WRITTEN, _TAKEN, _MADE, _FOUND = range(6)
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["PATCHED", "attach", "end", "forget", "note_copy"]
-
 _ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of the dead"
 _LOCKED = "file locks"
 _EVERYTHING = 1 << 62

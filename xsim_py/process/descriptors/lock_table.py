@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["DEADLOCK", "EXCLUSIVE", "GRANTED", "NONE", "REFUSED", "SHARED", "WAITS", "LockRequest", "LockTable"]
-
 NONE, SHARED, EXCLUSIVE = 0, 1, 2
 GRANTED, REFUSED, DEADLOCK, WAITS = "granted", "refused", "deadlock", "waits"
 

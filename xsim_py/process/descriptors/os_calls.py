@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["PATCHED", "attach", "forget", "install"]
-
 _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 _before: dict[str, Any] = {}

@@ -24,20 +24,6 @@ from . import child_processes, sockets, waits
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-__all__ = [
-    "End",
-    "ends",
-    "forget",
-    "is_of_child",
-    "is_ready",
-    "note",
-    "note_copy",
-    "note_made",
-    "read",
-    "wake_waiters",
-    "write",
-]
-
 _ATOMIC = select.PIPE_BUF
 _REALLY_WAITED_FOR = ("multiprocessing.", "concurrent.", "asyncio.")
 _OURS = "multiprocessing.connection"

@@ -18,8 +18,6 @@ from . import child_processes, pipes, waits
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-__all__ = ["PATCHED", "selected"]
-
 _real_select, _real_poll, _real_epoll = select.select, select.poll, getattr(select, "epoll", None)
 
 

@@ -18,8 +18,6 @@ from . import child_processes, waits
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-__all__ = ["PATCHED"]
-
 _module: Any = import_module("_multiprocessing")  # nobody has written down its types
 _Real: Any = _module.SemLock
 _RECURSIVE = 0

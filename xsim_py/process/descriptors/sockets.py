@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["PATCHED", "attach", "tell", "tell_at"]
-
 _HANDLER = "sockets"
 _READING = ("accept", "recv", "recv_into", "recvfrom", "recvfrom_into")
 _WRITING = ("send", "sendto")

@@ -17,8 +17,6 @@ from xsim_py.process.ranks.queues import give_way, is_shared, sync_threads
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Pause", "poll", "until", "wake"]
-
 _LEAST_PS = 1000  # clocks count in nanoseconds
 _SLICE_S = 0.001  # so long a rank really waits before its other threads go on
 _PATIENT_SLICES = 1000  # so often no time passes for them: then they may have to do something first

@@ -25,8 +25,6 @@ from xsim_py.process.ranks.patches import Around, Patches, Table
 from . import virtual_files
 from .open_files import StorageFile, check_text, flags_of, no_real_file, of_descriptor, open_file
 
-__all__ = ["PATCHED", "install"]
-
 Function = Callable[..., Any]
 
 _READERS_OF_SOURCE = frozenset(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 
-__all__ = ["HostFiles"]
-
 # The real functions: those of `os` are replaced while a run lasts.
 _open = io.open
 _access, _listdir, _lstat, _readlink = os.access, os.listdir, os.lstat, os.readlink

@@ -23,8 +23,6 @@ from . import virtual_files
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["FIRST_DESCRIPTOR", "StorageFile", "no_real_file", "of_descriptor", "open_file"]
-
 FIRST_DESCRIPTOR = 1 << 30
 """Above all that an operating system gives: what does not know of these is refused by it as a bad descriptor."""
 

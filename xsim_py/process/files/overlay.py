@@ -19,8 +19,6 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Base", "Entry", "Folder", "Gone", "Inode", "Overlay", "SymbolicLink"]
-
 Integers: TypeAlias = NDArray[np.int64]
 
 _LONG = 64  # bytes: pieces of so many are copied faster one by one than through an index of their bytes

@@ -20,8 +20,6 @@ from xsim_py.units import round_half_up
 
 from .overlay import Overlay
 
-__all__ = ["Server", "StorageAnswer", "StorageRequest"]
-
 
 class StorageRequest(NamedTuple):
     """A method of the overlay that a rank asks for, with its arguments.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-__all__ = ["VirtualFiles", "active", "request", "storage", "submit", "submit_later", "use"]
-
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _HANDLER = "storage"
 

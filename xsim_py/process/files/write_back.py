@@ -17,8 +17,6 @@ from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbe
 
 from .overlay import Entry, Folder, Gone, Inode, SymbolicLink
 
-__all__ = ["write_back"]
-
 _MOST_LISTED = 20
 _SYNCS_AT_ONCE = 16  # a disk brings many files to it in the time of one
 

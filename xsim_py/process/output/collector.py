@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from .last_lines import Journal
 
-__all__ = ["NO_OUTPUT", "Output", "RankInput", "RankStream", "finish_lines"]
-
 NO_OUTPUT = "no output"
 """Why the run is stopped."""
 

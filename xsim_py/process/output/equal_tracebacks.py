@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["TRACEBACK", "EqualTracebacks", "WholeTraceback"]
-
 TRACEBACK = 2
 """The stream of lines that wait for their like, and then go to standard error."""
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from .spilled_lines import Line
 
-__all__ = ["SIZE_BYTES", "Journal", "last_lines", "memory_for"]
-
 SIZE_BYTES: Final = 1 << 20
 """The memory of each process; what is printed beyond that in one window is lost with the process."""
 

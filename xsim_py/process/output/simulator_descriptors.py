@@ -15,8 +15,6 @@ from typing import Any, Final, TextIO, cast
 
 from xsim_py.atomic_files import moved
 
-__all__ = ["Apart", "apart", "far_up", "kept_apart"]
-
 _STANDARD: Final = (1, 2)
 
 _FAR_UP: Final = (700, 200, max(_STANDARD) + 1)

@@ -18,18 +18,6 @@ from xsim_py.process.ranks import current
 
 from .simulator_descriptors import far_up
 
-__all__ = [
-    "LIMIT_BYTES",
-    "LIMIT_ELSEWHERE_BYTES",
-    "LINE_COST",
-    "Line",
-    "Spill",
-    "SpilledRun",
-    "SpilledText",
-    "drop_unclaimed",
-    "text_of",
-]
-
 LIMIT_BYTES: Final = 1 << 30
 """At most so much is kept at a time."""
 

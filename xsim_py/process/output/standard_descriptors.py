@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
     from .collector import RankStream
 
-__all__ = [
-    "STANDARD",
-    "install",
-    "is_redirected",
-    "keep_shared",
-    "note_closed",
-    "note_copy",
-    "stream_of",
-    "streams",
-    "virtual_descriptors",
-]
-
 STANDARD = (0, 1, 2)
 _CLOSED = -1
 _TABLE = "descriptors"

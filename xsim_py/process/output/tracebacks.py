@@ -15,8 +15,6 @@ from xsim_py.process.ranks.patches import Table, in_ranks
 from .collector import RankStream
 from .equal_tracebacks import WholeTraceback
 
-__all__ = ["PATCHED", "forget_frames", "report", "report_ignored", "say", "without_simulator"]
-
 _stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
 
 # What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.

@@ -15,8 +15,6 @@ from xsim_py.process.ranks.rank import Rank
 
 from .program import Program
 
-__all__ = ["App", "Apps", "load", "wrong"]
-
 
 class App(NamedTuple):
     """One of the programs of a job, and how many ranks run it.

@@ -20,8 +20,6 @@ from typing import Any
 
 from xsim_py.errors import ConfigError, XsimError
 
-__all__ = ["Copy", "copy_of", "given_back", "pack", "unpack"]
-
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, list, dict, tuple, set, frozenset))
 _CALLS = (partial, MethodType)  # what they hold counts
 

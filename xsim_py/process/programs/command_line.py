@@ -13,8 +13,6 @@ from xsim_py.input_files import is_file
 
 from .program import Program
 
-__all__ = ["Called", "how_called", "is_interpreter", "is_python", "program_of"]
-
 _PYTHON = r"python[0-9.]*"
 _LONGEST = 4096  # bytes of a line
 _LONG = ("--check-hash-based-pycs",)

@@ -16,8 +16,6 @@ from weakref import ref
 
 from xsim_py.process.ranks.patches import Patches
 
-__all__ = ["hide"]
-
 _Local = threading.local
 _known: list[ref[Any]] = []
 _imported = 0

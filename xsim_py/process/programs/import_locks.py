@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "being_imported", "drop", "install"]
-
 _modules = sys.modules
 
 

@@ -25,8 +25,6 @@ from xsim_py.errors import ConfigError, close_match
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["has_extensions", "imports_mpi", "is_shared", "with_packages"]
-
 _MPI = "mpi4py"
 _WORD = _MPI.encode()
 _MOST_FILES = 8192

@@ -16,8 +16,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 
 from xsim_py.code_origin import is_installed
 
-__all__ = ["preload"]
-
 _MOST_FILES = 200
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from .program import Program
 
-__all__ = ["PrivateModules", "SharedPackage", "code_for", "separate"]
-
 _PLAIN = (SourceFileLoader, ExtensionFileLoader, type(None))
 _MPI = "mpi4py"
 _SIMULATOR = "xsim_py"

@@ -24,8 +24,6 @@ from . import shared_state
 from .called_functions import Copy, copy_of
 from .private_modules import code_for
 
-__all__ = ["Program"]
-
 _MOST_BYTES = 64 * MIB
 _TOO_DEEP = (RecursionError, MemoryError, OverflowError, SystemError)
 _NOT_COMPILED = (SyntaxError, ValueError, *_TOO_DEEP)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["active", "findings", "install", "read", "started"]
-
 active: _Sharing | None = None
 """This watches the run, where several ranks live in this interpreter."""
 

@@ -6,8 +6,6 @@ import linecache
 import re
 from collections.abc import Iterable
 
-__all__ = ["line_in_package", "line_in_program"]
-
 _ASSIGNED = r"\s*(?:\[.*\]\s*)?(?:[-+*/%|&^@]|//|\*\*|<<|>>)?=(?!=)"
 _CHANGED = r"\.(?:add|append|appendleft|clear|discard|extend|insert|pop|popitem|remove|setdefault|sort|update)\("
 _NOT_OWN = r"(?<!self\.)(?<!cls\.)"

@@ -18,8 +18,6 @@ from xsim_py.process.ranks.patches import Around, Table
 from xsim_py.process.ranks.queues import give_way
 from xsim_py.process.ranks.rank import EPOCH_S
 
-__all__ = ["PATCHED", "read_ps"]
-
 # So many readings at one time are free: a program that only measures is not delayed.
 _PATIENT_READS = 1000
 _TICK_PS = 100_000

@@ -19,8 +19,6 @@ from typing import Any, TypeAlias
 
 from xsim_py.process.ranks.patches import Patches, Table, with_real
 
-__all__ = ["PATCHED", "install", "virtual"]
-
 _RealDate: TypeAlias = datetime.date
 _RealDateTime: TypeAlias = datetime.datetime
 

@@ -13,8 +13,6 @@ from typing import Any
 from xsim_py.code_origin import is_installed, is_simulator
 from xsim_py.process.ranks.patches import Around, Patches, Table
 
-__all__ = ["PATCHED", "hide_simulator"]
-
 
 def _stopping(real: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
     return lambda self, frame: not _inside_simulator(frame) and real(self, frame)

@@ -19,8 +19,6 @@ from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks, watc
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "changed_variables", "install"]
-
 changed_variables: set[str] = set()
 """The names of the variables that ranks have changed."""
 

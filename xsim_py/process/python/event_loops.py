@@ -20,8 +20,6 @@ from xsim_py.process.ranks.patches import Around, Patches, Table
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "install"]
-
 _WHAT = "the event loop of asyncio, for a timer, a socket or another thread"
 
 

@@ -29,8 +29,6 @@ from .sys_modules import is_for_all
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "end", "install", "watch_classes"]
-
 _WAITING = "finalizers that wait"
 _MADE = "finalizers"
 _CLASSES = "classes with finalizers"

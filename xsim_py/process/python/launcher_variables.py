@@ -16,8 +16,6 @@ from xsim_py.process.ranks.patches import Around, Patches, Table
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "install"]
-
 
 class _Environment(MutableMapping[bytes, bytes]):
     """The simulator's environment, and in a rank what its launcher has put there, in place of what a real one has.

@@ -27,8 +27,6 @@ from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_t
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["Lock", "Notice", "RLock", "SharedLock", "SimpleQueue"]
-
 _real_lock, _real_rlock = _thread.allocate_lock, threading._CRLock  # type: ignore[attr-defined]
 _MOST_S: float = threading.TIMEOUT_MAX
 

@@ -25,8 +25,6 @@ from .sys_modules import is_for_all
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED"]
-
 _NEW_ROOT = {"level": logging.WARNING, "propagate": True, "disabled": False}
 _OF_LOGGERS = ("handlers", "filters", "level", "propagate", "disabled", "parent")
 _OF_MANAGERS = ("_disable", "emittedNoHandlerWarning", "loggerClass", "logRecordFactory")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "install"]
-
 _REGISTRY = "__warningregistry__"
 _NAMES = ("filters", "onceregistry", "defaultaction", "showwarning", "formatwarning", "_showwarnmsg_impl")
 _module = vars(warnings)

@@ -20,8 +20,6 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Around, Patches, Table, watched
 from xsim_py.process.ranks.private_state import Setting, touch
 
-__all__ = ["PATCHED", "imported"]
-
 _real_umask, _real_locale = os.umask, locale.setlocale
 _real_limit, _real_tzset = sys.setrecursionlimit, time.tzset
 _real_gc = (gc.enable, gc.disable, gc.set_threshold)

@@ -15,8 +15,6 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
 from xsim_py.rng import stream
 
-__all__ = ["PATCHED", "install"]
-
 _METHODS = [
     "betavariate",
     "binomialvariate",

@@ -19,8 +19,6 @@ from xsim_py.process.ranks.patches import Patches, Table, in_ranks
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "install"]
-
 _IGNORED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
 _FATAL = (signal.SIGKILL, signal.SIGSTOP)
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["finders", "forget", "importing", "is_for_all", "meta_path", "modules", "set_meta_path", "use"]
-
 _FINDERS = "finders"
 """Under this name a rank keeps its `_Finders`."""
 _NOTHING = object()

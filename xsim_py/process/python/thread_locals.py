@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary
 
 from xsim_py.process.ranks import current
 
-__all__ = ["Local", "keep"]
-
 _RealLocal = threading.local
 
 

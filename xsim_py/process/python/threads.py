@@ -42,8 +42,6 @@ from .thread_locals import Local, Tables, keep
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PATCHED", "abandon_daemons", "end", "install", "is_program", "name_of", "others"]
-
 # So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
 _IDENT_BITS = 20
 _real: Any = SimpleNamespace(**vars(_thread))  # what importlib goes on using: one thread runs all ranks

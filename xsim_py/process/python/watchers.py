@@ -28,8 +28,6 @@ from xsim_py.process.ranks.patches import Around, Patches, Table
 
 from .debugger import hide_simulator
 
-__all__ = ["PATCHED", "PRIVATE", "install"]
-
 PRIVATE = ("coverage", "pytest_cov")
 """Packages that keep who is watching, of which each rank therefore has its own copy."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .patches import Patches
     from .rank import Rank
 
-__all__ = ["forget", "install", "leave", "release", "release_all"]
-
 _outside: ModuleType | None = None
 _modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are slow
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .fiber import Fiber
     from .rank import Rank
 
-__all__ = ["fiber", "here", "only_one", "outside", "rank", "rank_number", "running", "thread"]
-
 fiber: Fiber | None = None
 """The running fiber; None while the simulator itself runs."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__ = ["DEAD_GREENLET", "keep_for_ever"]
-
 
 class _DeadGreenlet:
     """The greenlet of a dead fiber: whoever would wake it wakes nobody."""

@@ -34,8 +34,6 @@ from .dead_objects import keep_for_ever
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["Fiber", "MortalFiber", "Parked", "dismiss_workers", "is_hub", "keep_idle", "kept_hub", "roam", "show_turns"]
-
 
 class Parked:
     """The reason why a fiber waits, which the roll-call prints. Most kinds live in `mpi`, where they are understood."""

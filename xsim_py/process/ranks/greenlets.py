@@ -10,8 +10,6 @@ from greenlet import greenlet
 from . import current, fiber
 from .patches import Patches, Table
 
-__all__ = ["PATCHED", "install"]
-
 _modules = fiber._modules
 
 

@@ -7,8 +7,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["give_back_large_blocks", "patient_collector"]
-
 _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 128 << 10
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .fiber import Fiber
     from .patches import Patches
 
-__all__ = ["declare", "install", "metered", "metered_thread"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

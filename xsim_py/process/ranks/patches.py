@@ -11,8 +11,6 @@ from typing import Any, ClassVar, TypeAlias
 
 from . import current
 
-__all__ = ["Around", "Patches", "Table", "in_ranks", "layers", "watched", "with_real"]
-
 layers = 0
 """How many frames are now between a call of the program and the method that it calls; see `Patches.wrap_calls`."""
 

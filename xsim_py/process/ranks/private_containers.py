@@ -8,8 +8,6 @@ from typing import Any
 
 from . import current
 
-__all__ = ["of_each_rank"]
-
 _READING = frozenset(
     [
         "__contains__",

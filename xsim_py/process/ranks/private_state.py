@@ -22,23 +22,6 @@ from .patches import Patches, Table, in_ranks
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = [
-    "MISSING",
-    "OwnAttributes",
-    "Setting",
-    "change",
-    "declare",
-    "drop",
-    "forget",
-    "install",
-    "own_attribute",
-    "put",
-    "shared",
-    "take_back",
-    "touch",
-    "touched",
-]
-
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
 """Under each name that some rank has changed stands the value for ranks that have not changed it."""

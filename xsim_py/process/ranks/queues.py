@@ -17,8 +17,6 @@ from .meter import metered
 if TYPE_CHECKING:
     from .rank import Rank
 
-__all__ = ["QueuedFiber", "call_next", "give_way", "is_shared", "line_up", "sync_threads"]
-
 _PATIENT_LOOKS = 1000
 _TICK_PS = 100_000
 

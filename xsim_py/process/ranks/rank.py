@@ -17,8 +17,6 @@ from .own_modules import OwnModules
 if TYPE_CHECKING:
     from .shard import Shard
 
-__all__ = ["EPOCH_S", "FIRST_PID", "Abort", "Rank"]
-
 EPOCH_S = 1_577_836_800
 """What ``time.time()`` shows at virtual time zero: 2020-01-01 00:00:00 UTC. The same in every run."""
 

@@ -24,8 +24,6 @@ from . import current
 from .fiber import kept_hub
 from .rank import Abort, Rank
 
-__all__ = ["ROW", "Control", "Shard"]
-
 ROW = 12
 """How many values a row has, besides its time and its key."""
 
