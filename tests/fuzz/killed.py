@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from xsim_py import simulate
-from xsim_py.engine import link, processes
+from xsim_py.engine import frame_socket, processes
 from xsim_py.report import Result
 
 TO_BE_SURVIVED = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", "ERR_REVOKED")
@@ -47,7 +47,7 @@ def struck(blows: Sequence[Blow]) -> Iterator[list[int]]:
     hit: list[int] = []
     frames = 0
     coordinator = os.getpid()
-    real_fork, real_send, real_hear = processes._fork, link.Link.send, link.Link.hear
+    real_fork, real_send, real_hear = processes._fork, frame_socket.FrameSocket.send, frame_socket.FrameSocket.hear
 
     def fork() -> int:
         pid = real_fork()
@@ -79,7 +79,7 @@ def struck(blows: Sequence[Blow]) -> Iterator[list[int]]:
         strike()
         return real_hear(self, *args)
 
-    patched = patch.multiple(link.Link, send=send, hear=hear)
+    patched = patch.multiple(frame_socket.FrameSocket, send=send, hear=hear)
     with patch.object(processes, "_fork", fork), patched:
         yield hit
 

@@ -44,7 +44,7 @@ def test_every_option_is_part_of_the_fingerprint():
     ("given", "said"),
     [
         ({"ranks": "0"}, "ranks: 0 is less than 1"),
-        ({"scheme": "prayer"}, "scheme: 'prayer' is not one of ftco, ulfm and restart"),
+        ({"scheme": "prayer"}, "scheme: 'prayer' is not one of ftco, ulfm, legio and restart"),
         ({"scheme": ["ftco", "ulfm"]}, "scheme: a list; sweep over its values"),
         ({"timeout": "soon"}, "timeout: "),
         ({"call": "Allreduce"}, "call: 'Allreduce' is not which call it is"),
