@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py.mpi import NOBODY
 from xsim_py.process.python.locks import SharedLock
@@ -145,6 +145,18 @@ def context_of_members(fabric: Fabric, cid: int, find: Callable[[], Sequence[int
     return fabric.contexts.get((cid, -1)) or shared_context(fabric, cid, find())
 
 
+class ImplicitActions(NamedTuple):
+    """The words of a communicator's two Info keys of failures."""
+
+    range: str = "local"
+    """Of whose failures its calls raise: ``local``, ``group`` or ``universe``."""
+    uniform: str = "local"
+    """In which calls all members get the same error: ``local``, ``construct`` or ``coll``."""
+
+
+_LOCAL = ImplicitActions()
+
+
 class _Hot:
     """The slots that a message needs of a communicator: those of a base class lie together, in a line of the cache."""
 
@@ -188,8 +200,8 @@ class Communicator(_Hot):
         What the program wants in their place: a value, or a function of the rank; None: nothing.
     locks : dict or None
         One for each lower-case collective that has been called; None unless the program has asked for them.
-    error_range, error_uniform : str
-        Whose failure concerns it, and in which calls all members get the same error; see `failures.implicit`.
+    implicit : ImplicitActions
+        What its library does about failures by itself; see `failures.implicit`.
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -202,12 +214,11 @@ class Communicator(_Hot):
         "collectives",
         "context",
         "errhandler",
-        "error_range",
-        "error_uniform",
         "examined",
         "failed",
         "freed",
         "groups_made",
+        "implicit",
         "info",
         "local",
         "locks",
@@ -239,7 +250,7 @@ class Communicator(_Hot):
         self.children = 0
         self.groups_made: dict[object, int] | None = None
         self.errhandler: Any = None
-        self.error_range = self.error_uniform = "local"
+        self.implicit = _LOCAL
         self.attributes: Any = None
         self.info: Any = None
         self.name: str | None = None

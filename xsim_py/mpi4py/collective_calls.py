@@ -35,12 +35,8 @@ SUM = INSTANCES["SUM"]
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Call a plan and do what it says, now."""
-    if comm.error_uniform == "coll":
-        return uniformly(comm, partial(_run, comm, plan, name, *args), name)
-    return _run(comm, plan, name, *args)
-
-
-def _run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+    if comm.implicit.uniform == "coll":
+        return uniformly(comm, partial(_run_once, comm, plan, name, *args), name)
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     try:
@@ -52,6 +48,15 @@ def _run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -
         return None
     record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
+
+
+def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
+    """Call a plan and do what it says, now; another function does the rest of what its communicator asks for."""
+    kept, comm.implicit = comm.implicit, comm.implicit._replace(uniform="local")
+    try:
+        return run(comm, plan, name, *args)
+    finally:
+        comm.implicit = kept
 
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:

@@ -142,7 +142,7 @@ class Management(Erring, Attributed, CommHandle):
     def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
         """Make a communicator, with the same outcome at all who take part where the program has asked for that."""
         comm = self._comm()
-        if comm.error_uniform == "local":
+        if comm.implicit.uniform == "local":
             return make(comm, *args)
         return uniformly(comm, partial(make, comm, *args), name, members)
 

@@ -43,7 +43,7 @@ from xsim_py.process.python.sys_modules import is_for_all
 from xsim_py.process.ranks import context, current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
-from xsim_py.process.ranks.meter import metered_thread
+from xsim_py.process.ranks.meter import begin_thread, end_thread
 from xsim_py.process.ranks.patches import Table, in_ranks
 from xsim_py.process.ranks.rank import FIRST_PID, Abort
 
@@ -59,7 +59,9 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
+        begin_thread(fiber)
         status, message, fatal = _run_program(rank, program)
+        end_thread(fiber)
         if not current.thread:  # in a child that the program has forked, and that came back here
             sys.stdout.flush()
             _real_exit(status)
@@ -88,7 +90,6 @@ def body(program: Any) -> Callable[[Fiber], None]:
     return run
 
 
-@metered_thread
 def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
     """Run the program; return the exit status, a message for the launcher, and whether that ends the job anyway."""
     try:

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.comm import Communicator
+from xsim_py.mpi.comm import Communicator, ImplicitActions
 from xsim_py.mpi.transport.p2p import complete
 
 from .noncollective import agree_among
@@ -40,7 +40,7 @@ def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
         if value not in words:
             errors.fail(c.ERR_INFO_VALUE, f"{key}={value} is none of {', '.join(words)}")
         values.append(value)
-    comm.error_range, comm.error_uniform = values
+    comm.implicit = ImplicitActions(*values)
 
 
 def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Sequence[int] | None = None) -> T:

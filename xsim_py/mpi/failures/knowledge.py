@@ -123,9 +123,9 @@ def is_revoked(comm: Communicator) -> bool:
 def is_revoked_by_failure(comm: Communicator) -> bool:
     """Return whether this rank knows of a failure in the communicator's error range, if that is not ``local``."""
     whole = comm.outer or comm
-    if whole.error_range == "local" or comm.box.knowledge is None:
+    if whole.implicit.range == "local" or comm.box.knowledge is None:
         return False
-    return bool(whole.failed_members() if whole.error_range == "group" else comm.box.knowledge.known)
+    return bool(whole.failed_members() if whole.implicit.range == "group" else comm.box.knowledge.known)
 
 
 def revoked_error(comm: Communicator) -> errors.Exception:

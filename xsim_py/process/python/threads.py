@@ -31,7 +31,7 @@ from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
 from xsim_py.process.ranks.fiber import Fiber
-from xsim_py.process.ranks.meter import metered, metered_thread
+from xsim_py.process.ranks.meter import begin_thread, end_thread, metered
 from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
 from xsim_py.process.ranks.queues import QueuedFiber, call_next, line_up, sync_threads
 from xsim_py.process.ranks.rank import FIRST_PID
@@ -166,7 +166,9 @@ def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
 
 
 def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> None:
-    _run(work)
+    begin_thread(fiber)
+    work()
+    end_thread(fiber)
     rank = fiber.rank
     if not current.thread:  # in a child that the program has forked, and that came back here
         sys.stdout.flush()
@@ -175,12 +177,6 @@ def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> Non
     rank.private("fibers", set).discard(fiber)
     rank.shard.on_thread(rank, -1)
     handle.finish()
-
-
-@metered_thread
-def _run(work: Callable[[], object]) -> None:
-    """Run all of a thread's own code."""
-    work()
 
 
 def _run_object(thread: Any) -> None:
