@@ -44,7 +44,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--wait", choices=("barrier", "chain"), default="barrier", help="what detects the failure")
     parser.add_argument("--pause", type=float, default=0.1, help="seconds between iterations; all begin at one time")
     parser.add_argument("--done", type=int, default=0, help=argparse.SUPPRESS)  # iterations before this process began
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.iterations < 0 or arguments.pause < 0:
+        parser.error("--iterations and --pause must not be negative")
+    return arguments
 
 
 def now() -> int:

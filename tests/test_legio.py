@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mpi.failures.test_recovery import US, attempt, run
+from tests.mpi.failures.test_recovery import LATENCY_ONLY, US, attempt, run
 from xsim_py import legio
 from xsim_py.errors import XsimError
 
@@ -280,6 +280,57 @@ def test_bad_arguments_are_named():
         "variant 'best' is none of naive, legio, repaired, safe",
         "legio.agree_group combines flags by MPI.BAND or MPI.BOR",
     )
+
+
+def test_arguments_are_checked_as_those_of_mpi4py():
+    def program() -> list[str]:
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        group = world.Get_group()
+        half = world.Split(world.rank % 2)
+        between = half.Create_intercomm(0, world, 1 - world.rank % 2)
+        said = []
+        for call in (
+            lambda: legio.create_group(between, half.Get_group()),
+            lambda: legio.alive(group, world),
+            lambda: legio.create_from_group(None),
+            lambda: legio.agree_group(world, group, 2**40),
+            lambda: legio.agree_group(world, group, 1.5),
+            lambda: legio.create_group(world, group, "a"),
+        ):
+            with pytest.raises((TypeError, OverflowError)) as raised:
+                call()
+            said.append(str(raised.value))
+        return said
+
+    (said,) = {tuple(value) for value in run(program, 2).values}
+    assert said[0] == "legio.create_group: expected mpi4py.MPI.Intracomm, got Intercomm"
+    assert said[1] == "legio.alive: expected mpi4py.MPI.Intracomm, got Group"
+    assert said[2] == "legio.create_from_group: expected mpi4py.MPI.Group, got NoneType"
+    assert said[3] == "value too large to convert to int"
+    assert all("cannot be interpreted as an integer" in each for each in said[4:])
+
+
+def from_two_worlds() -> int:
+    import sys
+
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent == MPI.COMM_NULL:
+        text = f"import {__name__} as test; test.from_two_worlds()"
+        parent = MPI.COMM_WORLD.Spawn(sys.executable, ["-c", text], maxprocs=2)
+        whole = parent.Merge(high=False)
+    else:
+        whole = parent.Merge(high=True)
+    total: int = MPI.Intracomm.Create_from_group(whole.Get_group()).allreduce(1)
+    return total * legio.create_from_group(whole.Get_group()).size
+
+
+def test_the_group_may_be_of_two_worlds():
+    machine = {**LATENCY_ONLY, "mpi": {"create_group": "liveness"}, "machine": {"nodes": 4}}
+    assert run(from_two_worlds, 2, machine=machine).values == [16, 16]
 
 
 def test_outside_a_simulation_it_says_so():

@@ -19,6 +19,7 @@ Nothing is imported before a call, so that a program loses no time if nobody sim
 from __future__ import annotations
 
 from importlib import import_module
+from operator import index
 from typing import Any
 
 
@@ -86,10 +87,10 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     XsimError
         The program is not being simulated.
     """
-    _check_simulated(comm, "create_group")
+    state = _checked(comm, group, "create_group")
     from xsim_py.mpi.failures.noncollective import create_of_living
 
-    state = comm._comm()
+    tag = _as_int(tag)
     return _face(comm, create_of_living(state, comm._members(group), tag, "legio.create_group"), state)
 
 
@@ -115,11 +116,11 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     XsimError
         The program is not being simulated.
     """
-    _check_simulated(group, "create_from_group")
+    _check_simulated("create_from_group")
     from xsim_py.mpi.failures.noncollective import create_from_living
     from xsim_py.mpi4py.comm import COMM_WORLD
 
-    state = COMM_WORLD._comm()
+    state = _checked(COMM_WORLD, group, "create_from_group")
     members = _members(state, group)
     return _face(COMM_WORLD, create_from_living(state, members, stringtag, "legio.create_from_group"))
 
@@ -189,14 +190,14 @@ def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
     if op is not None and op not in (mpi.BAND, mpi.BOR):
         raise ValueError("legio.agree_group combines flags by MPI.BAND or MPI.BOR")
     inverted = -1 if op is not None and op == mpi.BOR else 0  # a | b = ~(~a & ~b)
-    return agree_among(state, members, flag ^ inverted, "legio.agree_group") ^ inverted
+    return agree_among(state, members, _as_int(flag) ^ inverted, "legio.agree_group") ^ inverted
 
 
-def _check_simulated(handle: Any, name: str) -> None:
+def _check_simulated(name: str) -> None:
     from xsim_py.errors import XsimError
     from xsim_py.process.ranks import current
 
-    if current.here() is None or not hasattr(handle, "_impl"):
+    if current.here() is None:
         raise XsimError(
             f"xsim_py.legio.{name}: this needs a simulated program, and there is none here; "
             "run the program by: xsim run -n N --ft PROGRAM"
@@ -205,10 +206,27 @@ def _check_simulated(handle: Any, name: str) -> None:
 
 def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
     """Return the communicator behind a handle, and the members of the group, of which the caller must be one."""
-    _check_simulated(comm, name)
+    state = _checked(comm, group, name)
     comm._members(group)  # fails if it is no subset
-    state = comm._comm()
     return state, _members(state, group)
+
+
+def _checked(comm: Any, group: Any, name: str) -> Any:
+    """Return the communicator behind a handle; TypeError if the two are no intracommunicator and no group."""
+    _check_simulated(name)
+    mpi: Any = import_module("xsim_py.mpi4py.MPI")
+    for value, kind in ((comm, mpi.Intracomm), (group, mpi.Group)):
+        if not isinstance(value, kind):
+            raise TypeError(f"legio.{name}: expected mpi4py.MPI.{kind.__name__}, got {type(value).__name__}")
+    return comm._comm()
+
+
+def _as_int(number: Any) -> int:
+    """Return a whole number that a C int can hold; else TypeError or OverflowError, as mpi4py raises them."""
+    whole = index(number)
+    if not -(2**31) <= whole < 2**31:
+        raise OverflowError("value too large to convert to int")
+    return whole
 
 
 def _members(state: Any, group: Any) -> Any:

@@ -303,6 +303,10 @@ class _Run:
 
             self.restart = RestartPolicy.parse(restart)
         wanted = self.spec.mpi.fault_tolerance if ft is None else ft
+        if wanted is False and self.spec.mpi.resilience is not None:
+            raise ConfigError(
+                "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
+            )
         may_fail = self.failures is not None or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:

@@ -305,14 +305,20 @@ class ResilienceSpec:
     put: str = option(_DEAD, "What Put does without its target.", default="skip")
     get: str = option(_DEAD, "What Get does without its target.", default="stop")
     gather_shift: bool = option(
-        kinds.BOOLEAN, "Whether a gather closes the gaps of the dead in the root's buffer.", default=False
+        kinds.BOOLEAN,
+        "Whether a gather closes the gaps of the dead in the root's buffer.",
+        default=False,
+        shown="false",
     )
     scatter_shift: bool = option(
-        kinds.BOOLEAN, "Whether a scatter deals out the root's blocks from the first on, without gaps.", default=False
+        kinds.BOOLEAN,
+        "Whether a scatter deals out the root's blocks from the first on, without gaps.",
+        default=False,
+        shown="false",
     )
     group: int | None = option(
-        integer(1, _MOST),
-        "The hierarchical variant: local communicators of so many ranks, and one of their masters.",
+        WordOr("flat", integer(1, _MOST)),
+        "The hierarchical variant: local communicators of so many ranks, and one of their masters. flat: none.",
         shown="flat",
     )
 

@@ -29,10 +29,15 @@ def _discovery(
     flags: tuple[int, ...] | None = None,
     purpose: Hashable = "",
     variant: str = SAFE,
+    parent: int | None = None,
 ) -> RepairCall:
-    """Find out who of `members`, ranks of the whole run, is alive; return when this rank knows."""
+    """Find out who of `members`, ranks of the whole run, is alive; return when this rank knows.
+
+    All members must give one `parent`, the number of a communicator: by default that of `comm`.
+    """
     ranks = members if isinstance(members, range) else tuple(members)
-    parent = (comm.outer or comm).cid
+    if parent is None:
+        parent = (comm.outer or comm).cid
     context = shared_context(comm.fabric, derive_cid(parent, "discovery", purpose, ranks), ranks)
     whole = Communicator(context, comm.box)
     whole.name = f"a group of {len(ranks)} ranks"
@@ -86,8 +91,11 @@ def create_of_living(
 def create_from_living(
     comm: Communicator, members: Sequence[int], tag: str, name: str = "Intracomm.Create_from_group"
 ) -> Communicator | None:
-    """MPI_Comm_create_from_group with a discovery first: the dead are left out; None for who is no member."""
+    """MPI_Comm_create_from_group with a discovery first: the dead are left out; None for who is no member.
+
+    The members have no communicator in common: those that were spawned have another COMM_WORLD.
+    """
     if comm.box.rank.number not in members:
         return None
-    living = _living(_discovery(comm, members, name, purpose=("from group", tag)))
+    living = _living(_discovery(comm, members, name, purpose=("from group", tag), parent=WORLD_CID))
     return create_from_members(comm, living, ("group", tag), WORLD_CID)
