@@ -4,9 +4,12 @@ import ast
 import re
 import statistics
 import tomllib
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import grimp
 import networkx as nx
@@ -37,19 +40,37 @@ def texts() -> Iterator[tuple[Path, str]]:
                 yield path, path.read_text(encoding="utf-8")
 
 
-def functions(path: Path) -> list[Function]:
-    """Return all functions of a file, each with its lines of comment as `comments`."""
+class Read(NamedTuple):
+    """A file as the tests see it: what is worth keeping of its tree."""
+
+    functions: dict[str, int]
+    """The length of each, by its line and name."""
+    docstrings: list[str]
+    """Those of the module, of its classes and of its functions, as far as they have one."""
+    classes: list[str]
+    """The names of those that are not in another one."""
+    says: bool
+    """Whether the module has a docstring."""
+
+
+@cache
+def read(path: Path) -> Read:
     text = path.read_text(encoding="utf-8")
-    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+    tree = ast.parse(text)
+    found = [node for node in ast.walk(tree) if isinstance(node, Documented)]
     comments = [number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")]
-    for function in found:
-        function.comments = sum(function.lineno <= number <= function.end_lineno for number in comments)
-    return found
+    return Read(
+        {f"{node.lineno} {node.name}": length(node, comments) for node in found if isinstance(node, Function)},
+        [docstring for node in found if (docstring := ast.get_docstring(node))],
+        [node.name for node in tree.body if isinstance(node, ast.ClassDef)],
+        bool(ast.get_docstring(tree)),
+    )
 
 
-def length(function: Function) -> int:
+def length(function: Function, comments: list[int]) -> int:
     """Lines from the def to the end, without docstring and comments: explaining more is no offence."""
-    lines = function.end_lineno - function.lineno + 1 - function.comments
+    start, end = (bisect(comments, line) for line in (function.lineno - 1, function.end_lineno))
+    lines = function.end_lineno - function.lineno + 1 - (end - start)
     first = function.body[0]
     if ast.get_docstring(function, clean=False) is not None and len(function.body) > 1:
         lines -= first.end_lineno - first.lineno + 1
@@ -66,20 +87,17 @@ def test_every_file_fits_in_a_head():
 
 
 def test_every_function_fits_on_a_screen():
-    long = {
-        f"{named(path)}:{function.lineno} {function.name}": length(function)
+    assert not {
+        f"{named(path)}:{function}": lines
         for path in sources("xsim_py", "apps", "tests")
-        for function in functions(path)
-        if length(function) > MAX_FUNCTION_LINES
+        for function, lines in read(path).functions.items()
+        if lines > MAX_FUNCTION_LINES
     }
-    assert not long
 
 
 def test_most_functions_are_short():
-    assert (
-        statistics.median(length(function) for path in sources("xsim_py") for function in functions(path))
-        < MAX_MEDIAN_LINES
-    )
+    lengths = [lines for path in sources("xsim_py") for lines in read(path).functions.values()]
+    assert statistics.median(lengths) < MAX_MEDIAN_LINES
 
 
 def test_no_file_knows_where_it_was_written():
@@ -94,23 +112,21 @@ def test_no_test_is_switched_off():
 
 
 def test_every_module_says_what_it_is_for():
-    silent = [path for path in sources("xsim_py") if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
-    assert not [named(path) for path in silent]
+    assert not [named(path) for path in sources("xsim_py") if not read(path).says]
 
 
 def test_docstrings_have_a_subject_and_a_verb():
     """A first line that begins with one of these words says nothing to somebody who has not read the body."""
-    found = ((path, node) for path in sources("xsim_py") for node in ast.walk(ast.parse(path.read_text())))
-    texts = [(named(path), ast.get_docstring(node) or "") for path, node in found if isinstance(node, Documented)]
+    texts = [(named(path), text) for path in sources("xsim_py") for text in read(path).docstrings]
     assert not [f"{name}: {text.splitlines()[0]}" for name, text in texts if RIDDLE.match(text)]
 
 
 def test_no_two_public_classes_share_a_name():
     places: dict[str, list[str]] = defaultdict(list)
     for path in sources("xsim_py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(named(path))
+        for name in read(path).classes:
+            if not name.startswith("_"):
+                places[name].append(named(path))
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in SHARED_NAMES} == {}
 
 

@@ -1,6 +1,7 @@
 """Liveness discovery as a plain program: the lists that the simulator's own calls find, and the same hang."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -29,6 +30,19 @@ def test_it_finds_whom_the_state_machine_finds(variant: str, dead: tuple[int, ..
 def test_legio_hangs_and_the_others_do_not():
     for variant, status in (("legio", 3), ("repaired", 0), ("safe", 0)):
         assert simulated(APP, "--variant", variant, *dying(0, 1, 2, 3, 4), ranks=7, ft=True).status == status
+
+
+def test_with_the_first_half_dead_twice_the_group_takes_twice_the_time():
+    """The worst case, which the paper calls linear: who takes over asks each of the dead before it in turn."""
+    took = []
+    for size in (16, 32, 64):
+        run = simulated(
+            APP, "--variant", "repaired", *dying(*range(size // 2)), ranks=size, ft=True, machine="karolina"
+        )
+        found = re.search(r"discovery ([0-9.]+) us", run.out)
+        assert found
+        took.append(float(found[1]))
+    assert [later / before for before, later in pairwise(took)] == pytest.approx([2, 2], rel=0.02)
 
 
 @pytest.mark.parametrize("victim", range(5))

@@ -21,8 +21,8 @@ def smaller(name: str, folder: Path, ranks: int, *, only: list[str], repetitions
     return results_of(str(file), folder / "results", only=only, repetitions=repetitions)
 
 
-def test_discovery_is_flat_without_failures_and_tends_to_be_linear_with_many(tmp_path):
-    """Figure 4: in a group 16 times as large it takes as much longer as its tree is higher, or nearly 16 times."""
+def test_discovery_is_flat_without_failures_and_takes_many_times_as_long_with_half_dead(tmp_path):
+    """Figure 4: in a group 8 times as large it takes as much longer as its tree is higher, or more than that."""
     results = smaller("lda-fig4", tmp_path, 128, only=["group=16,128", "dead=none,50 %"], repetitions=2)
     none, half = (by(results, "discovery_us", dead=dead) for dead in ("none", "50 %"))
     assert none[1] / none[0] < 2.5
@@ -43,7 +43,10 @@ def test_the_overhead_grows_with_the_logarithm_of_the_group_and_not_with_the_net
 
 
 def test_non_collective_agree_takes_as_long_as_ulfms(tmp_path):
-    """Figure 7. Shrink is no slower here, for no MPI library's work for a communicator without a parent is charged."""
+    """Figure 7, on few ranks: on 2,048 the lists make agree a third slower, and shrink a little.
+
+    On few, shrink is no slower, for no MPI library's work for a communicator without a parent is charged.
+    """
     results = results_of("lda-fig7", tmp_path, only=["ranks=64,128,256", "dead=none,10 %"])
     agree, agree_group, shrink, shrink_group = (
         by(results, name) for name in ("agree_us", "agree_group_us", "shrink_us", "shrink_group_us")
