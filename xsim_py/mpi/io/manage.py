@@ -52,8 +52,20 @@ def _flags(amode: int) -> int:
     return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
 
 
-def open_file(comm: Communicator, path: str, amode: int, hints: Iterable[tuple[str, str]]) -> OpenFile:
-    """MPI_File_open: rank 0 opens first, and makes the file if it is to be made; then all others do."""
+def open_file(
+    comm: Communicator,
+    path: str,
+    amode: int,
+    hints: Iterable[tuple[str, str]],
+    opened: list[Disk] | None = None,
+) -> OpenFile:
+    """MPI_File_open: rank 0 opens first, and makes the file if it is to be made; then all others do.
+
+    Parameters
+    ----------
+    opened : list of Disk, optional
+        Takes what this rank has opened, for a caller who goes on after a failure in the middle of it.
+    """
     name = "File.Open"
     _check_mode(amode)
     ranks = len(comm.ranks)
@@ -64,7 +76,7 @@ def open_file(comm: Communicator, path: str, amode: int, hints: Iterable[tuple[s
     place = place_of(path)
     known = Hints(own)
     known.update(hints)
-    opened: list[Disk] = []
+    opened = [] if opened is None else opened
 
     def first(said: Sequence[Any]) -> int:
         _same(name, said, c.ERR_NOT_SAME)

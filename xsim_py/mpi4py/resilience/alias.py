@@ -100,19 +100,20 @@ class Alias:
         object
             What `act` has returned; None where the program's error handler has dealt with an error.
         """
-        return until_agreed(self.outer, lambda: act(self._prepared()), self._agree, again)
+        return until_agreed(self.outer, lambda: act(self.prepared()), lambda well: self.agree(well)[0], again)
 
-    def _prepared(self) -> Communicator:
+    def prepared(self) -> Communicator:
+        """Return the inner communicator for an attempt."""
         self.inner.preference = self.outer.preference
         return self.inner
 
-    def _agree(self, well: bool) -> bool:
-        """Return whether it went well everywhere; if not, the inner communicator is shrunk."""
-        if agree(self.inner, well):
-            return True
-        with marked(self.outer, "repair"):
-            self.inner = shrink(self.inner)
-        return False
+    def agree(self, well: bool, also: bool = True) -> tuple[bool, bool]:
+        """Return whether it went well everywhere, and whether all who are left say `also`; shrink if not the former."""
+        agreed = agree(self.inner, well, also)
+        if not agreed[0]:
+            with marked(self.outer, "repair"):
+                self.inner = shrink(self.inner)
+        return agreed
 
 
 def until_agreed(
@@ -143,13 +144,17 @@ def until_agreed(
             again()
 
 
-def agree(comm: Communicator, well: bool) -> bool:
-    """Return whether all members say that it went well, and none is missing; the same answer at all."""
+def agree(comm: Communicator, well: bool, also: bool) -> tuple[bool, bool]:
+    """Return whether all say that it went well, and none is missing; and whether nobody denies `also`.
+
+    All members have the same answers.
+    """
     forget_frames()
-    call = repair.begin_agree(comm, int(well), "Comm.Agree")
+    call = repair.begin_agree(comm, well | also << 1, "Comm.Agree")
     complete(call)
     assert call.decision is not None
-    return not call.decision.error and bool(repair.agreed_flag(call))
+    flag = repair.agreed_flag(call)
+    return not call.decision.error and bool(flag & 1), bool(flag & 2)
 
 
 def shrink(comm: Communicator) -> Communicator:

@@ -15,6 +15,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, manage
 from xsim_py.mpi.io.access import FileCall
+from xsim_py.mpi.io.disk import Disk
 from xsim_py.mpi.io.openfile import OpenFile
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py import file as face
@@ -23,7 +24,7 @@ from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.group import Group
 from xsim_py.process.ranks.patches import Patches
 
-from .alias import Alias, alias_of
+from .alias import Alias, alias_of, until_agreed
 
 __all__ = ["install_files"]
 
@@ -81,14 +82,22 @@ def _reopened() -> dict[OpenFile, Reopened]:
 def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile:
     """Open a file together with those who are left."""
     alias = alias_of(comm)
-    tried: list[None] = []
+    absent = True  # as far as those who are left know, none of this call's attempts has made the file
+    opened: list[Disk] = []
 
-    def act(inner: Communicator) -> OpenFile:
-        mode = amode & ~c.MODE_EXCL if tried else amode  # this call has made it
-        tried.append(None)
-        return _open(inner, path, mode, hints)
+    def act() -> OpenFile:
+        return _open(alias.prepared(), path, amode if absent else amode & ~c.MODE_EXCL, hints, opened)
 
-    made = alias.together(act)
+    def agreed(well: bool) -> bool:
+        nonlocal absent
+        well, absent = alias.agree(well, absent and not opened)
+        return well
+
+    def again() -> None:
+        while opened:
+            opened.pop().close()
+
+    made = until_agreed(comm, act, agreed, again)
     assert made is not None
     _reopened()[made] = Reopened(alias, made, alias.inner)
     return made
