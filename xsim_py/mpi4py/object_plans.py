@@ -64,13 +64,13 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 # ------------------------------------------------------------------------------------------------- moving objects
 
 
-def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """Send to everybody what the root has."""
+def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = False) -> Plan:
+    """Send to everybody what the root has; with `packed` that is a pickle, and stays one."""
     root = integer(root)
     if served(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
     role = role_of(comm, root)
-    data = dump(obj) if role == "root" else None
+    data = None if role != "root" else obj if packed else dump(obj)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
 
     def body() -> Any:
@@ -78,7 +78,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
         size = algorithm_for(ch, "bcast", _COUNT.size, role=role)(ch, size, root, _COUNT.size) or size
         size_bytes = 0 if size is None else sizes_of([size])[0]
         taken = algorithm_for(ch, "bcast", size_bytes, role=role)(ch, data, root, size_bytes)
-        return None if taken is None else load(taken)
+        return taken if taken is None or packed else load(taken)
 
     return 0 if data is None else len(data), body, ch
 

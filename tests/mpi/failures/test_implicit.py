@@ -116,3 +116,30 @@ def test_unknown_values_are_refused():
 
     (said,) = run(program, 1).values
     assert said == "MPI_ERR_INFO_VALUE: invalid info value (mpi_error_range=all is none of local, group, universe)"
+
+
+def raising(where: str) -> tuple[str, int]:
+    from mpi4py import MPI
+
+    comm = hinted(MPI.COMM_WORLD, uniform="coll")
+
+    def bad(one: Any, other: Any) -> None:
+        raise ZeroDivisionError
+
+    try:
+        if where == "in the middle":
+            comm.reduce(comm.rank, op=bad)
+        elif comm.rank == 3:
+            comm.bcast(lambda: None, root=3)  # it can not be pickled
+        said = "returned"
+    except (ZeroDivisionError, AttributeError, TypeError) as error:
+        said = type(error).__name__
+    return said, comm.allreduce(1)
+
+
+def test_errors_of_one_process_keep_nobody_from_the_next_call():
+    values = run(raising, 4, "in the middle").values
+    assert values == [("ZeroDivisionError", 4), ("returned", 4)] * 2
+    said = [said for said, total in run(raising, 4, "before it").values if total == 4]
+    assert said[:3] == ["returned"] * 3
+    assert said[3] != "returned"

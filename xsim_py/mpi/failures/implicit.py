@@ -51,7 +51,8 @@ def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Seq
     comm : Communicator
         Whose members take part.
     call : callable
-        Does it; other errors than those of failures and revocation are its own.
+        Does it; other errors than those of failures and revocation are its own. They are raised when all have agreed,
+        or at once if the call has not begun a collective: then nobody waits.
     name : str
         How reports call it.
     members : sequence of int or None
@@ -62,13 +63,18 @@ def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Seq
     Exception
         ERR_PROC_FAILED, where one of those that live has met a failure or a revocation.
     """
-    error: errors.Exception | None = None
+    error: Exception | None = None
+    met = False
+    before = comm.collectives
     try:
         result = call()
-    except errors.Exception as raised:
-        raised.__traceback__ = None
+    except Exception as raised:
+        met = isinstance(raised, errors.Exception) and raised._is_about_failures
+        if not met and members is None and comm.collectives == before:
+            raise
+        if met:
+            raised.__traceback__ = None
         error = raised
-    met = error is not None and error._is_about_failures
     if members is None:
         agreement = begin_agree(comm, int(not met), name)
         complete(agreement)
@@ -76,7 +82,7 @@ def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Seq
         well = all(agreement.decision.flags)  # of both groups of an intercommunicator
     else:
         well = bool(agree_among(comm, members, int(not met), name))
-    if error is not None and (not met or error.Get_error_class() == c.ERR_PROC_FAILED):
+    if error is not None and (not met or (isinstance(error, errors.Exception) and error == c.ERR_PROC_FAILED)):
         raise error
     if not well:
         comm.fail(c.ERR_PROC_FAILED, "a member has met a failure in this call")

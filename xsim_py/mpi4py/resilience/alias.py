@@ -27,9 +27,11 @@ from xsim_py.process.ranks import current
 
 __all__ = [
     "Alias",
+    "Trouble",
     "adopt",
     "agree",
     "alias_of",
+    "attempted",
     "drop_alias",
     "give_up",
     "is_failure",
@@ -85,7 +87,9 @@ class Alias:
         place = self.inner.context.place(ranks[rank])
         return None if place < 0 else place
 
-    def together(self, act: Callable[[Communicator], R], *, again: Callable[[], object] | None = None) -> R | None:
+    def together(
+        self, act: Callable[[Communicator], R | Trouble], *, again: Callable[[], object] | None = None
+    ) -> R | None:
         """Make a collective call on the inner communicator until all agree that it went well.
 
         Parameters
@@ -116,18 +120,52 @@ class Alias:
         return agreed
 
 
+class Trouble:
+    """The result of an attempt that has met an error which is no failure, after it has communicated: others go on."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def attempted(body: Callable[[], R], begun: Callable[[], object] | None = None) -> R | Trouble:
+    """Return what a part of an attempt returns, or the error that ends it and concerns this process alone.
+
+    Such an error is for after the agreement, in which the others wait for this process.
+
+    Parameters
+    ----------
+    begun : callable, optional
+        Returns another value once something may have been sent. An error before that is raised, for nobody waits yet;
+        default: something has been sent already.
+    """
+    before = None if begun is None else begun()
+    try:
+        return body()
+    except Exception as error:
+        if is_about_failures(error) or (begun is not None and begun() == before):
+            raise
+        return Trouble(error)
+
+
 def until_agreed(
-    outer: Communicator, act: Callable[[], R], agreed: Callable[[bool], bool], again: Callable[[], object] | None
+    outer: Communicator,
+    act: Callable[[], R | Trouble],
+    agreed: Callable[[bool], bool],
+    again: Callable[[], object] | None,
 ) -> R | None:
     """Do something until all agree that it went well; see `Alias.together`.
 
     Parameters
     ----------
+    act : callable
+        Its `Trouble` is raised when all have agreed; an error that it raises, at once.
     agreed : callable
         Takes whether it went well here, returns whether it did so everywhere, and repairs what is needed if not.
     """
     while True:
-        result, well, problem = None, True, None
+        result: R | Trouble | None = None
+        well = True
+        problem: Exception | None = None
         try:
             result = act()
         except errors.Exception as error:
@@ -135,11 +173,13 @@ def until_agreed(
                 well = False
             else:
                 problem = error
+        if problem is None and agreed(well):
+            if not isinstance(result, Trouble):
+                return result
+            problem = result.error
         if problem is not None:
             raise_to(outer, problem)
             return None
-        if agreed(well):
-            return result
         if again is not None:
             again()
 
@@ -209,11 +249,18 @@ def is_failure(error: errors.Exception) -> bool:
     return error.Get_error_class() in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING)
 
 
-def raise_to(comm: Communicator, error: errors.Exception) -> None:
+def is_about_failures(error: Exception) -> bool:
+    """Return whether an error says that a process has failed, or that one who knew of that has revoked something."""
+    return isinstance(error, errors.Exception) and error._is_about_failures
+
+
+def raise_to(comm: Communicator, error: Exception) -> None:
     """Raise an error as one on a communicator of the program, unless its error handler deals with it."""
-    error._reported = False
-    if not comm.report(error):
-        raise error
+    if isinstance(error, errors.Exception):
+        error._reported = False
+        if comm.report(error):
+            return
+    raise error
 
 
 def give_up(comm: Communicator, how: str, name: str, why: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from xsim_py.mpi import errors
 from xsim_py.mpi.calls import record
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py import collective_calls
@@ -16,10 +15,10 @@ from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from . import blocks, hierarchy
-from .alias import Alias, alias_of, is_failure, not_covered, raise_to
+from .alias import Alias, Trouble, alias_of, attempted, not_covered
 from .attempts import NO_ROOT, ROOTED, undoing, without_root
 
-__all__ = ["Trouble", "install_collectives", "once"]
+__all__ = ["install_collectives", "once"]
 
 _BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
     "Gather": blocks.gather,
@@ -31,25 +30,14 @@ _COVERED: Final = (*ROOTED, "Barrier", "Allreduce", "allreduce", "Scan", "scan")
 _real_run = collective_calls.run
 
 
-class Trouble:
-    """The result of a call that met an error which is no failure, after it has communicated: its others go on."""
-
-    def __init__(self, error: errors.Exception) -> None:
-        self.error = error
-
-
 def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Make one attempt of a collective call, as `collective_calls.run` makes the only one."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     size_bytes, body, ch = plan(comm, name, *args)
-    try:
-        result = body()
-    except errors.Exception as error:
-        if not is_failure(error):
-            return Trouble(error)
-        raise
-    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    result = attempted(body)
+    if not isinstance(result, Trouble):
+        record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
@@ -65,9 +53,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
     else:
         result = _flat(alias, plan, name, operation, args)
-    if result is NO_ROOT:
-        return without_root(alias, operation, name, args)
-    return raise_to(comm, result.error) if isinstance(result, Trouble) else result
+    return without_root(alias, operation, name, args) if result is NO_ROOT else result
 
 
 def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:

@@ -28,10 +28,11 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.mpi4py import collective_plans as plans
 from xsim_py.mpi4py import object_plans as objects
 from xsim_py.mpi4py.bufspec import message, packed, receiver
+from xsim_py.mpi4py.pickling import dump, load
 from xsim_py.process.output.tracebacks import forget_frames
 from xsim_py.process.ranks import current
 
-from .alias import Alias, marked, shrink, twin, until_agreed
+from .alias import Alias, attempted, marked, shrink, twin, until_agreed
 from .attempts import NO_ROOT, ROOTED, undoing
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
@@ -110,6 +111,10 @@ class Hierarchy:
             raise errors.error(c.ERR_PROC_FAILED, f"rank {rank} is dead")
         return place
 
+    def begun(self) -> int:
+        """Return how many parts of operations this rank has begun since the last repair."""
+        return self.local.collectives + (0 if self.masters is None else self.masters.collectives)
+
     def agree(self, well: bool) -> bool:
         """Return whether it went well everywhere; if not, all learn the same set of the dead and repair."""
         forget_frames()
@@ -146,7 +151,7 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
     def act() -> Any:
         if operation in ROOTED and args[-1] in levels.dead:
             return NO_ROOT
-        return _ACTS[operation](levels, plan, name, *args)
+        return attempted(lambda: _ACTS[operation](levels, plan, name, *args), levels.begun)
 
     return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))
 
@@ -252,11 +257,14 @@ def _bcast(levels: Hierarchy, plan: object, name: str, buf: Any, root: int) -> N
 
 
 def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, root: int) -> Any:
-    return _from_root(levels, root, partial(_hand_object, plan, name), obj)
+    data = dump(obj) if levels.outer.me == root else None
+    return load(_from_root(levels, root, partial(_hand_pickle, name), data))
 
 
-def _hand_object(plan: Callable[..., Any], name: str, comm: Communicator, obj: Any, place: int) -> Any:
-    return plan(comm, name, obj, place)[1]()
+def _hand_pickle(name: str, comm: Communicator, data: bytes | None, place: int) -> bytes:
+    """Return the pickle that one process has; who hands it on may be unable to read it."""
+    found: bytes = objects.bcast(comm, name, data, place, packed=True)[1]()
+    return found
 
 
 def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
@@ -294,7 +302,7 @@ def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: 
     if masters is not None:
         found = plan(masters, name, found, op, levels.place_in(masters, home))[1]()
     if home != root and levels.master_of(me) == home:
-        found = _hand_object(objects.bcast, name, local, found, own)
+        found = load(_hand_pickle(name, local, dump(found) if me == home else None, own))
     return found if me == root else None
 
 
@@ -316,7 +324,7 @@ def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, ob
     found = objects.reduce(local, name, obj, op, own)[1]()
     if levels.masters is not None:
         found = plan(levels.masters, name, found, op)[1]()
-    return _hand_object(objects.bcast, name, local, found, own)
+    return load(_hand_pickle(name, local, dump(found) if local.me == own else None, own))
 
 
 _ACTS: Final[dict[str, Callable[..., Any]]] = {

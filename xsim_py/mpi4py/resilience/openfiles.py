@@ -24,7 +24,7 @@ from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.group import Group
 from xsim_py.process.ranks.patches import Patches
 
-from .alias import Alias, alias_of, until_agreed
+from .alias import Alias, Trouble, alias_of, attempted, until_agreed
 
 __all__ = ["install_files"]
 
@@ -71,7 +71,11 @@ class Reopened:
         def again() -> None:
             self.now.position = position
 
-        return self.alias.together(lambda inner: act(self.over(inner)), again=again)
+        def attempt(inner: Communicator) -> Any:
+            file = self.over(inner)
+            return attempted(lambda: act(file), lambda: file.comm.collectives)
+
+        return self.alias.together(attempt, again=again)
 
 
 def _reopened() -> dict[OpenFile, Reopened]:
@@ -85,8 +89,9 @@ def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile
     absent = True  # as far as those who are left know, none of this call's attempts has made the file
     opened: list[Disk] = []
 
-    def act() -> OpenFile:
-        return _open(alias.prepared(), path, amode if absent else amode & ~c.MODE_EXCL, hints, opened)
+    def act() -> OpenFile | Trouble:
+        inner, mode = alias.prepared(), amode if absent else amode & ~c.MODE_EXCL
+        return attempted(lambda: _open(inner, path, mode, hints, opened), lambda: inner.children)
 
     def agreed(well: bool) -> bool:
         nonlocal absent
