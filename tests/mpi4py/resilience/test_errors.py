@@ -62,3 +62,25 @@ def test_arguments_that_are_wrong_are_refused_before_anybody_waits():
     for options in ({}, {"group": 2}):
         code = "if comm.rank == 3:\n    try: comm.bcast(1, root=7)\n    except MPI.Exception: pass\n"
         assert layered(code + "print(comm.allreduce(1))", options=options)[0] == "4\n" * 4
+
+
+def test_threads_that_wait_leave_the_error_handler_as_the_program_sets_it():
+    code = """
+import threading
+comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+if comm.rank == 0:
+    threads = [threading.Thread(target=comm.recv, kwargs={"source": source}) for source in (1, 2)]
+    for each in threads: each.start()
+    time.sleep(0.5)
+    print(comm.Get_errhandler() == MPI.ERRORS_ARE_FATAL)
+    threads[0].join()
+    print(comm.Get_errhandler() == MPI.ERRORS_ARE_FATAL)
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    threads[1].join()
+    print(comm.Get_errhandler() == MPI.ERRORS_RETURN)
+else:
+    time.sleep(comm.rank)
+    comm.send(None, 0)
+"""
+    out, result = layered(code, ranks=3)
+    assert (out, result.ended) == ("True\n" * 3, "finished")

@@ -38,6 +38,7 @@ __all__ = [
     "marked",
     "not_covered",
     "raise_to",
+    "report",
     "settings",
     "shrink",
     "tried",
@@ -47,6 +48,7 @@ __all__ = [
 
 R = TypeVar("R")
 
+_report: Final = Communicator.report
 settings: ResilienceSpec = ResilienceSpec()
 """What the run wants; it is replaced while a run with the layer lasts."""
 
@@ -288,13 +290,25 @@ def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R
     tuple
         What it has returned, or the MPI error that it has raised.
     """
-    handler, comm.errhandler = comm.errhandler, None
+    pairs, mine = _in_trial(), (current.fiber, comm)
+    pairs.append(mine)
     try:
         return function(*args), None
     except errors.Exception as error:
         return None, error
     finally:
-        comm.errhandler = handler
+        pairs.remove(mine)
+
+
+def report(self: Communicator, error: errors.Exception) -> bool:
+    """Let the program's error handler see an error, as `Communicator.report`, unless `tried` is to return it here."""
+    return (current.fiber, self.outer or self) not in _in_trial() and _report(self, error)
+
+
+def _in_trial() -> list[tuple[Any, Communicator]]:
+    """Return what the running rank tries: the fiber that does, for it may have threads, and the communicator."""
+    found: list[tuple[Any, Communicator]] = of_process("in trial", list)
+    return found
 
 
 def not_covered(name: str) -> NoReturn:
