@@ -84,3 +84,19 @@ else:
 """
     out, result = layered(code, ranks=3)
     assert (out, result.ended) == ("True\n" * 3, "finished")
+
+
+@pytest.mark.parametrize("options", [{}, {"group": 2}], ids=["flat", "by levels"])
+def test_a_revocation_concerns_messages_and_no_covered_call(options):
+    code = """
+request = comm.irecv(source=0) if comm.rank == 3 else None
+if comm.rank == 0: comm.Revoke()
+total = comm.allreduce(1)
+def revoked(call):
+    try: call()
+    except MPI.Exception as error: return error.Get_error_class() == MPI.ERR_REVOKED
+if comm.rank == 3: print(total, revoked(request.wait), revoked(lambda: comm.send(1, 0)), comm.Dup().bcast("data"))
+else: comm.Dup().bcast("data")
+"""
+    out, result = layered(code, options=options)
+    assert (out, result.ended) == ("4 True True data\n", "finished")
