@@ -1,8 +1,11 @@
 """Errors that are no failures: who has one raises it, and nobody waits for him."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.mpi4py.resilience.layered import layered
+from xsim_py.mpi4py.resilience import alias
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -100,3 +103,13 @@ else: comm.Dup().bcast("data")
 """
     out, result = layered(code, options=options)
     assert (out, result.ended) == ("4 True True data\n", "finished")
+
+
+def test_the_mark_of_a_part_that_an_error_ends_has_an_end(monkeypatch):
+    marks: list[tuple[object, ...]] = []
+    monkeypatch.setattr(alias.current, "running", lambda: SimpleNamespace(clock_ps=7))
+    trace = SimpleNamespace(mark=lambda *mark: marks.append(mark))
+    comm = SimpleNamespace(fabric=SimpleNamespace(trace=trace), box=SimpleNamespace(rank=SimpleNamespace(number=1)))
+    with pytest.raises(KeyboardInterrupt), alias.marked(comm, "repair"):  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+    assert marks == [(1, 7, "begin", "repair"), (1, 7, "end", "repair")]

@@ -78,15 +78,15 @@ class Alias:
         self.inner = twin(outer, "legio") if inner is None else inner
         self.hierarchy: Any = None
 
-    def place(self, rank: int) -> int | None:
-        """Return the rank in the inner communicator of a rank of the program's one; None of one that is dead.
+    def place(self, rank: int, within: Communicator | None = None) -> int | None:
+        """Return the rank in the inner communicator, or another one, of a rank of the program's; None of the dead.
 
         A number that is no rank is returned as it is, for the call to complain of.
         """
         ranks = self.outer.context.ranks
         if not 0 <= rank < len(ranks):
             return rank
-        place = self.inner.context.place(ranks[rank])
+        place = (within or self.inner).context.place(ranks[rank])
         return None if place < 0 else place
 
     def together(
@@ -325,6 +325,8 @@ def marked(comm: Communicator, what: str) -> Iterator[None]:
     trace, rank = comm.fabric.trace, comm.box.rank.number
     if trace is not None:
         trace.mark(rank, current.running().clock_ps, "begin", what)
-    yield
-    if trace is not None:
-        trace.mark(rank, current.running().clock_ps, "end", what)
+    try:
+        yield
+    finally:
+        if trace is not None:
+            trace.mark(rank, current.running().clock_ps, "end", what)

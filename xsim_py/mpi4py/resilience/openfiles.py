@@ -7,12 +7,10 @@ pointer is not covered: it lives at one process, and dies with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.group import Members
 from xsim_py.mpi.io import access, manage
 from xsim_py.mpi.io.access import FileCall
 from xsim_py.mpi.io.disk import Disk
@@ -21,10 +19,10 @@ from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi4py import file as face
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.file import File
-from xsim_py.mpi4py.group import Group
 from xsim_py.process.ranks.patches import Patches
 
 from .alias import Alias, Trouble, alias_of, attempted, until_agreed
+from .groups import keep_group
 
 __all__ = ["install_files"]
 
@@ -140,15 +138,6 @@ def _shared(name: str) -> Callable[..., Any]:
     return function
 
 
-def get_group(self: Any) -> Group:
-    """Return all the members that there were."""
-    return Group._of(Members(_reopened()[_file(self)].alias.outer.context.ranks))
-
-
-def _of_group(name: str, self: Any) -> Any:
-    return getattr(self.Get_group(), name)
-
-
 def install_files(patches: Patches) -> None:
     """Have files of programs opened and used in this way."""
     patches.set(manage, "open_file", open_file)
@@ -156,7 +145,4 @@ def install_files(patches: Patches) -> None:
         patches.set(manage, name, _shared(name))
     patches.set(File, "_file", newest)
     patches.set(File, "_do", do)
-    get_group.__name__ = "Get_group"
-    patches.set(File, "Get_group", get_group)
-    for name in ("group_size", "group_rank"):
-        patches.set(File, name, property(partial(_of_group, name.removeprefix("group_"))))
+    keep_group(patches, File, lambda self: _reopened()[_file(self)].alias)

@@ -7,24 +7,22 @@ the new window, so that an epoch is complete among those who are left when its F
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.group import Members
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.rma import create as make
 from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py import win
-from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from .alias import Alias, alias_of, give_up, is_failure, raise_to, tried
+from .groups import keep_group
 
 __all__ = ["install_windows"]
 
@@ -81,17 +79,9 @@ class Remade:
                 self.do(operation)
         return self.now
 
-    def place(self, rank: int) -> int | None:
-        """Return the rank in the window of now of one in the program's; None of one that is dead."""
-        ranks = self.alias.outer.context.ranks
-        if not 0 <= rank < len(ranks):
-            return rank
-        place = self.now.comm.context.place(ranks[rank])
-        return None if place < 0 else place
-
     def do(self, operation: _Operation) -> None:
         """Begin a Put or a Get, or do without its target."""
-        place = self.place(operation.target_rank)
+        place = self.alias.place(operation.target_rank, self.now.comm)
         option = "put" if operation.function is _put else "get"
         comm = self.first.comm
         why = f"its target, rank {operation.target_rank}, is dead"
@@ -157,20 +147,10 @@ def free(self: Any) -> None:
     self._impl = self._null
 
 
-def get_group(self: Any) -> Group:
-    """Return all the members that there were."""
-    return Group._of(Members(_remade()[self._window()].alias.outer.context.ranks))
-
-
-def _of_group(name: str, self: Any) -> Any:
-    return getattr(self.Get_group(), name)
-
-
 def install_windows(patches: Patches) -> None:
     """Have windows of programs made and used in this way."""
     patches.set(Win, "_created", classmethod(_created))
-    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free), ("Get_group", get_group)):
+    for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
         patches.set(Win, name, function)
-    for name in ("group_size", "group_rank"):
-        patches.set(Win, name, property(partial(_of_group, name.removeprefix("group_"))))
+    keep_group(patches, Win, lambda self: _remade()[self._window()].alias)

@@ -1,0 +1,34 @@
+"""The group of a window or file under the layer: all the members that there were, for the program counts on that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xsim_py.mpi.group import Members
+from xsim_py.mpi4py.group import Group
+from xsim_py.process.ranks.patches import Patches
+
+from .alias import Alias
+
+__all__ = ["keep_group"]
+
+
+def keep_group(patches: Patches, owner: type, alias: Callable[[Any], Alias]) -> None:
+    """Have handles of a class name the group of the communicator that each was made over.
+
+    Parameters
+    ----------
+    owner : type
+        ``Win`` or ``File``.
+    alias : callable
+        Takes a handle, and returns the alias of that communicator.
+    """
+
+    def get_group(self: Any) -> Group:
+        return Group._of(Members(alias(self).outer.context.ranks))
+
+    get_group.__name__ = "Get_group"
+    patches.set(owner, "Get_group", get_group)
+    patches.set(owner, "group_size", property(lambda self: get_group(self).size))
+    patches.set(owner, "group_rank", property(lambda self: get_group(self).rank))
