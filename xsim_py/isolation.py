@@ -92,7 +92,7 @@ class _End(NamedTuple):
     place: str
     status: int
     subject: str = "its process "
-    """What has ended so, for the rank; empty where it is the rank itself."""
+    """The subject of the sentence that says how a rank has ended; empty where that is the rank itself."""
 
     def of(self, rank: int) -> str:
         """Say what has happened to a rank of this process."""

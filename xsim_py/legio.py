@@ -19,7 +19,6 @@ Nothing is imported before a call, so that a program loses no time if nobody sim
 from __future__ import annotations
 
 from importlib import import_module
-from operator import index
 from typing import Any
 
 
@@ -89,8 +88,9 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     """
     state = _checked(comm, group, "create_group")
     from xsim_py.mpi.failures.noncollective import create_of_living
+    from xsim_py.mpi4py.ulfm import as_c_int
 
-    tag = _as_int(tag)
+    tag = as_c_int(tag)
     return _face(comm, create_of_living(state, comm._members(group), tag, "legio.create_group"), state)
 
 
@@ -116,7 +116,6 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     XsimError
         The program is not being simulated.
     """
-    _check_simulated("create_from_group")
     from xsim_py.mpi.failures.noncollective import create_from_living
     from xsim_py.mpi4py.comm import COMM_WORLD
 
@@ -185,12 +184,13 @@ def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
     """
     state, members = _taking_part(comm, group, "agree_group")
     from xsim_py.mpi.failures.noncollective import agree_among
+    from xsim_py.mpi4py.ulfm import as_c_int
 
     mpi: Any = import_module("xsim_py.mpi4py.MPI")
     if op is not None and op not in (mpi.BAND, mpi.BOR):
         raise ValueError("legio.agree_group combines flags by MPI.BAND or MPI.BOR")
     inverted = -1 if op is not None and op == mpi.BOR else 0  # a | b = ~(~a & ~b)
-    return agree_among(state, members, _as_int(flag) ^ inverted, "legio.agree_group") ^ inverted
+    return agree_among(state, members, as_c_int(flag) ^ inverted, "legio.agree_group") ^ inverted
 
 
 def _check_simulated(name: str) -> None:
@@ -219,14 +219,6 @@ def _checked(comm: Any, group: Any, name: str) -> Any:
         if not isinstance(value, kind):
             raise TypeError(f"legio.{name}: expected mpi4py.MPI.{kind.__name__}, got {type(value).__name__}")
     return comm._comm()
-
-
-def _as_int(number: Any) -> int:
-    """Return a whole number that a C int can hold; else TypeError or OverflowError, as mpi4py raises them."""
-    whole = index(number)
-    if not -(2**31) <= whole < 2**31:
-        raise OverflowError("value too large to convert to int")
-    return whole
 
 
 def _members(state: Any, group: Any) -> Any:

@@ -149,9 +149,9 @@ class ImplicitActions(NamedTuple):
     """The words of a communicator's two Info keys of failures."""
 
     range: str = "local"
-    """Of whose failures its calls raise: ``local``, ``group`` or ``universe``."""
+    """The processes whose failures end its calls: ``local``, ``group`` or ``universe``."""
     uniform: str = "local"
-    """In which calls all members get the same error: ``local``, ``construct`` or ``coll``."""
+    """The calls in which all members get the same error: ``local``, ``construct`` or ``coll``."""
 
 
 _LOCAL = ImplicitActions()

@@ -57,7 +57,7 @@ class FaultTolerance(CommHandle):
 
     def Agree(self, flag: int) -> int:
         forget_frames()
-        call = repair.begin_agree(self._comm(), _as_int(flag), "Comm.Agree")
+        call = repair.begin_agree(self._comm(), as_c_int(flag), "Comm.Agree")
         complete(call)
         repair.check_agreed(call)
         return repair.agreed_flag(call)
@@ -98,9 +98,9 @@ def _request(call: Operation, finish: Callable[[], None]) -> Request:
     return Request._make(Task(call, lambda _: finish()))
 
 
-def _as_int(flag: Any) -> int:
-    """The flag as a C int holds it; a number that it can not hold raises OverflowError, as in mpi4py."""
-    number = operator.index(flag)
+def as_c_int(value: Any) -> int:
+    """Return a number as a C int holds it; one that it cannot hold raises OverflowError, as in mpi4py."""
+    number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise OverflowError("value too large to convert to int")
     return number

@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 _report: Final = Communicator.report
 settings: ResilienceSpec = ResilienceSpec()
-"""What the run wants; it is replaced while a run with the layer lasts."""
+"""The options of ``mpi.resilience``; a run with the layer puts its own here while it lasts."""
 
 _GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
 

@@ -38,7 +38,7 @@ from .attempts import NO_ROOT, ROOTED, undoing
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
 OPERATIONS: Final = ("Barrier", "Bcast", "bcast", "Reduce", "reduce", "Allreduce", "allreduce")
-"""Those that go level by level."""
+"""The calls that go through local communicators and that of their masters."""
 
 
 class Hierarchy:

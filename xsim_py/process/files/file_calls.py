@@ -460,7 +460,7 @@ _virtual["getcwd"], _virtual["chdir"] = _getcwd, _chdir
 
 
 _taken: dict[int, Function] = {}
-"""What takes the place of which function, by its identity."""
+"""For the ``id`` of each real function of the operating system, the function that takes its place."""
 
 
 def _take(real: Any, name: str, virtual: Function) -> Function:

@@ -63,7 +63,7 @@ def swap(rank: Rank) -> None:
 
 
 _OTHER_MAINS = ("__worker__", "__mp_main__")
-"""What a process that loads the program of another calls it beside ``__main__``: mpi4py.futures, multiprocessing."""
+"""The names that mpi4py.futures and multiprocessing give to a program that a worker loads, beside ``__main__``."""
 
 
 def _has_other_main() -> bool:

@@ -15,8 +15,8 @@ layers = 0
 """How many frames are now between a call of the program and the method that it calls; see `Patches.wrap_calls`."""
 
 Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
-"""What a file replaces, in rows: of which module, class or object (by its dotted name), what ranks find there, and the
-replacements by name. Each file has one, `PATCHED`; docs/reference/patched.md is made of them."""
+"""The replacements that a file makes. A row has the dotted name of a module, class or object, what ranks find there,
+and the replacements by name. Each file has one table, `PATCHED`; docs/reference/patched.md is made of them."""
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .shard import Shard
 
 EPOCH_S = 1_577_836_800
-"""What ``time.time()`` shows at virtual time zero: 2020-01-01 00:00:00 UTC. The same in every run."""
+"""The value of ``time.time()`` at virtual time zero, in every run: 2020-01-01 00:00:00 UTC."""
 
 FIRST_PID = 10_000
 """What ``os.getpid()`` says in rank 0; the others count on from there."""
