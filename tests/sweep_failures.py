@@ -1,17 +1,19 @@
 """Kill a rank before every one of its calls, and then another one, and judge what comes of it.
 
 `python -m tests.sweep_failures [PROGRAM...]` makes every pair of deaths of each program, or of all: hours. With
-`--singles` it makes every death of one rank alone, with `--pairs N` N pairs by chance; with `--ranks N` on N ranks.
+`--singles` it makes every death of one rank alone, with `--times N` at N times in place of calls, with `--pairs N` N
+pairs by chance; with `--ranks N` on N ranks.
 """
 
 import argparse
 import io
 import multiprocessing
 import random
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,6 +23,8 @@ from tests.cases import ROOT
 from xsim_py import simulate
 
 APPS, PROGRAMS = ROOT / "apps", ROOT / "tests" / "ulfm_programs"
+RESULT = re.compile(r"\bresult\b|\bstate\b|^right: ")
+LOST = re.compile(r"^lost: |^\d+ lost ", re.MULTILINE)
 PLACES = 64  # so that processes can be named before they are started
 
 
@@ -34,6 +38,16 @@ class Death(NamedTuple):
         return f"rank={self.rank} before its {self.call}th call"
 
 
+class Moment(NamedTuple):
+    """A rank dies at a virtual time, in picoseconds."""
+
+    rank: int
+    time: int
+
+    def __str__(self) -> str:
+        return f"rank={self.rank}@{self.time}ps"
+
+
 class Outcome(NamedTuple):
     """What became of a run."""
 
@@ -41,16 +55,23 @@ class Outcome(NamedTuple):
     results: frozenset[str]
     lost: bool
     ended: str
+    status: int
     said: str
     digest: str
+    time: int
 
 
 class Verdict(NamedTuple):
     """A run and what is wrong with it, or nothing."""
 
-    deaths: tuple[Death, ...]
+    deaths: tuple[Death | Moment, ...]
     lost: bool
     wrong: str
+
+
+def nothing(dead: frozenset[int]) -> bool:
+    """Return that no deaths take data along for good."""
+    return False
 
 
 class Sweep(NamedTuple):
@@ -63,6 +84,8 @@ class Sweep(NamedTuple):
     """Whether the data of a rank are with its right neighbour, and nowhere else."""
     needed: frozenset[int] = frozenset()
     """Ranks without which it cannot go on."""
+    loses: Callable[[frozenset[int]], bool] = nothing
+    """Whether data may be lost for good by the deaths of these ranks, where it is neither of these two rules."""
     newcomers: int = 0
     """How many of those that are started later are killed, too."""
     kills: bool = False
@@ -71,7 +94,7 @@ class Sweep(NamedTuple):
     def __str__(self) -> str:
         return ".".join([self.path.stem, *self.args])
 
-    def run(self, deaths: Iterable[Death] = (), *, shards: int = 1) -> Outcome:
+    def run(self, deaths: Iterable[Death | Moment] = (), *, shards: int = 1) -> Outcome:
         """Run the program with these deaths."""
         stdout, stderr = io.StringIO(), io.StringIO()
         result = simulate(
@@ -90,18 +113,20 @@ class Sweep(NamedTuple):
         said = "".join((stdout.getvalue(), stderr.getvalue(), str(result.report)))
         return Outcome(
             frozenset(each["rank"] for each in result.failures if each["cause"].startswith("injected")),
-            frozenset(line.partition("result ")[2] or line for line in lines if "result" in line or "state" in line),
-            " lost" in said,
+            frozenset(line.partition("result ")[2] or line for line in lines if RESULT.search(line)),
+            LOST.search(said) is not None,
             result.ended,
+            result.exit_status,
             said,
             str(result.digest),
+            result.virtual_time_ps,
         )
 
     def wrong(self, right: Outcome, outcome: Outcome) -> str:
         """Return what is wrong with an outcome, if anything: all that failures may do is to take data along."""
         may_be_lost = outcome.lost and self.may_be_lost(outcome.came)
         if outcome.lost and not outcome.results:
-            lawful = may_be_lost and outcome.ended == "aborted"
+            lawful = may_be_lost and outcome.ended in {"aborted", "finished"} and outcome.status == 1
             return "" if lawful else f"lost by the deaths of {sorted(outcome.came)}, and {outcome.ended}"
         if self.kills and "no process is left" in outcome.said:
             return ""
@@ -115,7 +140,7 @@ class Sweep(NamedTuple):
         """Return whether so much may be lost by these deaths that the program cannot go on."""
         if self.buddies and any((rank + 1) % self.ranks in dead for rank in dead if rank < self.ranks):
             return True
-        return bool(self.needed & dead)
+        return bool(self.needed & dead) or self.loses(dead)
 
     @property
     def victims(self) -> range:
@@ -131,6 +156,15 @@ class Sweep(NamedTuple):
                 if rank not in outcome.came:
                     break
                 yield Verdict(deaths, outcome.lost, self.wrong(right, outcome))
+
+    def at_times(self, times: int) -> Iterator[Verdict]:
+        """Judge the death of each rank at each of so many times, evenly over the run without failures."""
+        right = self.run()
+        for rank in range(self.ranks):
+            for number in range(times):
+                death = Moment(rank, right.time * number // times)
+                outcome = self.run([death])
+                yield Verdict((death,), outcome.lost, self.wrong(right, outcome))
 
     def by_chance(self, pairs: int, rng: random.Random, calls: int) -> Iterator[Verdict]:
         """Judge random pairs of deaths, the first before one of so many calls; the second may not come."""
@@ -171,6 +205,8 @@ def verdicts(sweep: Sweep, options: argparse.Namespace) -> Iterator[list[Verdict
         (singles,) = pool.map(_listed, [partial(sweep.after, right)])
         if options.singles:
             yield singles
+        elif options.times:
+            yield from pool.map(_listed, [partial(sweep.at_times, options.times)])
         elif options.pairs:
             calls = max(single.deaths[0].call for single in singles)
             tasks = [(50, random.Random(part), calls) for part in range(-(-options.pairs // 50))]
@@ -188,6 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--singles", action="store_true")
+    parser.add_argument("--times", type=int, default=0, metavar="N", help="every rank at each of N times")
     parser.add_argument("--pairs", type=int, default=0, metavar="N")
     parser.add_argument("--ranks", type=int, metavar="N", help="how many ranks each program has")
     options = parser.parse_args()

@@ -64,7 +64,7 @@ def test_a_program_that_does_not_get_over_failures_is_found(tmp_path: Path):
     assert [wrong.partition(":")[0] for wrong in pairs if wrong.startswith("aborted")]
 
 
-LOST = {"lost": True, "ended": "aborted", "results": frozenset()}
+LOST = {"lost": True, "ended": "aborted", "status": 1, "results": frozenset()}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,9 @@ LOST = {"lost": True, "ended": "aborted", "results": frozenset()}
         ({0, 4}, LOST, ""),
         ({1, 3}, LOST, "lost by the deaths of [1, 3], and aborted"),
         ({4, 5}, LOST, "lost by the deaths of [4, 5], and aborted"),
-        ({1, 2}, LOST | {"ended": "finished"}, "lost by the deaths of [1, 2], and finished"),
+        ({1, 2}, LOST | {"ended": "finished"}, ""),
+        ({1, 2}, LOST | {"ended": "stalled"}, "lost by the deaths of [1, 2], and stalled"),
+        ({1, 2}, LOST | {"ended": "finished", "status": 0}, "lost by the deaths of [1, 2], and finished"),
         ({1, 2}, LOST | {"results": frozenset({"6"})}, ""),
         ({1, 2}, LOST | {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
         ({1, 3}, LOST | {"results": frozenset({"6"})}, "aborted: "),
@@ -86,5 +88,5 @@ LOST = {"lost": True, "ended": "aborted", "results": frozenset()}
 )
 def test_data_may_be_lost_with_their_copy_and_by_nothing_else(came: set[int], fields: dict[str, object], wrong: str):
     sweep = Sweep(Path("program.py"), 5, buddies=True, newcomers=2)
-    right = Outcome(frozenset(), frozenset({"6"}), False, "finished", "", "")
+    right = Outcome(frozenset(), frozenset({"6"}), False, "finished", 0, "", "", 0)
     assert sweep.wrong(right, right._replace(came=frozenset(came), **fields)) == wrong

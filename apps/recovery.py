@@ -1,0 +1,350 @@
+"""Recovery: what programs need to get over failures of processes; plain mpi4py, to be copied into others.
+
+    import recovery
+
+    comm = recovery.joined()
+    result, comm = recovery.until_agreed(comm, work)       # work(comm) is begun anew, with new processes for the dead
+    recovery.conclude(comm, [f"result {result}"], right)   # somebody who lives prints it
+
+It rests on four rules.
+
+* Nothing waits outside of an attempt, and nothing is done in an `except`: there a second failure would find nobody who
+  handles it.
+* Whether something went well is agreed on (`agree`), before anybody relies on it.  That a call of one's own got through
+  does not mean that it did at all others.
+* Who cannot go on revokes the communicators in which others may wait for it.
+* Reductions and splits of objects are left out: mpi4py makes some of them on a communicator of its own, which a
+  revocation of the program's does not reach.  Arrays, and `bcast`, `gather`, `allgather` and `sendrecv` of objects are
+  safe.
+
+Replacing processes is MPIX_Comm_replace of the ULFM tutorials (Bosilca and others), with one change: there is no
+agreement over the intercommunicator.  The new processes would wait in it for ever once the survivors have given an
+attempt up, for a revocation does not end an agreement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mpi4py import MPI
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+# Open MPI 5 says ERR_OTHER of a Barrier with a dead member.
+FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, MPI.ERR_OTHER)
+REFUSALS = 3  # so many times in a row no process could be started: there is no place for it
+
+
+class Lost(Exception):
+    """Data of which no copy is left; the text says which."""
+
+
+# ------------------------------------------------------------------------------------------------ attempts, agreements
+
+
+def attempt(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, bool]:
+    """Return what a call gives, and whether it got through; other errors than those of failures are raised.
+
+    That data are lost is something that a call gives, too: the `Lost` that it raised.
+    """
+    try:
+        return call(*args, **options), True
+    except Lost as lost:
+        return lost, True
+    except MPI.Exception as error:
+        if error.Get_error_class() not in FAILURES:
+            raise
+        return None, False
+
+
+def agree(comm: MPI.Intracomm, well: bool) -> bool:
+    """Return whether all members live and found it well, the same at all of them: Agree raises at all or at none."""
+    flag, through = attempt(comm.Agree, int(well))
+    return through and flag == 1
+
+
+def agree_on(comm: MPI.Intracomm, flags: int) -> int:
+    """Return the bitwise AND of what the living members say, in spite of the dead; it is no commit."""
+    while True:
+        try:
+            return comm.Agree(flags)
+        except MPI.Exception as error:
+            if error.Get_error_class() != MPI.ERR_PROC_FAILED:
+                raise
+        comm.Ack_failed()
+
+
+def missing(comm: MPI.Intracomm, living: MPI.Intracomm) -> list[int]:
+    """Return the ranks in a communicator of its members that are not in another, ascending."""
+    return ranks_of(MPI.Group.Difference(comm.group, living.group), comm)
+
+
+def known_dead(comm: MPI.Intracomm) -> list[int]:
+    """Return the ranks in a communicator that this process knows to be dead, ascending."""
+    return sorted(ranks_of(comm.Get_failed(), comm))
+
+
+def ranks_of(group: MPI.Group, comm: MPI.Intracomm) -> list[int]:
+    """Return the ranks in a communicator of the members of a group, in the group's order."""
+    return list(MPI.Group.Translate_ranks(group, None, comm.group))
+
+
+# ------------------------------------------------------------------------------------------------------------- repairs
+
+
+def shrink(comm: MPI.Intracomm) -> MPI.Intracomm:
+    """Repair a communicator by leaving out the dead: all others get new ranks, in the old order."""
+    return comm.Shrink()
+
+
+def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
+    """Repair a revoked communicator by a new process for each dead member, in its rank, or else at the end.
+
+    The new processes run the program of this one with its arguments, and begin with `joined()`.  An attempt that does
+    not get through at all ends at all: the survivors begin it anew from the last communicator that all had, and its new
+    processes kill themselves, which makes them failures like any other.
+    """
+    refused = 0
+    while True:
+        living = comm.Shrink()
+        dead = missing(comm, living)
+        if not dead:
+            return living
+        inter, _ = attempt(_started, living, len(dead))
+        refused = refused + 1 if inter == MPI.COMM_NULL else 0
+        if refused == REFUSALS:
+            print(f"{os.path.basename(sys.argv[0])}: {len(dead)} new processes cannot be started", file=sys.stderr)
+            comm.Abort(1)
+        everybody = made = None
+        if agree(living, bool(inter)):
+            everybody, well = attempt(inter.Merge, high=False)
+            if agree(living, well):
+                keys = dead if in_order else range(comm.size, comm.size + len(dead))
+                _, told = attempt(everybody.bcast, list(keys), root=0)
+                made, split = attempt(everybody.Split, 0, comm.rank)
+                if agree(everybody, told and split):
+                    return made
+        for unfinished in (inter, everybody, made):
+            if unfinished:
+                unfinished.Revoke()  # wakes those who are in Merge, bcast or Split
+
+
+def _started(comm: MPI.Intracomm, count: int) -> MPI.Intercomm:
+    """Return the intercommunicator to `count` new processes, or MPI_COMM_NULL where they could not be started."""
+    try:
+        return comm.Spawn(sys.executable, sys.argv, maxprocs=count)
+    except MPI.Exception as error:
+        if error.Get_error_class() != MPI.ERR_SPAWN:
+            raise
+        return MPI.COMM_NULL
+
+
+def joined() -> MPI.Intracomm:
+    """Return the communicator with which this process begins: COMM_WORLD, or what a new process is to complete.
+
+    A new process has one chance; if it misses it, it dies.
+    """
+    parent = MPI.Comm.Get_parent()
+    if parent == MPI.COMM_NULL:
+        return MPI.COMM_WORLD
+    everybody, well = attempt(parent.Merge, high=True)
+    keys, told = attempt(everybody.bcast, None, root=0) if well else (None, False)
+    if not told:  # nobody else may come to the agreement
+        die()
+    made, split = attempt(everybody.Split, 0, keys[MPI.COMM_WORLD.rank])
+    if not agree(everybody, split):
+        die()
+    return made
+
+
+def is_new() -> bool:
+    """Return whether this process has been started in place of a dead one."""
+    return MPI.Comm.Get_parent() != MPI.COMM_NULL
+
+
+# --------------------------------------------------------------------------------------------------------------- loops
+
+
+def until_agreed(
+    comm: MPI.Intracomm, work: Callable[[MPI.Intracomm], Any], repair: Callable[..., MPI.Intracomm] = replace
+) -> tuple[Any, MPI.Intracomm]:
+    """Do some work until all members have done it, repairing what it is done on; return what it gives, and on what.
+
+    Where it finds that data are lost (`Lost`), the job ends.
+    """
+    while True:
+        result, well = attempt(work, comm)
+        if not well:
+            comm.Revoke()
+        if agree(comm, well):
+            if isinstance(result, Lost):
+                give_up(comm, str(result))
+            return result, comm
+        comm.Revoke()
+        comm = repair(comm)
+
+
+def roll_back_until_agreed(
+    comm: MPI.Intracomm,
+    compute: Callable[[MPI.Intracomm], Any],
+    restore: Callable[[MPI.Intracomm], Any],
+    repair: Callable[..., MPI.Intracomm] = replace,
+) -> tuple[Any, MPI.Intracomm]:
+    """Compute until all members have got through; after each failure repair, and restore before going on.
+
+    New processes begin with restoring.  `compute` goes on from where `restore` has put it.
+    """
+    restoring = is_new()
+
+    def work(comm: MPI.Intracomm) -> Any:
+        return restore(comm) if restoring else compute(comm)
+
+    def repaired(comm: MPI.Intracomm) -> MPI.Intracomm:
+        nonlocal restoring
+        restoring = True
+        return repair(comm)
+
+    while True:
+        result, comm = until_agreed(comm, work, repaired)
+        if not restoring:
+            return result, comm
+        restoring = False
+
+
+def uniformly(comm: MPI.Intracomm, make: Callable[[MPI.Intracomm], Any]) -> Any:
+    """Make communicators from one, at all of its members or at none: if one cannot, all raise ERR_REVOKED."""
+    made, well = attempt(make, comm)
+    if not agree(comm, well):
+        raise MPI.Exception(MPI.ERR_REVOKED)
+    return made
+
+
+def with_parts(
+    comm: MPI.Intracomm,
+    make: Callable[[MPI.Intracomm], Sequence[MPI.Intracomm]],
+    use: Callable[..., Any],
+) -> Any:
+    """Use communicators made from one, and wake all who wait on any of them when one of its members cannot go on."""
+    parts = uniformly(comm, make)
+    result, well = attempt(use, comm, *parts)
+    if not well:
+        for part in parts:
+            part.Revoke()
+        raise MPI.Exception(MPI.ERR_REVOKED)
+    if isinstance(result, Lost):
+        raise result
+    return result
+
+
+# ------------------------------------------------------------------------------------------ checkpoints at neighbours
+
+
+class Buddies:
+    """Checkpoints in memory: each rank has its own, and its right neighbour a copy.
+
+    They outlive any failures but those of a rank and its right neighbour together.  The data are any object that can
+    be pickled; who changes it later gives a copy.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Any] = {}  # this rank's data at a step
+        self.held: dict[int, Any] = {}  # the left neighbour's
+        self.saved = False  # whether all ranks are known to have made a checkpoint
+
+    def save(self, comm: MPI.Intracomm, step: int, data: Any) -> None:
+        """Make a checkpoint of a step, and forget the one before when all have the new one."""
+        if step not in self.kept:
+            self.kept[step] = data
+            self._duplicate(comm, step)
+
+    def _duplicate(self, comm: MPI.Intracomm, step: int) -> None:
+        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        self.held[step] = comm.sendrecv(self.kept[step], dest=right, source=left)
+        comm.Barrier()
+        self.kept, self.held, self.saved = {step: self.kept[step]}, {step: self.held[step]}, True
+
+    def restore(self, comm: MPI.Intracomm) -> tuple[int, Any] | None:
+        """Return the last step of which all have data, and this rank's; or None, if nothing has been saved by all.
+
+        Raises `Lost` with the ranks of which there are no data of any common step.
+        """
+        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        there = {*self.kept, *comm.sendrecv(list(self.held), dest=left, source=right)}
+        of_all = comm.allgather((there, self.saved))
+        if not any(saved for _, saved in of_all):
+            self.kept, self.held = {}, {}
+            return None
+        common = set.intersection(*(steps for steps, _ in of_all))
+        if not common:
+            gone = [rank for rank, (steps, _) in enumerate(of_all) if not steps]
+            raise Lost(f"the data of ranks {gone}, with all copies")
+        step = max(common)
+        needs = step not in self.kept
+        if comm.sendrecv(needs, dest=right, source=left):
+            comm.send(self.held[step], dest=left)
+        if needs:
+            self.kept[step] = comm.recv(source=right)
+        self._duplicate(comm, step)
+        return step, self.kept[step]
+
+
+# --------------------------------------------------------------------------------------------------- deaths and endings
+
+
+def die() -> NoReturn:
+    """End as a failure does, and tell nobody."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def add_die_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--die RANK@STEP` to a command line, for deaths under a real MPI."""
+    parser.add_argument(
+        "--die",
+        action="append",
+        default=[],
+        type=_death,
+        metavar="RANK@STEP",
+        help="that rank of the first processes kills itself when it comes to that step; may be given several times",
+    )
+
+
+def _death(text: str) -> tuple[int, int]:
+    """Read `RANK@STEP`."""
+    rank, at, step = text.partition("@")
+    if not (at and rank.isdecimal() and step.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not RANK@STEP, as in 2@20")
+    return int(rank), int(step)
+
+
+def die_at(deaths: Iterable[tuple[int, int]], step: int) -> None:
+    """Die if this is one of the first processes, and `--die` says that it dies at this step."""
+    if (MPI.COMM_WORLD.rank, step) in deaths and not is_new():
+        die()
+
+
+def conclude(comm: MPI.Intracomm, lines: Iterable[str], right: bool) -> NoReturn:
+    """Print a result that all members have, and `right: True` or `right: False`; end with status 0 or 1.
+
+    It is printed again by another rank, if the first that has printed it dies before all know that it has.
+    """
+    _leave(comm, [*lines, f"right: {right}"], int(not right))
+
+
+def give_up(comm: MPI.Intracomm, what: str) -> NoReturn:
+    """Say that data are lost for good, and which, and end with status 1; all members call it."""
+    _leave(comm, [f"lost: {what}"], 1)
+
+
+def _leave(comm: MPI.Intracomm, lines: Sequence[str], status: int) -> NoReturn:
+    while True:
+        if comm.rank == 0:
+            print(*lines, sep="\n", flush=True)
+        if agree(comm, True):
+            sys.exit(status)
+        comm = comm.Shrink()
