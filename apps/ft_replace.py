@@ -85,7 +85,7 @@ def replaced(comm: MPI.Intracomm) -> MPI.Intracomm:
     repaired = recovery.replace(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
-        print(f"replaced {dead} after {MPI.Wtime():.3f} s", flush=True)
+        print(f"# replaced {dead} after {MPI.Wtime():.3f} s", flush=True)
     return repaired
 
 

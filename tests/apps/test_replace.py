@@ -11,7 +11,7 @@ ROOM = {"spawn.universe": 32}  # so that processes can be named before they are 
 
 
 def replaced(out: str) -> list[str]:
-    return re.findall(r"^replaced (.*) after", out, re.MULTILINE)
+    return re.findall(r"^# replaced (.*) after", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])

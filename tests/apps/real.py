@@ -1,0 +1,101 @@
+"""Runs of programs of apps/ under the real Open MPI with ULFM, recorded, and repeated in the simulator.
+
+`python -m tests.apps.real [NAME...]` makes the runs of `RUNS` again, and says what is not as recorded; with --write it
+records them in tests/apps/expected. A record holds every line that was printed, without repetitions and in order of the
+alphabet, for after the death of who printed a result another may print it again. Lines that begin with `#` tell of
+times, and are left out. As in tests/real_ulfm.py, what mpirun itself says and returns means nothing.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.cases import ROOT
+from tests.real_ulfm import ENVIRONMENT, MPIRUN, OPENMPI, OPTIONS
+
+APPS, EXPECTED = ROOT / "apps", Path(__file__).parent / "expected"
+TIME_LIMIT_S = 40  # it takes a few seconds, and may hang in MPI_Finalize
+# Each process has a file of its own, for mpirun may cut and mix lines; those that are started later print nothing here.
+TO_FILES = 'exec "$0" "$@" >"$FOLDER/$PMIX_RANK.out"'
+
+
+class RealRun(NamedTuple):
+    """A program, a number of ranks and arguments, of which there is a record."""
+
+    app: str
+    ranks: int
+    args: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ".".join([self.app, str(self.ranks), *self.args])
+
+    @property
+    def record(self) -> Path:
+        """The file with what the real MPI printed."""
+        return EXPECTED / f"{self}.txt"
+
+    def real(self) -> list[str]:
+        """Run it under mpirun, and return its lines; a process that hangs in its end is ended."""
+        with tempfile.TemporaryDirectory() as name:
+            program = ["sh", "-c", TO_FILES, str(OPENMPI / "python"), str(APPS / f"{self.app}.py"), *self.args]
+            launched = subprocess.Popen(
+                [MPIRUN, *OPTIONS, "-n", str(self.ranks), *program],
+                env={**ENVIRONMENT, "FOLDER": name},
+                cwd=name,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+            try:
+                later, _ = launched.communicate(timeout=TIME_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(launched.pid, signal.SIGKILL)
+                later, _ = launched.communicate()
+            texts = [path.read_text(encoding="utf-8") for path in Path(name).glob("*.out")]
+        return lines_of([*texts, later])
+
+
+def lines_of(texts: Iterable[str]) -> list[str]:
+    """Return the lines that a record holds."""
+    lines = {line.rstrip() for text in texts for line in text.splitlines()}
+    return sorted(line for line in lines if line and not line.startswith("#"))
+
+
+RUNS = [
+    RealRun("ft_replace", 6),
+    RealRun("ft_replace", 6, ("--die", "2@7")),
+    RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
+]
+
+
+def main() -> None:
+    """Compare with the records, or make them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="only these programs or runs")
+    parser.add_argument("--write", action="store_true", help="write the records")
+    arguments = parser.parse_args()
+    differ = 0
+    for run in RUNS:
+        if arguments.names and not {run.app, str(run)} & {*arguments.names}:
+            continue
+        lines = run.real()
+        if arguments.write:
+            EXPECTED.mkdir(exist_ok=True)
+            run.record.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            print(f"{run}: {len(lines)} lines")
+        elif lines != run.record.read_text(encoding="utf-8").splitlines():
+            differ += 1
+            print(f"{run}: differs", *(f"  {line}" for line in lines), sep="\n")
+    sys.exit(min(differ, 1))
+
+
+if __name__ == "__main__":
+    main()
