@@ -246,6 +246,46 @@ def test_different_roots_are_named_with_all_ranks_where_they_are(tmp_path: Path,
     assert "prog.py:6 in work: comm.Reduce(numpy.zeros(4), numpy.zeros(4), root=rank // 3)" in report
 
 
+LEAVES = {
+    "objects": "comm.reduce(1, op=fail)",
+    "numbers": "comm.Reduce(numpy.zeros(1), numpy.zeros(1), op=MPI.Op.Create(lambda *buffers: fail()))",
+    "in the background": (
+        "comm.Ireduce(numpy.zeros(1), numpy.zeros(1), op=MPI.Op.Create(lambda *buffers: fail())).Wait()"
+    ),
+    "a persistent one": (
+        "again = comm.Reduce_init(numpy.zeros(1), numpy.zeros(1), op=MPI.Op.Create(lambda *buffers: fail()))\n"
+        "    again.Start(), again.Wait()"
+    ),
+}
+
+
+@SHARDS
+@pytest.mark.parametrize("call", LEAVES.values(), ids=list(LEAVES))
+def test_who_leaves_a_collective_by_an_exception_is_in_no_other_one(tmp_path: Path, call: str, shards: int):
+    text = f"""
+import numpy
+def fail(*operands):
+    if rank == 0: raise ValueError("here")
+    return sum(operands)
+try:
+    {call}
+except ValueError as error:
+    print(rank, error)
+print(comm.bcast("on", root=0))
+"""
+    done = launch(tmp_path, text, ranks=7, shards=shards)
+    assert (done.result.ended, done.result.exit_status, done.result.report) == ("finished", 0, "")
+    assert sorted(done.out.splitlines()) == ["0 here", *["on"] * 7]
+
+
+def test_who_raises_before_a_collective_is_not_in_it(tmp_path: Path):
+    text = "try:\n    if rank == 0: raise ValueError\n    comm.reduce(1)\nexcept ValueError: pass"
+    report = stall(tmp_path, text, ranks=7)
+    assert report.endswith("ranks 1-2, 4 in Comm.reduce(root=0); these sent messages that nobody received")
+    done = launch(tmp_path, "if rank == 0: raise SystemExit(5)\ncomm.reduce(1)", ranks=7)
+    assert (done.result.ended, done.result.exit_status) == ("finished", 5)
+
+
 OVERLAPPING = """\
 stalled at 24.08 us: nothing can happen any more
 2 of 6 ranks have ended; the others:

@@ -39,6 +39,9 @@ _MOST_PICKED = 4096
 MISMATCH = "collective mismatch"
 """The beginning of what is said where ranks are in different collectives."""
 
+LEFT = "collectives left"
+"""A rank's own set (`Rank.private`) of the collectives that it has left by an exception: context and number."""
+
 
 class Note(NamedTuple):
     """A rank says by this which collective it is in; all members must say the same.
@@ -462,9 +465,21 @@ def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> An
     """Run ``body()`` in the running fiber, and `record` it."""
     fiber = current.running()
     start_ps = fiber.clock_ps
-    result = body()
+    try:
+        result = body()
+    except BaseException:
+        leave(ch)
+        raise
     record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
+
+
+def leave(ch: CollectiveChannel) -> None:
+    """Note that the running rank leaves a collective by an exception: what it has not received there is no mismatch."""
+    left = current.running().rank.private(LEFT, set)
+    left.add((ch.cid, ch.tag))
+    if ch.local is not None:
+        leave(ch.local)
 
 
 def record(ch: CollectiveChannel, size_bytes: int, spent_ps: int) -> None:

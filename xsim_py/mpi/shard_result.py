@@ -17,7 +17,7 @@ from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
 from xsim_py.process.ranks.rank import Abort
 
-from .calls import AllOf, Background
+from .calls import LEFT, AllOf, Background
 from .collectives.choose import title
 from .comm import WORLD_CID
 from .constants import ANY_SOURCE, ANY_TAG
@@ -207,7 +207,10 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
                 part.waiting.append(entry)
     unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
+        left = rank.extra.get(LEFT, ()) if rank.extra else ()
         for message in rank.mpi.all_kept() if rank.mpi is not None and rank.mpi.unexpected else ():
+            if (message.cid, message.tag) in left:
+                continue
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import begin, channel, note, record, refused, timed
+from xsim_py.mpi.calls import begin, channel, leave, note, record, refused, timed
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.failures.implicit import uniformly
 from xsim_py.mpi.transport.message import Operation
@@ -41,7 +41,11 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
     start_ps = fiber.clock_ps
     try:
         size_bytes, body, ch = plan(comm, name, *args)
-        result = body()
+        try:
+            result = body()
+        except BaseException:
+            leave(ch)
+            raise
     except errors.Exception as error:
         if not comm.report(error):
             raise

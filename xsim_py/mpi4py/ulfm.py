@@ -19,12 +19,10 @@ from xsim_py.process.python import clock
 
 from .commhandle import CommHandle
 from .group import Group
-from .memory import buffer
+from .memory import exported
 from .request import Request, Task
 
 __all__ = ["FaultTolerance"]
-
-_INT = np.dtype(np.intc)
 
 
 class FaultTolerance(CommHandle):
@@ -107,8 +105,14 @@ def as_c_int(value: Any) -> int:
 
 
 def _one_int(flag: Any) -> np.ndarray[Any, Any]:
-    """The program's buffer of one C int."""
-    view = buffer(flag)
-    if len(view) != _INT.itemsize:
-        raise ValueError(f"message: expecting a buffer of one C int, got {len(view)} bytes")
-    return np.frombuffer(view, _INT)
+    """Return the program's buffer of one C int; BufferError, TypeError or ValueError of what is none, as in mpi4py."""
+    view = exported(flag)
+    if view.readonly:
+        raise BufferError("underlying buffer is not writable")
+    if not view.contiguous:
+        raise BufferError("writable contiguous buffer requested for a non-contiguous object.")
+    if view.format != "i":
+        raise ValueError(f"expecting buffer with format 'i', got '{view.format}'")
+    if view.nbytes != view.itemsize:
+        raise ValueError("flag: expecting int buffer of length one")
+    return np.frombuffer(view, np.intc)

@@ -113,3 +113,26 @@ def test_the_mark_of_a_part_that_an_error_ends_has_an_end(monkeypatch):
     with pytest.raises(KeyboardInterrupt), alias.marked(comm, "repair"):  # type: ignore[arg-type]
         raise KeyboardInterrupt
     assert marks == [(1, 7, "begin", "repair"), (1, 7, "end", "repair")]
+
+
+@pytest.mark.parametrize("options", [{}, {"group": 2}, {"group": 4}], ids=["flat", "by twos", "by fours"])
+@pytest.mark.parametrize(("who", "root"), [(0, 0), (1, 0), (1, 1), (3, 0), (5, 5)])
+def test_who_leaves_a_reduction_by_an_exception_leaves_no_mismatch(options, who, root):
+    code = f"""
+def fail(*operands):
+    if comm.rank == {who}: raise ValueError("here")
+    return 1
+said = []
+for reduce in (lambda: comm.reduce(1, op=fail, root={root}),
+               lambda: comm.Reduce(np.zeros(1), np.zeros(1), op=MPI.Op.Create(lambda *buffers: fail()), root={root})):
+    try: reduce()
+    except ValueError as error: said.append(str(error))
+    comm.Barrier()
+print(comm.rank, *said, comm.bcast("on", root=0), comm.allreduce(1))
+"""
+    out, result = layered("import numpy as np\n" + code, ranks=7, options=options)
+    lines = sorted(out.splitlines())
+    assert (result.ended, [line.split()[0] for line in lines]) == ("finished", list("0123456"))
+    assert all(line.endswith(" on 7") for line in lines)
+    raised = [rank for rank, line in enumerate(lines) if "here" in line]
+    assert raised == [who] if who == 0 else raised in ([], [who])  # a leaf combines nothing

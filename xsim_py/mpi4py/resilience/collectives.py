@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from xsim_py.mpi.calls import record
+from xsim_py.mpi.calls import leave, record
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py import collective_calls
 from xsim_py.mpi4py.collective_plans import Plan
@@ -36,7 +36,9 @@ def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -
     start_ps = fiber.clock_ps
     size_bytes, body, ch = plan(comm, name, *args)
     result = attempted(body)
-    if not isinstance(result, Trouble):
+    if isinstance(result, Trouble):
+        leave(ch)
+    else:
         record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.batched import forms
-from xsim_py.mpi.calls import channel, note, perform, record
+from xsim_py.mpi.calls import LEFT, channel, note, perform, record
 from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.failures.revocation import Revocation
@@ -32,7 +32,7 @@ from xsim_py.mpi4py.pickling import dump, load
 from xsim_py.process.output.tracebacks import forget_frames
 from xsim_py.process.ranks import current
 
-from .alias import Alias, attempted, marked, shrink, twin, until_agreed
+from .alias import Alias, Trouble, attempted, marked, shrink, twin, until_agreed
 from .attempts import NO_ROOT, ROOTED, undoing
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
@@ -151,7 +151,12 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
     def act() -> Any:
         if operation in ROOTED and args[-1] in levels.dead:
             return NO_ROOT
-        return attempted(lambda: _ACTS[operation](levels, plan, name, *args), levels.begun)
+        before = [(comm, comm.collectives) for comm in (levels.local, levels.masters) if comm is not None]
+        result = attempted(lambda: _ACTS[operation](levels, plan, name, *args), levels.begun)
+        if isinstance(result, Trouble):
+            for comm, begun in before:
+                _leave(comm, begun + 1, begun + _parts(levels, comm, operation, args))
+        return result
 
     return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))
 
@@ -159,6 +164,22 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
 def _check_root(levels: Hierarchy, root: int) -> None:
     if not 0 <= root < levels.outer.context.size:
         errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{levels.outer.context.size - 1}")
+
+
+def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:
+    """Return how many collectives on one of its communicators a member's operation consists of."""
+    if comm is levels.masters:
+        return 1
+    if operation in ROOTED:
+        root, home = args[-1], levels.master_of(args[-1])
+        return 2 if operation in ("Reduce", "reduce") and home == levels.master_of(levels.outer.me) != root else 1
+    return 2
+
+
+def _leave(comm: Communicator, first: int, last: int) -> None:
+    """Go on as if these collectives were over, which this rank alone has not come through."""
+    comm.collectives = last
+    current.running().rank.private(LEFT, set).update((comm.cid | 1, number) for number in range(first, last + 1))
 
 
 # ------------------------------------------------------------------------------------------- a level of an operation
