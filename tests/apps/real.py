@@ -2,8 +2,8 @@
 
 `python -m tests.apps.real [NAME...]` makes the runs of `RUNS` again, and says what is not as recorded; with --write it
 records them in tests/apps/expected. A record holds every line that was printed, without repetitions and in order of the
-alphabet, for after the death of who printed a result another may print it again. Lines that begin with `#` tell of
-times, and are left out. As in tests/real_ulfm.py, what mpirun itself says and returns means nothing.
+alphabet, for after the death of who printed a result another may print it again. Lines that begin with `#` or `time:`
+tell of times, and are left out. As in tests/real_ulfm.py, what mpirun itself says and returns means nothing.
 """
 
 import argparse
@@ -66,13 +66,19 @@ class RealRun(NamedTuple):
 def lines_of(texts: Iterable[str]) -> list[str]:
     """Return the lines that a record holds."""
     lines = {line.rstrip() for text in texts for line in text.splitlines()}
-    return sorted(line for line in lines if line and not line.startswith("#"))
+    return sorted(line for line in lines if line and not line.startswith(("#", "time:")))
 
 
 RUNS = [
     RealRun("ft_replace", 6),
     RealRun("ft_replace", 6, ("--die", "2@7")),
     RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
+    *(
+        RealRun("liveness", 8, ("--variant", variant, *(word for rank in dead for word in ("--die", rank))))
+        for variant in ("naive", "legio", "repaired", "safe")
+        for dead in ("", "25", "046", "01235")
+    ),
+    RealRun("liveness", 7, ("--variant", "legio", *(word for rank in "01234" for word in ("--die", rank)))),
 ]
 
 

@@ -117,6 +117,20 @@ def test_an_entry_of_the_machine_without_a_value_is_left_as_it_is():
     assert [run.arguments["set"] for run in runs] == [{}, {"network.latency": "50us"}]
 
 
+def test_conditions_choose_repetitions_and_seeds():
+    study = load_study({"program": "apps/ring.py", "seed": 5, "repetitions": 4, "sweep": {"ranks": [2, 4]}})
+
+    def chosen(*texts: str) -> list[tuple[object, object]]:
+        runs = plan_runs(study, only=[Condition(text) for text in texts])
+        return [(run.columns["ranks"], run.columns["seed"]) for run in runs]
+
+    assert chosen("repetition=0") == [(2, 5), (4, 5)]
+    assert chosen("seed>6", "ranks=4") == [(4, 7), (4, 8)]
+    assert chosen("repetition<2", "ranks=2 or seed=6") == [(2, 5), (2, 6), (4, 6)]
+    with pytest.raises(ConfigError, match="no combination of values meets the conditions"):
+        chosen("seed=4")
+
+
 def test_conditions_leave_combinations_out_before_anybody_looks_at_their_values():
     sweep = {"ranks": [0, 2, 4], "machine": ["gige", "shmem"]}
     with pytest.raises(ConfigError, match=r"sweep\.ranks: 0 is not"):

@@ -47,7 +47,7 @@ def add_study_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help="of the combinations, run those with for example ranks<=64, machine=gige,shmem; may be repeated",
+        help="run those with for example ranks<=64, machine=gige,shmem or repetition=0; may be repeated",
     )
     every = "network.latency=5us, or one option of a study's command, such as runs=10000"
     add_set_option(parser, of="every machine", such_as=every)

@@ -52,6 +52,11 @@ class Condition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tests", tuple(_test(part, self.text) for part in _OR.split(self.text)))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that it is about."""
+        return frozenset(test.name for test in self._tests)
+
     def check(self, columns: Iterable[str]) -> None:
         """Raise a ValueError when it is about a column that is not among these."""
         known = list(columns)

@@ -45,7 +45,7 @@ def run_study(
     jobs : int, optional
         How many runs at once; default: as many as there are cores.
     only : sequence of str, optional
-        Conditions, such as ``ranks<=64``, on the combinations to run.
+        Conditions, such as ``ranks<=64`` or ``repetition=0``, on the runs to make.
     overrides : mapping, optional
         Entries of every machine, as ``set`` of `xsim_py.simulate`.
     fresh : bool, optional

@@ -43,6 +43,7 @@ from xsim_py.units import PS_PER_S
 
 _MOST_RUNS: Final = 1_000_000
 _DEFAULTS: Final[dict[str, Scalar]] = {"machine": "gige", "kind": "script", "seed": 0}
+_OF_EACH_RUN: Final = ("repetition", "seed")
 _FOLDERS: Final = ("folder", "apps")
 _IN_FOLDER: Final = re.compile(r"\{(?:folder|apps)\}.*", re.DOTALL)
 
@@ -66,7 +67,8 @@ def plan_runs(
 ) -> list[PlannedRun]:
     """Return the runs of a study, in the order of its variables; the last one varies fastest.
 
-    `only` are conditions and `overrides` entries of every machine, beside the study's own.
+    `only` are conditions, also on the repetition and the seed, and `overrides` entries of every machine, beside the
+    study's own.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def plan_runs(
         raise ConfigError(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}"))
     for condition in only:
         try:
-            condition.check(key_columns(spec))
+            condition.check(dict.fromkeys((*key_columns(spec), *_OF_EACH_RUN)))
         except ValueError as error:
             raise ConfigError(f"--only {error}") from None
     if spec.command is None:
@@ -189,9 +191,12 @@ class _Planner:
             columns = self._columns(chosen)
             if columns is None:
                 yield None
-            elif all(condition.holds(columns) for condition in self.only):
+            elif all(condition.holds(columns) for condition in self.only if condition.names <= columns.keys()):
+                later = [condition for condition in self.only if not condition.names <= columns.keys()]
                 for repetition in range(self.spec.repetitions):
-                    yield self._run(chosen, columns, repetition)
+                    run = self._run(chosen, columns, repetition)
+                    if run is None or all(condition.holds(run.columns) for condition in later):
+                        yield run
 
     def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
         """Return what tells a combination from the others; None after a noted problem."""
