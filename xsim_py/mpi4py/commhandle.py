@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.comm import Communicator, self_comm, world
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.failures.implicit import uniformly
 from xsim_py.mpi.transport.mailbox import Mailbox
 from xsim_py.process.ranks import current
 
@@ -60,3 +65,10 @@ class CommHandle(Handle):
             return self_comm(mailbox())
         self._live()
         return fail(c.ERR_COMM, "the communicator was freed")
+
+    def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
+        """Make a communicator, with the same outcome at all who take part where the program has asked for that."""
+        comm = self._comm()
+        if comm.implicit.uniform == "local":
+            return make(comm, *args)
+        return uniformly(comm, partial(make, comm, *args), name, members)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import attributes as attrs
@@ -14,7 +12,7 @@ from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
-from xsim_py.mpi.failures.implicit import take_hints, uniformly
+from xsim_py.mpi.failures.implicit import take_hints
 from xsim_py.mpi.group import Members, contains
 from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.lifecycle import abort_job
@@ -138,13 +136,6 @@ class Management(Erring, Attributed, CommHandle):
     name = attribute(Get_name, Set_name)
 
     # -------------------------------------------------------------------------------------- making new ones
-
-    def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
-        """Make a communicator, with the same outcome at all who take part where the program has asked for that."""
-        comm = self._comm()
-        if comm.implicit.uniform == "local":
-            return make(comm, *args)
-        return uniformly(comm, partial(make, comm, *args), name, members)
 
     def Clone(self) -> Self:
         return self.Dup()

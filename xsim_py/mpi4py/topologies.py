@@ -122,11 +122,14 @@ class Topologies(CommHandle):
         begins = [start for start, count in zip(starts, counts, strict=True) for _ in range(count)]
         edges = list(zip(begins, ends, given or [1] * len(ends), strict=True))
 
-        def create() -> Communicator | None:
-            check_edges((*starts, *ends), len(comm.ranks), given)
+        def exchange(comm: Communicator) -> Communicator | None:
             joined = manage.exchange_edges(comm, edges, name)
             graph = gather_edges(comm.me, [joined], weighted=given is not None)
             return manage.create_topology(comm, len(comm.ranks), graph, name)
+
+        def create() -> Any:
+            check_edges((*starts, *ends), len(comm.ranks), given)
+            return self._made(name, exchange)
 
         return self._new(handled(comm, create), Distgraphcomm)
 
@@ -144,8 +147,8 @@ class Topologies(CommHandle):
     def _with_topology(self, topology: Any, members: int, cls: type[K], name: str) -> K:
         comm = self._comm()
 
-        def create() -> Communicator | None:
+        def create() -> Any:
             topology.check(len(comm.ranks))
-            return manage.create_topology(comm, members, topology, name)
+            return self._made(name, manage.create_topology, members, topology, name)
 
         return self._new(handled(comm, create), cls)

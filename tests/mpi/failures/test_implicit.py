@@ -61,6 +61,10 @@ def collective(name: str, uniform: str) -> tuple[str, int]:
         said = ""
     elif name == "Dup":
         said, _ = attempt(lambda: comm.Dup().size)
+    elif name == "Create_cart":
+        said, _ = attempt(lambda: comm.Create_cart([comm.size]).size)
+    elif name == "Create_dist_graph":
+        said, _ = attempt(lambda: comm.Create_dist_graph([comm.rank], [1], [(comm.rank + 1) % comm.size]).size)
     elif name == "Create_group":
         said, _ = attempt(lambda: comm.Create_group(comm.Get_group()).size)
     else:
@@ -69,7 +73,8 @@ def collective(name: str, uniform: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("uniform", "name"), [("coll", "bcast"), ("coll", "allreduce"), ("coll", "Dup"), ("construct", "Dup")]
+    ("uniform", "name"),
+    [("coll", "bcast"), ("coll", "allreduce"), ("coll", "Dup"), ("construct", "Dup"), ("construct", "Create_cart")],
 )
 def test_uniform_errors_cost_an_agreement_to_the_picosecond(uniform: str, name: str):
     def longest(*what: str) -> int:
@@ -82,7 +87,15 @@ def test_uniform_errors_cost_an_agreement_to_the_picosecond(uniform: str, name: 
 
 @pytest.mark.parametrize(
     ("name", "uniform"),
-    [("bcast", "coll"), ("reduce", "coll"), ("Dup", "coll"), ("Dup", "construct"), ("Create_group", "construct")],
+    [
+        ("bcast", "coll"),
+        ("reduce", "coll"),
+        ("Dup", "coll"),
+        ("Dup", "construct"),
+        ("Create_group", "construct"),
+        ("Create_cart", "construct"),
+        ("Create_dist_graph", "construct"),
+    ],
 )
 @pytest.mark.parametrize("victim", range(5))
 def test_every_survivor_gets_the_same_error_whoever_dies_whenever(name: str, uniform: str, victim: int):
