@@ -92,6 +92,14 @@ def test_a_report_names_the_ranks_roots_and_numbers_of_the_program(call: str, tm
         assert not re.search(r"of 7 ranks|a part of|the masters of", result.report)
 
 
+@pytest.mark.parametrize("call", ["roots", "an allreduce", "a window"])
+def test_shards_change_no_report(call: str, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = BEFORE.format(whole=False) + WRONG[call][0]
+    runs = [layered(code, ranks=8, shards=shards, machine="shmem")[1] for shards in (1, 2, 3, 7)]
+    assert len({(result.report, result.digest) for result in runs}) == 1
+
+
 def test_messages_of_collectives_that_nobody_received_are_those_of_the_program():
     code = "comm.bcast(1, root=0) if comm.rank == 0 else comm.gather(1, root=0)"
     plain, result = (layered(code, ranks=2, **told)[1] for told in ({"resilience": None}, {}))
