@@ -173,12 +173,14 @@ class CollectiveChannel:
         return taken
 
     def _mismatch(self, source: int, other: Note) -> NoReturn:
-        mine = f"rank {self.comm.me} is in {self.note}"
-        stop_mismatch(f"{MISMATCH} on {self.comm.label()}: {mine}, rank {source} is in {other}", self)
+        comm = self.comm
+        own = comm.me if comm.guise is None else comm.named(comm.me)
+        mine = f"rank {own} is in {self.note}"
+        stop_mismatch(f"{MISMATCH} on {comm.shown.label()}: {mine}, rank {comm.named(source)} is in {other}", self)
 
     def describe(self) -> str:
         """Return one line for the deadlock report, of a rank that is kept here because of a mismatch."""
-        return f"{self.note} on {self.comm.label()}"
+        return f"{self.note} on {self.comm.shown.label()}"
 
 
 class AllOf:

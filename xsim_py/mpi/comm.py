@@ -56,6 +56,8 @@ class Context:
         How many these are.
     title : str
         How reports call the COMM_WORLD of ranks that were started later; else empty.
+    stands_for : Context or None
+        The program's, where a layer has made this one in its place.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class Context:
         "remote",
         "remote_size",
         "size",
+        "stands_for",
         "title",
         "whom",
     )
@@ -85,6 +88,7 @@ class Context:
         self.size = len(ranks)
         self.remote_size = len(self.remote)
         self.title = ""
+        self.stands_for: Context | None = None
         self._index: dict[int, int] | None = None
         self._remote_ranks: frozenset[int] | None = None
 
@@ -157,6 +161,46 @@ class ImplicitActions(NamedTuple):
 _LOCAL = ImplicitActions()
 
 
+class Guise:
+    """How reports name a communicator that a layer has made in the place of one of the program's.
+
+    Parameters
+    ----------
+    of : Communicator
+        The program's: its label and its ranks are named.
+
+    Attributes
+    ----------
+    root : int or None
+        The root of the call in progress, as the program names it.
+    skipped : int
+        What is added to the number of a collective: calls on smaller or larger communicators before, less attempts.
+    counted : int
+        The program's calls that are over.
+    """
+
+    __slots__ = ("counted", "of", "root", "skipped")
+
+    def __init__(self, of: Communicator) -> None:
+        self.of = of
+        self.root: int | None = None
+        self.skipped = 0
+        self.counted = of.collectives
+
+    def number(self, comm: Communicator) -> int:
+        """Return how many collectives the program has begun, the last of them on `comm`."""
+        return comm.collectives + self.skipped
+
+    def done(self, comm: Communicator) -> None:
+        """Count a call that is over, on `comm`."""
+        self.counted = self.number(comm)
+
+    def put_on(self, comm: Communicator) -> None:
+        """Let `comm` be named so from now on; what it has done before is no call of the program."""
+        comm.guise = self
+        self.skipped = self.counted - comm.collectives
+
+
 class _Hot:
     """The slots that a message needs of a communicator: those of a base class lie together, in a line of the cache."""
 
@@ -200,6 +244,8 @@ class Communicator(_Hot):
         What the program wants in their place: a value, or a function of the rank; None: nothing.
     locks : dict or None
         One for each lower-case collective that has been called; None unless the program has asked for them.
+    guise : Guise or None
+        How reports name it, where it stands for one of the program's.
     implicit : ImplicitActions
         What its library does about failures by itself; see `failures.implicit`.
     errhandler, attributes, info, name
@@ -218,6 +264,7 @@ class Communicator(_Hot):
         "failed",
         "freed",
         "groups_made",
+        "guise",
         "implicit",
         "info",
         "local",
@@ -249,6 +296,7 @@ class Communicator(_Hot):
         self.collectives = 0
         self.children = 0
         self.groups_made: dict[object, int] | None = None
+        self.guise: Guise | None = None
         self.errhandler: Any = None
         self.implicit = _LOCAL
         self.attributes: Any = None
@@ -325,6 +373,20 @@ class Communicator(_Hot):
             return self.context.title
         kind = "an intercommunicator" if self.local is not None else "a communicator"
         return f"{kind} of {len(self.context.ranks)} ranks"
+
+    @property
+    def shown(self) -> Communicator:
+        """The communicator that reports name for this one: the program's."""
+        return self if self.guise is None else self.guise.of
+
+    def named(self, place: int) -> int:
+        """Return how reports call one of the ranks that calls can name."""
+        return place if self.guise is None else self.guise.of.context.place(self.remote[place])
+
+    @property
+    def number(self) -> int:
+        """The number of the collective that was begun last, as the program counts."""
+        return self.collectives if self.guise is None else self.guise.number(self)
 
     def fail(self, code: int, detail: str = "") -> NoReturn:
         """Report an error of a call that cannot go on: the error handler sees it, and the call raises it."""

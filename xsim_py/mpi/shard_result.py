@@ -217,7 +217,9 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
                     place = sent_at(message, program.start)
                     part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes, place))
             else:
-                label = "MPI_COMM_WORLD" if message.cid == WORLD_CID | 1 else "a communicator"
+                context = fabric.contexts.get((message.cid & ~1, -1))
+                cid = message.cid & ~1 if context is None or context.stands_for is None else context.stands_for.cid
+                label = "MPI_COMM_WORLD" if cid == WORLD_CID else "a communicator"
                 unread.add((label, message.tag, str(message.note), message.origin))
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
     if program.has_value:  # which those that were started later do not run
@@ -276,7 +278,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
         return waiting
     leaves = _leaves(reason)
     noted = [leaf for leaf in leaves if getattr(leaf, "note", None) is not None]
-    waiting.collectives = sorted({(leaf.comm.label(), leaf.comm.collectives, str(leaf.note)) for leaf in noted})
+    waiting.collectives = sorted({(leaf.comm.shown.label(), leaf.comm.number, str(leaf.note)) for leaf in noted})
     if len(noted) == len(leaves) and len(waiting.collectives) == 1:
         # Whom a rank waits for inside a collective is up to the algorithm, and would tear apart what belongs together.
         label, _, note = waiting.collectives[0]
@@ -338,7 +340,7 @@ def _named(leaf: Any) -> int:
     if isinstance(leaf, RepairCall):
         return leaf.awaited[0]
     named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
-    return named
+    return named if leaf.comm.guise is None else leaf.comm.named(named)
 
 
 def _abort_place(shard: Shard, program: Program) -> str:

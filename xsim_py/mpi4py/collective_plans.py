@@ -100,8 +100,10 @@ def role_of(comm: Communicator, root: int) -> inter.Role:
     return errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.remote) - 1}")
 
 
-def root_of(comm: Communicator, root: int) -> int:
-    """The root as all who exchange messages with it name it."""
+def root_of(comm: Communicator, root: int) -> int | None:
+    """The root as all who exchange messages with it name it, or as the program does where a layer has translated it."""
+    if comm.guise is not None:
+        return comm.guise.root
     return comm.me if root == c.ROOT else root
 
 

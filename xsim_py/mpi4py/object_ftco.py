@@ -18,7 +18,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.ftco import operations as ftco
 from xsim_py.mpi.ftco.paper import ALLREDUCE, REDUCE
 
-from .collective_plans import Plan, role_of
+from .collective_plans import Plan, role_of, root_of
 from .ftco_replacements import ObjectFill
 from .op import Op
 from .pickling import dump, load
@@ -37,13 +37,13 @@ def _channel(comm: Communicator, note: Note) -> CollectiveChannel:
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """Send to everybody what the root has."""
     data = dump(obj) if role_of(comm, root) == "root" else None
-    ch = _channel(comm, note(name, root))
+    ch = _channel(comm, note(name, root_of(comm, root)))
     return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm))), ch
 
 
 def scatter(comm: Communicator, name: str, parts: list[bytes] | None, root: int) -> Plan:
     """Everybody gets one of the root's objects, which are pickled already."""
-    ch = _channel(comm, note(name, root))
+    ch = _channel(comm, note(name, root_of(comm, root)))
     size_bytes = 0 if parts is None else sum(map(len, parts))
     return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm))), ch
 
@@ -52,7 +52,7 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """The root gets a list of what everybody has."""
     role_of(comm, root)
     data = dump(obj)
-    ch = _channel(comm, note(name, root))
+    ch = _channel(comm, note(name, root_of(comm, root)))
 
     def body() -> list[Any] | None:
         parts = ftco.gather(ch, data, root, fill=ObjectFill(comm))
@@ -71,7 +71,7 @@ def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
 def reduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Plan:
     """The root gets the combination of what everybody has."""
     role_of(comm, root)
-    ch = _channel(comm, note(name, root))
+    ch = _channel(comm, note(name, root_of(comm, root)))
     return 0, lambda: _combined(ch, REDUCE, root, obj, op), ch
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-__all__ = ["integer", "plain_text", "take_integers"]
+__all__ = ["integer", "plain_text", "take_integers", "taking"]
 
 
 _TOO_LARGE = 2**63
@@ -51,7 +51,7 @@ def take_integers(namespace: dict[str, Any], *, but: tuple[str, ...]) -> None:
     """
     for name, value in list(namespace.items()):
         if inspect.isfunction(value):
-            namespace[name] = _taking(value)
+            namespace[name] = taking(value)
         elif isinstance(value, type):
             for owner in value.__mro__:
                 if owner.__module__ == "mpi4py.MPI" or owner.__module__.startswith("xsim_py.mpi4py"):
@@ -65,12 +65,12 @@ def _of_class(owner: type, but: tuple[str, ...]) -> None:
             continue
         if function.__module__.rpartition(".")[2] in but:
             continue
-        taking = _taking(function)
-        if taking is not function:
-            setattr(owner, name, classmethod(taking) if isinstance(value, classmethod) else taking)
+        taken = taking(function)
+        if taken is not function:
+            setattr(owner, name, classmethod(taken) if isinstance(value, classmethod) else taken)
 
 
-def _taking(function: Callable[..., Any]) -> Callable[..., Any]:
+def taking(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the same function, with plain integers for the parameters that are annotated as such."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]

@@ -97,7 +97,9 @@ def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
     except SystemExit as stop:
         return _exit_status(stop.code), None, False
     except BaseException as error:
-        message = "".join(traceback.format_exception_only(error)).strip()
+        said = traceback.TracebackException.from_exception(error, limit=0)
+        said.__notes__ = None  # they are in the traceback
+        message = "".join(said.format_exception_only()).strip()
         fatal = getattr(error, "_is_about_failures", False)
         _call_hook(rank, error)
         return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message, fatal

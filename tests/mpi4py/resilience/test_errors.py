@@ -67,6 +67,90 @@ def test_arguments_that_are_wrong_are_refused_before_anybody_waits():
         assert layered(code + "print(comm.allreduce(1))", options=options)[0] == "4\n" * 4
 
 
+BAD = {
+    "MPI.Win.Create(np.zeros(2), {}, comm=comm)": ("8", "-1"),
+    "MPI.Win.Allocate(8, {}, comm=comm)": ("8", "'a'"),
+    "win.Fence({})": ("0", "1 << 20"),
+    "comm.Split({}, 0)": ("0", "-5"),
+    "comm.Split(0, {})": ("0", "'a'"),
+    "comm.Split({}, 1)": ("0", "1 << 80"),
+    "comm.Split_type({})": ("MPI.COMM_TYPE_SHARED", "77"),
+    "comm.Create({})": ("comm.group", "MPI.GROUP_NULL"),
+    "comm.Dup({})": ("None", "7"),
+    "file.Set_view({}, MPI.BYTE)": ("0", "-1"),
+    "file.Set_size({})": ("9", "-9"),
+    "file.Write_at_all(0, {})": ("b''", "7"),
+    "MPI.File.Open(comm, 'other', {})": ("MPI.MODE_CREATE | MPI.MODE_RDWR", "0"),
+    "comm.Scatter(np.zeros(4), np.zeros(1), {})": ("0", "9"),
+}
+"""Calls with one argument left out; a good one, and one that is wrong."""
+
+ONE_IS_WRONG = """
+win = MPI.Win.Create(np.zeros(2), 8, comm=comm)
+file = MPI.File.Open(comm, "file", MPI.MODE_CREATE | MPI.MODE_RDWR)
+if comm.rank == 1 and {dies}: os.kill(os.getpid(), 9)
+if comm.rank == 3:
+    try: {bad}
+    except Exception as error: print(type(error).__name__)
+if comm.rank != 3 or {again}: {good}
+print(comm.allreduce(1))
+"""
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["all live", "one dies"])
+@pytest.mark.parametrize("call", BAD)
+def test_an_argument_that_is_wrong_at_one_rank_keeps_no_other_from_the_call(call, dies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    good, bad = map(call.format, BAD[call])
+    again = not call.startswith("comm.Dup")  # which finds out when all have agreed
+    out, result = layered(ONE_IS_WRONG.format(good=good, bad=bad, dies=dies, again=again))
+    assert result.ended == "finished", result.report
+    said, *totals = sorted(out.split(), reverse=True)
+    assert said in ("Exception", "TypeError", "OverflowError", "AttributeError", "ValueError")
+    assert totals == ["3"] * 3 if dies else ["4"] * 4
+    if again:
+        for told in ({}, {"resilience": None}):
+            wanted = layered(ONE_IS_WRONG.format(good=good, bad=bad, dies=dies and not told, again=False), **told)[1]
+            assert wanted.ended == "stalled"
+
+
+def test_an_operation_that_is_begun_again_in_vain_is_an_error_of_the_fence():
+    code = """
+win = MPI.Win.Create(np.zeros(4), 8, comm=comm)
+win.Fence(); win.Put(np.ones(1), 1)
+if comm.rank == 1: os.kill(os.getpid(), 9)
+for _ in range(2):
+    try: win.Fence(); print("went on")
+    except MPI.Exception as error: print(error.Get_error_class() == MPI.ERR_PROC_FAILED)
+print(comm.allreduce(1))
+"""
+    out, result = layered(code, options={"put": "raise"})
+    assert (sorted(out.split("\n")), result.ended) == (["", *"333", *["True"] * 3, *["went on"] * 3], "finished")
+
+
+@pytest.mark.parametrize("stored", [{}, {"storage.latency": "1ms", "storage.bandwidth": "1GB/s"}])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_file_without_a_name_goes_on_over_a_repair(stored, shards: int, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """
+file = MPI.File.Open(comm, "scratch", MPI.MODE_CREATE | MPI.MODE_RDWR)
+file.Set_view(1)
+file.Write_at_all(comm.rank, b"%d" % comm.rank)
+if comm.rank == 0:
+    os.unlink("scratch")
+    with open("scratch", "w") as other: other.write("another file")
+if comm.rank == 1: os.kill(os.getpid(), 9)
+comm.Barrier()
+file.Write_at_all(4 + comm.rank, b"%d" % comm.rank)
+got = bytearray(8)
+file.Read_at_all(0, got)
+file.Close()
+print(bytes(got), open("scratch").read())
+"""
+    out, result = layered(code, set=dict(stored), shards=shards)
+    assert (out, result.ended) == ("b'01230\\x0023' another file\n" * 3, "finished")
+
+
 def test_threads_that_wait_leave_the_error_handler_as_the_program_sets_it():
     code = """
 import threading

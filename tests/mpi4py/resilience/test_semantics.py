@@ -128,6 +128,81 @@ def test_a_row_of_the_table_shows_what_it_says(option: str, value: str):
         assert out == SHOWN[option, value]
 
 
+MEMORY = "seen = np.full(4, -1.0); win = MPI.Win.Create(seen, 8, comm=comm); win.Fence()\n"
+FILE = "file = MPI.File.Open(comm, 'file', MPI.MODE_CREATE | MPI.MODE_RDWR)\n"
+FLAGS = "MPI.MODE_CREATE | MPI.MODE_RDWR | MPI.MODE_DELETE_ON_CLOSE"
+COVERED = {
+    "Barrier": ("", "comm.Barrier(), comm.barrier()", "None None"),
+    "Bcast": ("buf = np.full(1, me)", "comm.Bcast(buf, 3), int(buf[0]), comm.bcast(me, 2)", "None 3 2"),
+    "Reduce": (
+        "buf = np.zeros(1, int)",
+        "comm.Reduce(np.full(1, me), buf, root=2), int(buf[0]) if me == 2 else 5, comm.reduce(me, root=2) or 5",
+        "None 5 5",
+    ),
+    "Allreduce": (
+        "buf = np.zeros(1, int)",
+        "comm.Allreduce(np.full(1, me), buf), int(buf[0]), comm.allreduce(me, MPI.MAX)",
+        "None 5 3",
+    ),
+    "Gather": (
+        "buf = np.full(4, 9)",
+        "comm.Gather(np.full(1, me), buf, 3), sum(buf) if me == 3 else 14, len(comm.gather(me, 3) or 'four')",
+        "None 14 4",
+    ),
+    "Scatter": (
+        "buf = np.zeros(1, int)",
+        "comm.Scatter(np.arange(4), buf, 2), int(buf[0]) - me, comm.scatter([0, 1, 2, 3], 2) - me",
+        "None 0 0",
+    ),
+    "Scan": (
+        "buf = np.zeros(1, int); below = [0, 0, 2, 5][me]",
+        "comm.Scan(np.full(1, me), buf), int(buf[0]) - below, comm.scan(me) - below",
+        "None 0 0",
+    ),
+    "Dup": ("", "comm.Dup().size, comm.Dup().allreduce(1)", "4 3"),
+    "Split": ("part = comm.Split(0, -me)", "part.size, part.allreduce(me), part.rank - [2, 0, 1, 0][me]", "3 5 0"),
+    "Split_type": ("", "comm.Split_type(MPI.COMM_TYPE_SHARED).size", "1"),
+    "Create": ("part = comm.Create(comm.group)", "part.size, part.allreduce(me)", "3 5"),
+    "Disconnect": ("twin = comm.Dup()", "twin.Disconnect(), twin == MPI.COMM_NULL", "None True"),
+    "Create_group": ("comm.Barrier()", "comm.Create_group(comm.group).allreduce(me)", "5"),
+    "Create_from_group": ("comm.Barrier()", "MPI.Intracomm.Create_from_group(comm.group).allreduce(me)", "5"),
+    "Win.Create": ("", "MPI.Win.Create(np.zeros(1), comm=comm).group_size", "4"),
+    "Win.Allocate": ("", "MPI.Win.Allocate(8, comm=comm).group_size", "4"),
+    "Fence": ("", "win.Fence(), win.Fence()", "None None"),
+    "Put": (
+        "",
+        "win.Put(np.full(1, 1.0 * me), (me + 2) % 4, 1), win.Fence(), seen[1] in (me - 2, me + 2, -1)",
+        "None None True",
+    ),
+    "Get": (
+        "comm.Barrier(); seen[:] = me; win.Fence(); got = np.zeros(1)",
+        "win.Get(got, 3), win.Fence(), got[0]",
+        "None None 3.0",
+    ),
+    "Win.Free": ("", "win.Free(), win == MPI.WIN_NULL", "None True"),
+    "File.Open": ("", f"MPI.File.Open(comm, 'other', {FLAGS}).Close()", "None"),
+    "Set_view": ("file.Set_view(8 * me)", "file.Write_all(b'x'), file.Get_position(), file.Get_size()", "None 1 25"),
+    "Close": ("", "file.Write_at_all(0, b'x'), file.Close()", "None None"),
+}
+"""What comes before a call that meets a death, the call, and what those who are left print."""
+
+
+def test_the_table_of_what_is_covered_has_these_calls():
+    text = GUIDE.read_text().partition("### What is covered")[2].partition("###")[0]
+    cells = re.findall(r"^\| (`[A-Z].*?) \|", text, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall("`(.*?)`", cell)} == set(COVERED)
+
+
+@pytest.mark.parametrize("options", [{}, {"group": 2}], ids=["flat", "by levels"])
+@pytest.mark.parametrize("name", COVERED)
+def test_a_call_that_is_covered_goes_on_without_the_dead(name: str, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before, call, shown = COVERED[name]
+    opened = MEMORY if "win." in call else FILE if "file." in call else ""
+    out, result = layered(f"me = comm.rank\n{opened}{DIE}{before}\nprint({call})", options=options)
+    assert (out, result.ended) == (f"{shown}\n" * 3, "finished")
+
+
 def test_a_process_that_stops_says_why():
     out, result = layered(DIE + "comm.bcast(1, root=1)")
     assert "KeyboardInterrupt: Comm.bcast on MPI_COMM_WORLD: its root, rank 1, is dead" in out

@@ -236,7 +236,7 @@ print("all", part.size)
 )  # fmt: skip
 def test_what_is_not_covered_says_so(call: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    out, _ = layered(f"try: {call}\nexcept NotImplementedError as error: print(error)")
+    out, _ = layered(f"try: {call}\nexcept NotImplementedError as error: print(error, *error.__notes__)")
     name = re.findall(r"(?<!np)\.(\w+)\(", call)[-1]
     lines = out.splitlines()
     assert len(lines) == 4

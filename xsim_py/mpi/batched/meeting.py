@@ -166,4 +166,4 @@ class Meeting:
 
     def describe(self) -> str:
         """Return one line for the roll-call."""
-        return f"{self.note} on {self.comm.label()}"
+        return f"{self.note} on {self.comm.shown.label()}"

@@ -96,7 +96,7 @@ class FtcoCall(Operation):
 
     def describe(self) -> str:
         """One line for the roll-call."""
-        return f"{self.note} on {self.comm.label()}, until all have come or are known to be dead"
+        return f"{self.note} on {self.comm.shown.label()}, until all have come or are known to be dead"
 
     def finish(self, error: Exception | None = None) -> None:
         """End it now, with an error or a result."""
@@ -370,8 +370,8 @@ class FtcoSession:
 
     def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:
         """The message of the abort of a job whose ranks are in different collectives."""
-        size = len(self.members.ranks)
-        where = "MPI_COMM_WORLD" if self.key[0] == WORLD_CID | 1 else f"a communicator of {size} ranks"
+        named = self.members.stands_for or self.members
+        where = "MPI_COMM_WORLD" if named.cid == WORLD_CID else f"a communicator of {named.size} ranks"
         whole = self.rank.shard.everyone
         said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of {whole})"
         return f"{MISMATCH} on {where}: {said}"

@@ -52,6 +52,35 @@ def _flags(amode: int) -> int:
     return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
 
 
+def title(path: str, ranks: int) -> str:
+    """Return how reports call a file."""
+    return f"file {os.path.basename(path)!r} of {ranks} rank{'s' * (ranks > 1)}"
+
+
+def _own(comm: Communicator, path: str) -> Communicator:
+    """Return the communicator of a new file, which costs nothing: all members know its number."""
+    cid = derive_cid(comm.cid, "file", comm.next_child())
+    own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
+    own.name = title(path, len(comm.ranks))
+    return own
+
+
+def handed_on(file: OpenFile, comm: Communicator) -> OpenFile:
+    """Return an open file for those of its ranks that are in another communicator; nothing is opened or sent.
+
+    The view, the pointer of each rank and what it has open stay what they are; the shared pointer is at 0.
+    """
+    own = _own(comm, file.path)
+    known = Hints(own)
+    known.update(file.hints.values.items())
+    made = OpenFile(own, file.path, file.amode, file.disk, known)
+    made.view, made.position, made.atomic = file.view, file.position, file.atomic
+    pointers.forget(file.pointer)
+    made.pointer = pointers.install(own)
+    own.errhandler = file.comm.errhandler
+    return made
+
+
 def open_file(
     comm: Communicator,
     path: str,
@@ -68,10 +97,7 @@ def open_file(
     """
     name = "File.Open"
     _check_mode(amode)
-    ranks = len(comm.ranks)
-    cid = derive_cid(comm.cid, "file", comm.next_child())
-    own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
-    own.name = f"file {os.path.basename(path)!r} of {ranks} rank{'s' * (ranks > 1)}"
+    own = _own(comm, path)
     own.outer = comm  # until it is there, what happens to its parent happens to it
     place = place_of(path)
     known = Hints(own)
@@ -84,7 +110,7 @@ def open_file(
         return opened[0].size() if amode & c.MODE_APPEND else 0
 
     end = decide(own, name, _NUMBER.pack(amode), first)
-    if ranks > 1:
+    if len(comm.ranks) > 1:
         _open_others(own, name, place, _flags(amode) & ~(os.O_CREAT | os.O_EXCL), opened)
     own.outer = None
     file = OpenFile(own, place, amode, opened[0], known)

@@ -36,6 +36,11 @@ def _assert(assertion: int, allowed: int, call: str) -> None:
         fail(c.ERR_ASSERT, f"{call} does not take the assertion {assertion}")
 
 
+def check_fence(assertion: int) -> None:
+    """Refuse what is no assertion of a fence."""
+    _assert(assertion, _FENCE, "Win.Fence")
+
+
 def _send(window: Window, target: int, kind: int, mode: int = 0) -> None:
     issue(window, target, RmaPacket(kind, window.comm.cid, window.comm.me, mode=mode), 0)
 
@@ -50,7 +55,7 @@ def barrier(window: Window, name: str) -> None:
 
 def fence(window: Window, assertion: int) -> None:
     """MPI_Win_fence."""
-    _assert(assertion, _FENCE, "Win.Fence")
+    check_fence(assertion)
     window.epochs.fence(bool(assertion & c.MODE_NOSUCCEED))
     window.wait_until_done("Win.Fence")
     barrier(window, "Win.Fence")

@@ -42,9 +42,9 @@ class WindowWait(Send):
 
     def describe(self) -> str:
         """One line for the roll-call."""
-        places = sorted(self.whom())
+        places = sorted(map(self.comm.named, self.whom()))
         who = f"rank{'s' * (len(places) > 1)} {', '.join(map(str, places[:8]))}{', ...' * (len(places) > 8)}"
-        return f"{self.name} on {self.comm.label()}: {self.what} {who}"
+        return f"{self.name} on {self.comm.shown.label()}: {self.what} {who}"
 
     @property
     def awaited(self) -> list[int]:

@@ -223,7 +223,7 @@ class Receive(Operation):
     def describe(self) -> str:
         """Return one line for the deadlock report."""
         if self.note is not None:
-            return f"{self.note} on {self.comm.label()}, for a message of rank {self.source}"
+            return f"{self.note} on {self.comm.shown.label()}, for a message of rank {self.comm.named(self.source)}"
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
         tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
         what = "the data of a matched message" if self.message is not None else "a message"
@@ -262,7 +262,7 @@ class Send(Operation):
     def describe(self) -> str:
         """Return one line for the deadlock report."""
         if self.note is not None:
-            return f"{self.note} on {self.comm.label()}, sending to rank {self.dest}"
+            return f"{self.note} on {self.comm.shown.label()}, sending to rank {self.comm.named(self.dest)}"
         return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"
 
     def depends_on(self, number: int) -> bool:

@@ -74,6 +74,13 @@ class Endpoint(Protocol):
     remote: Sequence[int]
     whom: Sequence[int]
 
+    @property
+    def shown(self) -> Endpoint:
+        """The communicator that reports name for this one."""
+
+    def named(self, place: int) -> int:
+        """Return how reports call one of the ranks that calls mean."""
+
     def label(self) -> str:
         """Return how reports call it."""
 

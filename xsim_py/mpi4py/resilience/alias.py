@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from xsim_py.config import ResilienceSpec
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.comm import Communicator, Guise, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.p2p import complete
@@ -67,16 +67,32 @@ class Alias:
 
     Attributes
     ----------
+    guise : Guise
+        How reports name the inner one: by ranks, roots and numbers of calls of the program's.
     hierarchy : Hierarchy or None
         The local and the global communicator of the hierarchical variant, once they are needed.
     """
 
-    __slots__ = ("hierarchy", "inner", "outer")
+    __slots__ = ("guise", "hierarchy", "inner", "outer")
 
     def __init__(self, outer: Communicator, inner: Communicator | None = None) -> None:
         self.outer = outer
-        self.inner = twin(outer, "legio") if inner is None else inner
+        self.guise = Guise(outer)
         self.hierarchy: Any = None
+        self._take(twin(outer, "legio") if inner is None else inner)
+
+    def _take(self, inner: Communicator) -> None:
+        """Make an inner communicator the one of the next attempt."""
+        self.inner = inner
+        inner.context.stands_for = self.outer.context
+        self.guise.put_on(inner)
+
+    def guise_named(self, name: str) -> Guise:
+        """Return how reports name a window or file over the inner communicator: by ranks of the program's."""
+        outer = self.outer
+        shown = Communicator(outer.context, outer.box, me=outer.me)
+        shown.name = name
+        return Guise(shown)
 
     def place(self, rank: int, within: Communicator | None = None) -> int | None:
         """Return the rank in the inner communicator, or another one, of a rank of the program's; None of the dead.
@@ -90,23 +106,37 @@ class Alias:
         return None if place < 0 else place
 
     def together(
-        self, act: Callable[[Communicator], R | Trouble], *, again: Callable[[], object] | None = None
+        self,
+        act: Callable[[Communicator], R | Trouble],
+        *,
+        again: Callable[[], object] | None = None,
+        begun: Callable[[], object] | None = None,
     ) -> R | None:
         """Make a collective call on the inner communicator until all agree that it went well.
 
         Parameters
         ----------
         act : callable
-            Takes the inner communicator.
+            Takes the inner communicator. An error that it raises after it has begun to communicate is raised when all
+            have agreed, one before that at once.
         again : callable, optional
             Puts back what a failed attempt may have changed.
+        begun : callable, optional
+            Returns another value once something may have been sent by other means than the inner communicator.
 
         Returns
         -------
         object
             What `act` has returned; None where the program's error handler has dealt with an error.
         """
-        return until_agreed(self.outer, lambda: act(self.prepared()), lambda well: self.agree(well)[0], again)
+
+        def attempt() -> R | Trouble:
+            inner = self.prepared()
+            return attempted(
+                lambda: act(inner), lambda: (inner.collectives, inner.children, None if begun is None else begun())
+            )
+
+        return until_agreed(self.outer, attempt, lambda well: self.agree(well)[0], again)
 
     def prepared(self) -> Communicator:
         """Return the inner communicator for an attempt."""
@@ -116,9 +146,11 @@ class Alias:
     def agree(self, well: bool, also: bool = True) -> tuple[bool, bool]:
         """Return whether it went well everywhere, and whether all who are left say `also`; shrink if not the former."""
         agreed = agree(self.inner, well, also)
-        if not agreed[0]:
+        if agreed[0]:
+            self.guise.done(self.inner)
+        else:
             with marked(self.outer, "repair"):
-                self.inner = shrink(self.inner)
+                self._take(shrink(self.inner))
         return agreed
 
 
@@ -129,22 +161,21 @@ class Trouble:
         self.error = error
 
 
-def attempted(body: Callable[[], R], begun: Callable[[], object] | None = None) -> R | Trouble:
+def attempted(body: Callable[[], R], begun: Callable[[], object]) -> R | Trouble:
     """Return what a part of an attempt returns, or the error that ends it and concerns this process alone.
 
     Such an error is for after the agreement, in which the others wait for this process.
 
     Parameters
     ----------
-    begun : callable, optional
-        Returns another value once something may have been sent. An error before that is raised, for nobody waits yet;
-        default: something has been sent already.
+    begun : callable
+        Returns another value once something may have been sent. An error before that is raised, for nobody waits yet.
     """
-    before = None if begun is None else begun()
+    before = begun()
     try:
         return body()
     except Exception as error:
-        if is_about_failures(error) or (begun is not None and begun() == before):
+        if is_about_failures(error) or begun() == before:
             raise
         return Trouble(error)
 
@@ -206,6 +237,8 @@ def shrink(comm: Communicator) -> Communicator:
     complete(call)
     made = repair.shrunk(call)
     made.name = comm.name
+    made.guise = comm.guise
+    made.context.stands_for = comm.context.stands_for
     return made
 
 
@@ -313,10 +346,9 @@ def _in_trial() -> list[tuple[Any, Communicator]]:
 
 def not_covered(name: str) -> NoReturn:
     """Refuse a call that goes wrong under Legio when a process is dead."""
-    raise NotImplementedError(
-        f"{name}: the resilience layer legio does not cover it; {_GUIDE} says which calls it covers and what to call "
-        "instead. Or run without --resilience"
-    )
+    error = NotImplementedError(f"{name}: the resilience layer legio does not cover it")
+    error.add_note(f"{_GUIDE} says which calls it covers and what to call instead; or run without --resilience")
+    raise error
 
 
 @contextmanager

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py.bufspec import is_in_place, receiver
 
 from . import alias as layer
 from .alias import Alias, give_up
 
-__all__ = ["NO_ROOT", "ROOTED", "undoing", "without_root"]
+__all__ = ["NO_ROOT", "ROOTED", "check_root", "undoing", "without_root"]
 
 ROOTED: Final = {
     "Bcast": "broadcast",
@@ -28,6 +31,12 @@ NO_ROOT: Final = object()
 """The result of an operation whose root all agree to be dead."""
 
 _IN_PLACE: Final = ("Reduce", "Allreduce", "Scan", "Gather")
+
+
+def check_root(outer: Communicator, root: int) -> None:
+    """Refuse a root that is no rank of the program's communicator."""
+    if not 0 <= root < outer.context.size:
+        errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{outer.context.size - 1}")
 
 
 def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:

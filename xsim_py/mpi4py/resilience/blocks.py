@@ -50,7 +50,7 @@ def gather(
         plans.check_fit(len(data), target.part_bytes(whole.me))
     else:
         data = packed(sendbuf)
-    ch = channel(inner, note(name, root, len(data)))
+    ch = channel(inner, note(name, plans.root_of(inner, root), len(data)))
     algorithm = algorithm_for(ch, "gather", len(data))
 
     def body() -> None:
@@ -77,7 +77,7 @@ def scatter(
         size_bytes = len(parts[root])
         if target is not None:
             plans.check_fit(size_bytes, target.nbytes)
-    ch = channel(inner, note(name, root, size_bytes))
+    ch = channel(inner, note(name, plans.root_of(inner, root), size_bytes))
     algorithm = algorithm_for(ch, "scatter", size_bytes)
 
     def body() -> None:

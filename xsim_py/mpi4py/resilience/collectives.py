@@ -15,8 +15,8 @@ from xsim_py.process.ranks.patches import Patches
 
 from . import alias as layer
 from . import blocks, hierarchy
-from .alias import Alias, Trouble, alias_of, attempted, not_covered
-from .attempts import NO_ROOT, ROOTED, undoing, without_root
+from .alias import Alias, alias_of, is_about_failures, not_covered
+from .attempts import NO_ROOT, ROOTED, check_root, undoing, without_root
 
 __all__ = ["install_collectives", "once"]
 
@@ -35,11 +35,13 @@ def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     size_bytes, body, ch = plan(comm, name, *args)
-    result = attempted(body)
-    if isinstance(result, Trouble):
-        leave(ch)
-    else:
-        record(ch, size_bytes, fiber.clock_ps - start_ps)
+    try:
+        result = body()
+    except Exception as error:
+        if not is_about_failures(error):
+            leave(ch)
+        raise
+    record(ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
@@ -60,11 +62,13 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:
     option = ROOTED.get(operation)
+    alias.guise.root = None if option is None else args[-1]
     plan = partial(_planned, alias, operation, plan)
 
     def act(inner: Communicator) -> Any:
         if option is None:
             return once(inner, plan, name, *args)
+        check_root(alias.outer, args[-1])
         place = alias.place(args[-1])
         return NO_ROOT if place is None else once(inner, plan, name, *args[:-1], place)
 

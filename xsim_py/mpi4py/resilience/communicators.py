@@ -15,6 +15,7 @@ from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
 from xsim_py.mpi4py.group import Group
 from xsim_py.mpi4py.info import INFO_NULL, Info
 from xsim_py.mpi4py.management import Management
+from xsim_py.mpi4py.plain_arguments import taking
 from xsim_py.process.ranks.patches import Patches
 
 from .alias import adopt, alias_of, drop_alias, not_covered
@@ -100,4 +101,4 @@ def install_communicators(patches: Patches) -> None:
         ("Disconnect", disconnect),
     ):
         function.__name__ = name
-        patches.set(Management, name, function)
+        patches.set(Management, name, taking(function))

@@ -21,7 +21,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import LEFT, channel, note, perform, record
-from xsim_py.mpi.comm import Communicator, derive_cid, shared_context
+from xsim_py.mpi.comm import Communicator, Guise, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.transport.p2p import complete
@@ -33,7 +33,7 @@ from xsim_py.process.output.tracebacks import forget_frames
 from xsim_py.process.ranks import current
 
 from .alias import Alias, Trouble, attempted, marked, shrink, twin, until_agreed
-from .attempts import NO_ROOT, ROOTED, undoing
+from .attempts import NO_ROOT, ROOTED, check_root, undoing
 
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
@@ -41,13 +41,25 @@ OPERATIONS: Final = ("Barrier", "Bcast", "bcast", "Reduce", "reduce", "Allreduce
 """The calls that go through local communicators and that of their masters."""
 
 
+class _Level(Guise):
+    """How reports name a local communicator or that of the masters: a call is several collectives on these."""
+
+    def __init__(self, alias: Alias) -> None:
+        super().__init__(alias.outer)
+        self.alias = alias
+
+    def number(self, comm: Communicator) -> int:
+        """Return the number of the call in progress: one more than there have been."""
+        return self.alias.guise.counted + 1
+
+
 class Hierarchy:
     """One rank's place in the hierarchy over a communicator of the program.
 
     Parameters
     ----------
-    outer : Communicator
-        The program's.
+    alias : Alias
+        Of the program's communicator.
     size : int
         Of a local communicator; the last one may be smaller.
 
@@ -63,13 +75,15 @@ class Hierarchy:
         The first of each local communicator; None where this rank is none of them.
     """
 
-    def __init__(self, outer: Communicator, size: int) -> None:
-        self.outer = outer
+    def __init__(self, alias: Alias, size: int) -> None:
+        self.alias = alias
+        self.outer = alias.outer
         self.size = size
-        self.whole = twin(outer, "legio whole")
+        self.guise = _Level(alias)
+        self.whole = twin(self.outer, "legio whole")
         self.dead: frozenset[int] = frozenset()
         self.repairs = 0
-        self.local = self._made("local", self._block(self._number(outer.me)))
+        self.local = self._made("local", self._block(self._number(self.outer.me)))
         self.masters = self._of_masters()
 
     def _number(self, rank: int) -> int:
@@ -96,6 +110,8 @@ class Hierarchy:
         context = shared_context(outer.fabric, derive_cid(self.whole.cid, what, self.repairs, places[0]), ranks)
         made = Communicator(context, outer.box)
         made.name = f"{'the masters' if what == 'masters' else 'a part'} of {outer.label()}"
+        made.guise = self.guise
+        context.stands_for = outer.context
         return made
 
     def place_in(self, comm: Communicator, rank: int) -> int:
@@ -126,6 +142,9 @@ class Hierarchy:
         complete(call)
         assert call.decision is not None
         if not call.decision.error and repair.agreed_flag(call):
+            flat = self.alias.guise
+            flat.counted += 1
+            flat.put_on(self.alias.inner)
             return True
         self.dead = frozenset(call.decision.failed)
         self.whole.acknowledge(None)
@@ -146,7 +165,9 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
     """Make a collective call level by level until all agree that it went well."""
     levels: Hierarchy = alias.hierarchy
     if levels is None:
-        levels = alias.hierarchy = Hierarchy(alias.outer, size)
+        levels = alias.hierarchy = Hierarchy(alias, size)
+
+    levels.guise.root = args[-1] if operation in ROOTED else None
 
     def act() -> Any:
         if operation in ROOTED and args[-1] in levels.dead:
@@ -159,11 +180,6 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
         return result
 
     return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))
-
-
-def _check_root(levels: Hierarchy, root: int) -> None:
-    if not 0 <= root < levels.outer.context.size:
-        errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{levels.outer.context.size - 1}")
 
 
 def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:
@@ -202,7 +218,7 @@ def _meet(comm: Communicator, name: str) -> None:
     _recorded(comm, note(name), body, 0)
 
 
-def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int) -> bytes:
+def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int, said: str = "") -> bytes:
     """Return what the root has."""
 
     def body(ch: Any) -> Any:
@@ -213,7 +229,9 @@ def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size
             taken = algorithm(ch, data, root, size_bytes)
         return data if taken is None else taken
 
-    found: bytes = _recorded(comm, note(name, root, size_bytes), body, 0 if data is None else size_bytes)
+    found: bytes = _recorded(
+        comm, note(name, plans.root_of(comm, root), size_bytes, said), body, 0 if data is None else size_bytes
+    )
     return found
 
 
@@ -226,7 +244,7 @@ def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, r
             return perform(ch, forms.TO_ROOT, algorithm, data, fold, root)  # type: ignore[no-any-return]
         return algorithm(ch, data, fold, root)  # type: ignore[no-any-return]
 
-    found: bytes | None = _recorded(comm, note(name, root, len(data), said), body, len(data))
+    found: bytes | None = _recorded(comm, note(name, plans.root_of(comm, root), len(data), said), body, len(data))
     return found
 
 
@@ -253,7 +271,7 @@ def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
 
 def _from_root(levels: Hierarchy, root: int, hand: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
     """Let everybody have what the root has: in its block first, then among the masters, then in the other blocks."""
-    _check_root(levels, root)
+    check_root(levels.outer, root)
     me = levels.outer.me
     at_home = levels.master_of(me) == levels.master_of(root)
     if at_home:
@@ -298,12 +316,12 @@ def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, said: str, ro
         assert found is not None
         found = _collect(masters, name, found, fold, said, levels.place_in(masters, home))
     if home != root and levels.master_of(me) == home:
-        found = _hand_out(local, name, found if me == home else None, own, len(data))
+        found = _hand_out(local, name, found if me == home else None, own, len(data), said)
     return found if me == root else None
 
 
 def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: Any, op: Any, root: int) -> None:
-    _check_root(levels, root)
+    check_root(levels.outer, root)
     if levels.outer.me == root:
         data, vector = plans.operands(levels.outer, sendbuf, recvbuf)
     else:
@@ -315,7 +333,7 @@ def _reduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf: A
 
 
 def _reduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any, root: int) -> Any:
-    _check_root(levels, root)
+    check_root(levels.outer, root)
     local, masters = levels.local, levels.masters
     me, home = levels.outer.me, levels.master_of(root)
     own = levels.place_in(local, levels.master_of(me))
@@ -336,7 +354,7 @@ def _allreduce(levels: Hierarchy, plan: object, name: str, sendbuf: Any, recvbuf
     if levels.masters is not None:
         assert found is not None
         found = _combine(levels.masters, name, found, fold, said)
-    vector.unpack(_hand_out(local, name, found if local.me == own else None, own, len(data)))
+    vector.unpack(_hand_out(local, name, found if local.me == own else None, own, len(data), said))
 
 
 def _allreduce_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: Any, op: Any) -> Any:

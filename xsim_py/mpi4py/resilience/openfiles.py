@@ -1,4 +1,4 @@
-"""Files under the layer: opened anew after a repair, with the view and the pointer that each process had.
+"""Files under the layer: handed on to those who are left, with what each process had open, its view and its pointer.
 
 Calls of one process alone go to the file that is open; those of all are made among those who are left. The shared
 pointer is not covered: it lives at one process, and dies with it.
@@ -27,39 +27,42 @@ from .groups import keep_group
 __all__ = ["install_files"]
 
 _file, _do, _open = File._file, File._do, manage.open_file
-_ONCE = c.MODE_CREATE | c.MODE_EXCL
 _COLLECTIVE = ("set_size", "preallocate", "set_view", "set_atomicity", "close")
 
 
-class Reopened:
+class HandedOn:
     """A file of the program, and the one that stands for it now.
 
     Attributes
     ----------
     alias : Alias
         Of the communicator over which it was opened.
+    guise : Guise
+        How reports name `now`: by ranks of that communicator.
     now : OpenFile
         The newest, over an inner communicator.
     under : Communicator
         That communicator.
     """
 
-    __slots__ = ("alias", "now", "under")
+    __slots__ = ("alias", "guise", "now", "under")
 
     def __init__(self, alias: Alias, now: OpenFile, under: Communicator) -> None:
         self.alias = alias
         self.now = now
         self.under = under
+        self.guise = alias.guise_named(manage.title(now.path, alias.outer.context.size))
+        self.guise.counted = now.comm.collectives
+        self.guise.put_on(now.comm)
 
     def over(self, inner: Communicator) -> OpenFile:
-        """Return the file over an inner communicator, opened now if it is another one than before."""
+        """Return the file over an inner communicator, handed on to that if it is another one than before.
+
+        It is not opened once more: its name may be another file's by now, or nobody's.
+        """
         if inner is not self.under:
-            old = self.now
-            made = _open(inner, old.path, old.amode & ~_ONCE, old.hints.values.items())
-            made.view, made.position, made.atomic = old.view, old.position, old.atomic
-            made.comm.errhandler = old.comm.errhandler
-            old.disk.close()
-            self.now, self.under = made, inner
+            self.now, self.under = manage.handed_on(self.now, inner), inner
+            self.guise.put_on(self.now.comm)
         return self.now
 
     def together(self, act: Callable[[OpenFile], Any]) -> Any:
@@ -69,15 +72,15 @@ class Reopened:
         def again() -> None:
             self.now.position = position
 
-        def attempt(inner: Communicator) -> Any:
-            file = self.over(inner)
-            return attempted(lambda: act(file), lambda: file.comm.collectives)
+        result = self.alias.together(
+            lambda inner: act(self.over(inner)), again=again, begun=lambda: self.now.comm.collectives
+        )
+        self.guise.done(self.now.comm)
+        return result
 
-        return self.alias.together(attempt, again=again)
 
-
-def _reopened() -> dict[OpenFile, Reopened]:
-    found: dict[OpenFile, Reopened] = of_process("files that are reopened", dict)
+def _reopened() -> dict[OpenFile, HandedOn]:
+    found: dict[OpenFile, HandedOn] = of_process("files that are reopened", dict)
     return found
 
 
@@ -102,7 +105,7 @@ def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile
 
     made = until_agreed(comm, act, agreed, again)
     assert made is not None
-    _reopened()[made] = Reopened(alias, made, alias.inner)
+    _reopened()[made] = HandedOn(alias, made, alias.inner)
     return made
 
 

@@ -6,10 +6,12 @@ the new window, so that an epoch is complete among those who are left when its F
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xsim_py.mpi import attributes as attrs
+from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.rma import create as make
@@ -17,6 +19,7 @@ from xsim_py.mpi.rma import synchronise as order
 from xsim_py.mpi.rma.service import windows_of
 from xsim_py.mpi.rma.window import Window
 from xsim_py.mpi4py import win
+from xsim_py.mpi4py.plain_arguments import taking
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks.patches import Patches
 
@@ -48,6 +51,8 @@ class Remade:
         What the program's handles name.
     alias : Alias
         Of the communicator over which it was made.
+    guise : Guise
+        How reports name `now`: by ranks of that communicator.
     now : Window
         The newest, over an inner communicator.
     under : Communicator
@@ -56,9 +61,11 @@ class Remade:
         Those before that: a late message for one of them may be on its way.
     open : list of _Operation
         What has begun since the last Fence that went well.
+    problem : Exception or None
+        The first error of what has been begun again: the Fence raises it when all have agreed.
     """
 
-    __slots__ = ("alias", "before", "first", "now", "open", "under")
+    __slots__ = ("alias", "before", "first", "guise", "now", "open", "problem", "under")
 
     def __init__(self, alias: Alias, first: Window, under: Communicator) -> None:
         self.alias = alias
@@ -66,6 +73,15 @@ class Remade:
         self.under = under
         self.before: list[Window] = []
         self.open: list[_Operation] = []
+        self.problem: errors.Exception | None = None
+        size = alias.outer.context.size
+        self.guise = alias.guise_named(f"a window of {size} rank{'s' * (size > 1)}")
+        self.guise.put_on(first.comm)
+
+    def together(self, act: Callable[[Window], None]) -> None:
+        """Make a collective call on the window that those who are left have."""
+        self.alias.together(lambda inner: act(self.over(inner)), begun=lambda: self.now.comm.collectives)
+        self.guise.done(self.now.comm)
 
     def over(self, inner: Communicator) -> Window:
         """Return the window over an inner communicator, made now if it is another one than before."""
@@ -74,9 +90,15 @@ class Remade:
             self.before.append(self.now)
             self.now = make.create(inner, "Win.Create", first.flavor, first.memory, first.unit, first.origin)
             self.under = inner
+            self.alias.guise.put_on(inner)
+            self.guise.put_on(self.now.comm)
             order.fence(self.now, 0)
+            self.guise.put_on(self.now.comm)
             for operation in self.open:
-                self.do(operation)
+                try:
+                    self.do(operation)
+                except errors.Exception as error:
+                    self.problem = self.problem or error
         return self.now
 
     def do(self, operation: _Operation) -> None:
@@ -104,7 +126,7 @@ def _remade() -> dict[Window, Remade]:
 def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, comm: Any, origin: Any) -> Any:
     """Make a window over those who are left."""
     alias = alias_of(win._intra(comm))
-    made = alias.together(lambda inner: make.create(inner, name, flavor, view, int(unit), origin))
+    made = alias.together(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
     assert made is not None
     _remade()[made] = Remade(alias, made, alias.inner)
     return cls._hinted(made, info)
@@ -129,15 +151,19 @@ def _begin(self: Any, operation: _Operation) -> None:
 def fence(self: Any, assertion: int = 0) -> None:
     """End an epoch and begin the next, among those who are left."""
     remade = _remade()[self._window()]
-    remade.alias.together(lambda inner: order.fence(remade.over(inner), assertion))
+    order.check_fence(assertion)
+    remade.together(lambda window: order.fence(window, assertion))
     remade.open.clear()
+    problem, remade.problem = remade.problem, None
+    if problem is not None:
+        raise problem
 
 
 def free(self: Any) -> None:
     """Free the window, when all who are left have called it."""
     first = self._window()
     remade = _remade()[first]
-    remade.alias.together(lambda inner: make.free(remade.over(inner)))
+    remade.together(make.free)
     attrs.delete_all(self, first.comm.attributes)
     for window in remade.before:
         windows_of(window.comm.box).pop(window.comm.cid, None)
@@ -152,5 +178,5 @@ def install_windows(patches: Patches) -> None:
     patches.set(Win, "_created", classmethod(_created))
     for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
-        patches.set(Win, name, function)
+        patches.set(Win, name, taking(function))
     keep_group(patches, Win, lambda self: _remade()[self._window()].alias)
