@@ -73,6 +73,11 @@ RUNS = [
     RealRun("ft_replace", 6),
     RealRun("ft_replace", 6, ("--die", "2@7")),
     RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
+    RealRun("lattice_boltzmann", 8),
+    RealRun("lattice_boltzmann", 8, ("--die", "3@20")),
+    RealRun("lattice_boltzmann", 6, ("--die", "3@64", "--die", "4@64", "--average", "block")),
+    RealRun("lattice_boltzmann", 5, ("--die", "0@100", "--recovery", "buddy")),
+    RealRun("lattice_boltzmann", 4, ("--die", "0@8", "--die", "1@8", "--recovery", "buddy")),
 ]
 
 
