@@ -181,8 +181,12 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
     return Sweep(PROGRAMS / f"{name}.py", ranks, (*args, "finalize"), **what)
 
 
+LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+
 SWEEPS = [
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
+    Sweep(APPS / "lattice_boltzmann.py", 4, LATTICE, newcomers=2),
+    Sweep(APPS / "lattice_boltzmann.py", 4, (*LATTICE, "--recovery", "buddy"), buddies=True, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

@@ -79,6 +79,11 @@ RUNS = [
         for dead in ("", "25", "046", "01235")
     ),
     RealRun("liveness", 7, ("--variant", "legio", *(word for rank in "01234" for word in ("--die", rank)))),
+    RealRun("lattice_boltzmann", 8),
+    RealRun("lattice_boltzmann", 8, ("--die", "3@20")),
+    RealRun("lattice_boltzmann", 6, ("--die", "3@64", "--die", "4@64", "--average", "block")),
+    RealRun("lattice_boltzmann", 5, ("--die", "0@100", "--recovery", "buddy")),
+    RealRun("lattice_boltzmann", 4, ("--die", "0@8", "--die", "1@8", "--recovery", "buddy")),
 ]
 
 
