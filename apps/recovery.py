@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # Open MPI 5 says ERR_OTHER of a Barrier with a dead member.
 FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, MPI.ERR_OTHER)
+TAG = 0  # of messages here; who leaves messages lying takes another
 REFUSALS = 3  # so many times in a row no process could be started: there is no place for it
 
 
@@ -264,7 +265,7 @@ class Buddies:
 
     def _duplicate(self, comm: MPI.Intracomm, step: int) -> None:
         right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        self.held[step] = comm.sendrecv(self.kept[step], dest=right, source=left)
+        self.held[step] = comm.sendrecv(self.kept[step], right, TAG, source=left, recvtag=TAG)
         comm.Barrier()
         self.kept, self.held, self.saved = {step: self.kept[step]}, {step: self.held[step]}, True
 
@@ -274,7 +275,7 @@ class Buddies:
         Raises `Lost` with the ranks of which there are no data of any common step.
         """
         right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        there = {*self.kept, *comm.sendrecv(list(self.held), dest=left, source=right)}
+        there = {*self.kept, *comm.sendrecv(list(self.held), left, TAG, source=right, recvtag=TAG)}
         of_all = comm.allgather((there, self.saved))
         if not any(saved for _, saved in of_all):
             self.kept, self.held = {}, {}
@@ -285,10 +286,10 @@ class Buddies:
             raise Lost(f"the data of ranks {gone}, with all copies")
         step = max(common)
         needs = step not in self.kept
-        if comm.sendrecv(needs, dest=right, source=left):
-            comm.send(self.held[step], dest=left)
+        if comm.sendrecv(needs, right, TAG, source=left, recvtag=TAG):
+            comm.send(self.held[step], left, TAG)
         if needs:
-            self.kept[step] = comm.recv(source=right)
+            self.kept[step] = comm.recv(None, right, TAG)
         self._duplicate(comm, step)
         return step, self.kept[step]
 
@@ -308,13 +309,13 @@ def add_die_option(parser: argparse.ArgumentParser) -> None:
         "--die",
         action="append",
         default=[],
-        type=_death,
+        type=death,
         metavar="RANK@STEP",
         help="that rank of the first processes kills itself when it comes to that step; may be given several times",
     )
 
 
-def _death(text: str) -> tuple[int, int]:
+def death(text: str) -> tuple[int, int]:
     """Read `RANK@STEP`."""
     rank, at, step = text.partition("@")
     if not (at and rank.isdecimal() and step.isdecimal()):
