@@ -70,6 +70,11 @@ def lines_of(texts: Iterable[str]) -> list[str]:
 
 
 RUNS = [
+    RealRun("fampi", 8),
+    RealRun("fampi", 8, ("--die", "3@20")),
+    RealRun("fampi", 8, ("--corrupt", "1@12", "--stall", "2@30", "--timeout", "0.5")),
+    RealRun("fampi", 8, ("--recovery", "forward")),
+    RealRun("fampi", 8, ("--recovery", "forward", "--die", "3@20", "--die", "4@20", "--corrupt", "1@12")),
     RealRun("ft_replace", 6),
     RealRun("ft_replace", 6, ("--die", "2@7")),
     RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
