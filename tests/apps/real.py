@@ -73,6 +73,10 @@ RUNS = [
     RealRun("ft_replace", 6),
     RealRun("ft_replace", 6, ("--die", "2@7")),
     RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
+    RealRun("bag_of_tasks", 6),
+    RealRun("bag_of_tasks", 6, ("--die", "3@1", "--die", "5@0")),
+    RealRun("bag_of_tasks", 4, ("--die", "1@0", "--die", "2@0", "--die", "3@0")),
+    RealRun("bag_of_tasks", 6, ("--die", "0@20")),
 ]
 
 
