@@ -184,6 +184,7 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 SWEEPS = [
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
+    Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

@@ -42,12 +42,14 @@ def simulated(app: str | Path, *args: object, ranks: int = 1, **told: Any) -> Ru
     return Run(stdout.getvalue(), stderr.getvalue(), result.exit_status, causes)
 
 
-def spoilt(folder: Path, app: str, old: str, new: str) -> Path:
-    """Write a copy of a program of apps/ with a mistake, beside the module that it shares with others."""
-    text = (APPS / app).read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    (folder / "recovery.py").write_bytes((APPS / "recovery.py").read_bytes())
-    (folder / app).write_text(text.replace(old, new), encoding="utf-8")
+def spoilt(folder: Path, app: str, old: str, new: str, *, within: str = "") -> Path:
+    """Write a copy of a program of apps/ with a mistake, in it or in the module that it shares with others."""
+    for name in (app, "recovery.py"):
+        text = (APPS / name).read_text(encoding="utf-8")
+        if name == (within or app):
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        (folder / name).write_text(text, encoding="utf-8")
     return folder / app
 
 

@@ -14,3 +14,9 @@ def test_workers_share_the_tasks_of_the_dead(tmp_path):
     assert none == pytest.approx([40_000, 40_000], rel=0.02)
     assert tenth == pytest.approx([50_000, 50_000], rel=0.02)
     assert by(results, "again", dying="a tenth dies") == [10, 20]
+
+
+def test_all_know_after_the_rounds_of_the_broadcast(tmp_path):
+    results = results_of("propagation", tmp_path, only=["ranks=8,16,32"])
+    assert by(results, "woken_us", **{"mpi.ulfm.revoke": "reliable_broadcast"}) == [40, 40, 60]
+    assert by(results, "woken_us", **{"mpi.ulfm.revoke": "direct"}) == [20, 20, 20]
