@@ -28,6 +28,7 @@ import argparse
 import os
 import signal
 import sys
+import zlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpi4py import MPI
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 # Open MPI 5 says ERR_OTHER of a Barrier with a dead member.
 FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, MPI.ERR_OTHER)
 TAG = 0  # of messages here; who leaves messages lying takes another
+HALF = 0x7FFF  # the bits of half a flag of an agreement
 REFUSALS = 3  # so many times in a row no process could be started: there is no place for it
 
 
@@ -78,6 +80,20 @@ def agree_on(comm: MPI.Intracomm, flags: int) -> int:
             if error.Get_error_class() != MPI.ERR_PROC_FAILED:
                 raise
         comm.Ack_failed()
+
+
+def agreed_dead(comm: MPI.Intracomm) -> list[int]:
+    """Acknowledge failures until all that live have acknowledged the same ones; return these ranks, ascending.
+
+    An agreement alone does not say so: a process may take part in it, and die before a late one has begun.
+    """
+    while True:
+        count = comm.Ack_failed()
+        dead = sorted(ranks_of(comm.Get_failed(), comm)[:count])
+        digest = zlib.crc32(repr(dead).encode()) & HALF
+        flags, through = attempt(comm.Agree, digest | (digest ^ HALF) << HALF.bit_length())
+        if through and flags & HALF | flags >> HALF.bit_length() == HALF:
+            return dead
 
 
 def missing(comm: MPI.Intracomm, living: MPI.Intracomm) -> list[int]:

@@ -33,13 +33,24 @@ class Run(NamedTuple):
         return [float(energy) for energy in re.findall(rf"^step \d+: .* Etot {NUMBER}$", self.out, re.MULTILINE)]
 
 
-def simulated(app: str, *args: object, ranks: int = 1, **told: Any) -> Run:
+def simulated(app: str | Path, *args: object, ranks: int = 1, **told: Any) -> Run:
     """Simulate a program of apps/, with options such as `failures`."""
     stdout, stderr = io.StringIO(), io.StringIO()
     words = [str(arg) for arg in args]
     result = simulate(APPS / app, ranks=ranks, args=words, stdout=stdout, stderr=stderr, **told)
     causes = [failure["cause"] for failure in result.failures]
     return Run(stdout.getvalue(), stderr.getvalue(), result.exit_status, causes)
+
+
+def spoilt(folder: Path, app: str, old: str, new: str, *, within: str = "") -> Path:
+    """Write a copy of a program of apps/ with a mistake, in it or in the module that it shares with others."""
+    for name in (app, "recovery.py"):
+        text = (APPS / name).read_text(encoding="utf-8")
+        if name == (within or app):
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / app
 
 
 def md(folder: Path, *args: object, parameters: Path = PARAMETERS, **told: Any) -> Run:

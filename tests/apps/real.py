@@ -89,6 +89,13 @@ RUNS = [
     RealRun("lattice_boltzmann", 6, ("--die", "3@64", "--die", "4@64", "--average", "block")),
     RealRun("lattice_boltzmann", 5, ("--die", "0@100", "--recovery", "buddy")),
     RealRun("lattice_boltzmann", 4, ("--die", "0@8", "--die", "1@8", "--recovery", "buddy")),
+    RealRun("bag_of_tasks", 6),
+    RealRun("bag_of_tasks", 6, ("--die", "3@1", "--die", "5@0")),
+    RealRun("bag_of_tasks", 4, ("--die", "1@0", "--die", "2@0", "--die", "3@0")),
+    RealRun("bag_of_tasks", 6, ("--die", "0@20")),
+    RealRun("propagate", 6),
+    RealRun("propagate", 6, ("--die", "1@1", "--work", "1e-3")),
+    RealRun("propagate", 6, ("--die", "0@1", "--die", "1@1", "--die", "4@3")),
 ]
 
 

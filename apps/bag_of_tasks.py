@@ -1,0 +1,209 @@
+"""Bag of tasks: a master learns that workers have died, gives their tasks to others, and quietly goes on.
+
+This is what the slides on ULFM (Bosilca, Bouteiller and others, 2014) call an application that uses notification only.
+Failures leave holes in MPI_COMM_WORLD, and nobody repairs anything: no communicator is revoked or shrunk, and nothing
+is agreed on.  The master waits for an answer of anybody.  A death ends that wait with MPI_ERR_PROC_FAILED_PENDING; the
+master asks who it was, acknowledges it, puts the task of the dead one back into the bag, and waits on in the same
+request.
+
+The tasks are pieces of the midpoint rule for pi, added up in the order of the tasks.  So the sum is the serial one to
+the last bit, whoever did what and however often: an answer that was sent before its worker died counts once.
+
+    xsim run -n 8 bag_of_tasks.py
+    xsim run -n 8 --fail "rank=3 before its 2nd Send" --fail rank=5@1ms bag_of_tasks.py --work 1e-3
+    mpirun --with-ft ulfm -n 8 python bag_of_tasks.py --die 3@1 --die 5@0
+
+Any workers may die, as long as one is left.  The bag itself is the master's, on rank 0, and dies with it: the workers
+then say so, and end.  The arithmetic is real; how long a task takes is --work, in which the worker sleeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import deque
+
+import numpy as np
+import recovery
+from mpi4py import MPI
+
+MASTER = 0
+RIGHT, WRONG = -1, -2  # in place of the number of a task: go home, and with which status
+WORK, NOTE = 1, 2
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=96, help="into how many pieces the interval is cut")
+    parser.add_argument("--points", type=int, default=1000, help="points of the midpoint rule in a task")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
+    parser.add_argument("--dying", type=int, default=0, help="of 100 workers so many die at their second task")
+    recovery.add_die_option(parser)
+    arguments = parser.parse_args()
+    if arguments.tasks < 1 or arguments.points < 1 or arguments.work < 0 or not 0 <= arguments.dying < 100:
+        parser.error("--tasks and --points must be positive, --work not negative, and --dying from 0 to 99")
+    rank = MPI.COMM_WORLD.rank
+    if MPI.COMM_WORLD.size < 2:
+        parser.error("a master and a worker are two ranks, and there is one")
+    if rank * arguments.dying // 100 > max(rank - 1, 0) * arguments.dying // 100:
+        arguments.die.append((rank, 1))
+    return arguments
+
+
+def piece(task: int, tasks: int, points: int) -> float:
+    """Compute one task: the midpoint rule for the integral of 4 / (1 + x^2) on its piece of 0 to 1."""
+    width = 1 / (tasks * points)
+    x = (np.arange(task * points, (task + 1) * points) + 0.5) * width
+    return float(np.sum(4 / (1 + x * x))) * width
+
+
+def is_right(pi: float, tasks: int, points: int) -> bool:
+    """Judge a sum: it is the serial one bit for bit, and h^2 / 12 above pi, as the rule's error formula says."""
+    serial = 0.0
+    for task in range(tasks):
+        serial += piece(task, tasks, points)
+    h = 1 / (tasks * points)
+    return pi == serial and abs(pi - math.pi - h * h / 12) < h**4 + 1e-13
+
+
+class Master:
+    """The bag, what has come out of it, and who is at which task."""
+
+    def __init__(self, comm: MPI.Intracomm, arguments: argparse.Namespace) -> None:
+        self.comm, self.arguments = comm, arguments
+        self.bag = deque(range(arguments.tasks))
+        self.done: dict[int, float] = {}
+        self.doing: dict[int, int] = {}
+        self.idle = deque(range(1, comm.size))
+        self.dead: list[int] = []
+        self.again = 0
+        self.last = 0.0  # when the last answer came
+
+    def serve(self) -> None:
+        """Give and take until the bag is empty and nobody works any more."""
+        answer, status, request = np.zeros(2), MPI.Status(), MPI.REQUEST_NULL
+        self.give()
+        while len(self.done) < self.arguments.tasks or self.doing:
+            request = request or self.comm.Irecv(answer, MPI.ANY_SOURCE, WORK)
+            _, well = recovery.attempt(request.Wait, status)
+            if well:
+                self.take(status.source, int(answer[0]), float(answer[1]))
+            else:
+                bury(self)
+            self.give()
+
+    def give(self) -> None:
+        """Give each idle worker a task, as long as there are any."""
+        while self.bag and self.idle:
+            task = self.bag.popleft()
+            if task not in self.done:
+                worker = self.idle.popleft()
+                self.doing[worker] = task
+                send_in_spite(self.comm, task, worker)
+
+    def take(self, worker: int, task: int, value: float) -> None:
+        """Keep an answer, of which only the first counts."""
+        if task not in self.done:
+            self.done[task] = value
+            self.last = MPI.Wtime()
+            recovery.die_at(self.arguments.die, len(self.done))
+        if self.doing.pop(worker, None) is not None:
+            self.idle.append(worker)
+
+    def report(self) -> bool:
+        """Print the sum, and return whether it is right."""
+        pi = 0.0
+        for task in range(self.arguments.tasks):
+            pi += self.done[task]
+        right = is_right(pi, self.arguments.tasks, self.arguments.points)
+        print(f"# {len(self.dead)} of {self.comm.size - 1} workers died, {self.again} tasks were given again")
+        print(f"# time: all answers after {self.last * 1e6:.6f} us, {len(self.done) / (self.last or 1):.0f} a second")
+        print(f"bag_of_tasks: {len(self.done)} tasks, pi {pi!r}")
+        print(f"right: {right}", flush=True)
+        return right
+
+    def dismiss(self, right: bool) -> None:
+        """Send everybody home, from the last rank to the first: see `orphaned`."""
+        for worker in range(self.comm.size - 1, 0, -1):
+            send_in_spite(self.comm, RIGHT if right else WRONG, worker)
+
+
+def toil(comm: MPI.Intracomm, arguments: argparse.Namespace) -> int:
+    """Do tasks until sent home; return with which status."""
+    given, number = np.zeros(1, int), 0
+    while True:
+        comm.Recv(given, MASTER, WORK)
+        task = int(given[0])
+        if task < 0:
+            return int(task == WRONG)
+        recovery.die_at(arguments.die, number)
+        number += 1
+        value = piece(task, arguments.tasks, arguments.points)
+        if arguments.work:
+            time.sleep(arguments.work)
+        comm.Send(np.array([task, value]), MASTER, WORK)
+
+
+# ------------------------------------------------------------------------------------------------------------ recovery
+
+
+def send_in_spite(comm: MPI.Intracomm, task: int, worker: int) -> None:
+    """Send a worker a task; if it is known to be dead, the next wait for anybody says so as well."""
+    recovery.attempt(comm.Send, np.array([task]), worker, WORK)
+
+
+def bury(master: Master) -> None:
+    """Put the tasks of those who are newly dead back into the bag; what was received from anybody may go on then."""
+    master.comm.Ack_failed()
+    for worker in sorted({*recovery.known_dead(master.comm)}.difference(master.dead)):
+        master.dead.append(worker)
+        if worker in master.idle:
+            master.idle.remove(worker)
+        task = master.doing.pop(worker, None)
+        if task is not None and task not in master.done:
+            master.bag.append(task)
+            master.again += 1
+    if len(master.dead) == master.comm.size - 1:
+        print(f"lost: all workers, with {master.arguments.tasks - len(master.done)} tasks undone", flush=True)
+        sys.exit(1)
+
+
+def orphaned(comm: MPI.Intracomm) -> None:
+    """Say that the master is dead, or wait for a lower rank that says so.
+
+    Higher ranks are told first, and the master sends them home first.  So all lower ranks that live come here, too.
+    """
+    note = np.zeros(1, int)
+    for lower in range(1, comm.rank):
+        if recovery.attempt(comm.Recv, note, lower, NOTE)[1]:
+            return
+    print("lost: the master, rank 0, and the bag with it", flush=True)
+    for higher in range(comm.size - 1, comm.rank, -1):
+        recovery.attempt(comm.Send, note, higher, NOTE)
+
+
+# ---------------------------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    """Do the master's or a worker's part."""
+    arguments = parse_arguments()
+    comm = MPI.COMM_WORLD
+    if comm.rank == MASTER:
+        master = Master(comm, arguments)
+        master.serve()
+        right = master.report()
+        master.dismiss(right)
+        sys.exit(int(not right))
+    status, well = recovery.attempt(toil, comm, arguments)
+    if not well:
+        orphaned(comm)
+        status = 1
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

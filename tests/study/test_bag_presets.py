@@ -1,0 +1,22 @@
+"""The studies of a bag of tasks and of the propagation of failures, on few ranks."""
+
+import pytest
+
+from tests.study.test_presets import by, results_of
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def test_workers_share_the_tasks_of_the_dead(tmp_path):
+    """A tenth of the workers dies in the second of four rounds of 10 ms, and a fifth does what they have not done."""
+    results = results_of("bag-of-tasks", tmp_path, only=["ranks=101,201"])
+    none, tenth = (by(results, "all_us", dying=dying) for dying in ("none dies", "a tenth dies"))
+    assert none == pytest.approx([40_000, 40_000], rel=0.02)
+    assert tenth == pytest.approx([50_000, 50_000], rel=0.02)
+    assert by(results, "again", dying="a tenth dies") == [10, 20]
+
+
+def test_all_know_after_the_rounds_of_the_broadcast(tmp_path):
+    results = results_of("propagation", tmp_path, only=["ranks=8,16,32"])
+    assert by(results, "woken_us", **{"mpi.ulfm.revoke": "reliable_broadcast"}) == [40, 40, 60]
+    assert by(results, "woken_us", **{"mpi.ulfm.revoke": "direct"}) == [20, 20, 20]
