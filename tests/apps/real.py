@@ -73,6 +73,11 @@ RUNS = [
     RealRun("ft_replace", 6),
     RealRun("ft_replace", 6, ("--die", "2@7")),
     RealRun("ft_replace", 6, ("--die", "2@7", "--die", "4@7")),
+    RealRun("sparse_grid", 8),
+    RealRun("sparse_grid", 8, ("--die", "2@7")),
+    RealRun("sparse_grid", 8, ("--recovery", "ac", "--die", "2@7", "--die", "5@3")),
+    RealRun("sparse_grid", 8, ("--recovery", "cr", "--die", "1@7")),
+    RealRun("sparse_grid", 12, ("--die", "1@7")),
 ]
 
 
