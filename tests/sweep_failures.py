@@ -6,11 +6,13 @@ pairs by chance; with `--ranks N` on N ranks.
 """
 
 import argparse
+import contextlib
 import io
 import multiprocessing
 import random
 import re
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -97,18 +99,19 @@ class Sweep(NamedTuple):
     def run(self, deaths: Iterable[Death | Moment] = (), *, shards: int = 1) -> Outcome:
         """Run the program with these deaths."""
         stdout, stderr = io.StringIO(), io.StringIO()
-        result = simulate(
-            self.path,
-            ranks=self.ranks,
-            args=self.args,
-            machine="gige",
-            set={"spawn.universe": PLACES},
-            ft=True,
-            fail=[str(death) for death in deaths],
-            shards=shards,
-            stdout=stdout,
-            stderr=stderr,
-        )
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            result = simulate(
+                self.path,
+                ranks=self.ranks,
+                args=self.args,
+                machine="gige",
+                set={"spawn.universe": PLACES},
+                ft=True,
+                fail=[str(death) for death in deaths],
+                shards=shards,
+                stdout=stdout,
+                stderr=stderr,
+            )
         lines = stdout.getvalue().splitlines()
         said = "".join((stdout.getvalue(), stderr.getvalue(), str(result.report)))
         return Outcome(
@@ -182,8 +185,17 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 
 
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+def both_copies(dead: frozenset[int]) -> bool:
+    """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
+    return any({rank, rank + 5} <= dead for rank in range(3))
+
+
+SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
 SWEEPS = [
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, LATTICE, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, (*LATTICE, "--recovery", "buddy"), buddies=True, newcomers=2),

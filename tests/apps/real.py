@@ -96,6 +96,11 @@ RUNS = [
     RealRun("propagate", 6),
     RealRun("propagate", 6, ("--die", "1@1", "--work", "1e-3")),
     RealRun("propagate", 6, ("--die", "0@1", "--die", "1@1", "--die", "4@3")),
+    RealRun("sparse_grid", 8),
+    RealRun("sparse_grid", 8, ("--die", "2@7")),
+    RealRun("sparse_grid", 8, ("--recovery", "ac", "--die", "2@7", "--die", "5@3")),
+    RealRun("sparse_grid", 8, ("--recovery", "cr", "--die", "1@7")),
+    RealRun("sparse_grid", 12, ("--die", "1@7")),
 ]
 
 

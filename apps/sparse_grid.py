@@ -1,0 +1,443 @@
+"""Sparse grid combination: many coarse grids in place of one fine one, and three ways to do without a lost grid.
+
+A partial differential equation is solved on several anisotropic grids, each by a group of processes of its own, and at
+the end the grids are combined.  When a process dies, its group gives its grid up; all other groups finish theirs.  Then
+the survivors revoke the communicator, shrink it, and spawn new processes in the ranks of the dead.
+
+--recovery rc   replication, resampling: the finest grids exist twice, and a lost one is copied from the other; of the
+                next coarser ones a lost one is sampled from a finer neighbour
+--recovery ac   alternate combination: there are coarser grids besides, and a lost grid is done without; only
+                coefficients are communicated
+--recovery cr   checkpoint and restart: the group of a lost grid goes back to its last checkpoint on disk
+
+This is the solver of Ali, Southern, Strazdins and Harding: Application Level Fault Recovery: Using Fault-Tolerant Open
+MPI in a PDE Solver (IPDPS workshops 2014), and Ali, Strazdins, Harding and Hegland (IJHPCA 2015) with its plasma code
+GENE, of which --problem gene has the two velocity axes.
+
+    xsim run -n 11 --fail "rank=2@5ms" sparse_grid.py --recovery ac
+    mpirun --with-ft ulfm -n 8 python sparse_grid.py --die 2@5
+
+Real are grids, messages, checkpoints, recovery and combination.  Reduced are the size of the grids (--finest), the
+equation (advection by Lax-Wendroff, one axis after the other), and what a step costs (--work says it).  Where both
+copies of a grid are gone, or no combination is left, the program says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import time
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+import recovery
+import sparse_combination as combination
+from mpi4py import MPI
+
+LOST, RESAMPLED, OWN, NONE = range(4)  # what a rank says of its part of a grid; of the grids of others it has none
+COMBINING = 1 << 10  # tags from here on
+
+GENE = """\
+published: cores  t_g    t_c   dt_f   t_G
+published:    49  48.9   3.4    1.0  107.6
+published:    98  36.8   3.8    7.4   65.3
+published:   196  63.2  11.5   19.9   98.7
+published: relative error 3.0E-04""".splitlines()
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recovery", choices=["rc", "ac", "cr"], default="rc", help="what to do about lost grids")
+    parser.add_argument("--problem", choices=["advection", "sine", "gene"], default="advection", help="what to solve")
+    parser.add_argument("--level", type=int, default=4, help="how many grids of the finest kind there are, 1 to 8")
+    parser.add_argument("--finest", type=int, default=6, help="the longest axis has 2^FINEST cells, LEVEL to 16")
+    parser.add_argument("--nodes", type=int, default=7, help="combine at 2^NODES + 1 nodes of each axis, 1 to 10")
+    parser.add_argument("--steps", type=int, default=20, help="how many steps to compute")
+    parser.add_argument("--every", type=int, default=5, help="how many steps there are between checkpoints")
+    parser.add_argument("--checkpoint", metavar="PREFIX", default="sparse_grid", help="of the checkpoint files")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds that a step takes for each cell")
+    recovery.add_die_option(parser)
+    arguments = parser.parse_args()
+    limits = {"level": (1, 8), "finest": (arguments.level, 16), "nodes": (1, 10), "steps": (0, 10**6)}
+    for name, (low, high) in {**limits, "every": (1, 10**6), "work": (0, 1e6)}.items():
+        if not low <= getattr(arguments, name) <= high:
+            parser.error(f"--{name} is from {low} to {high}")
+    return arguments
+
+
+# ------------------------------------------------------------------------------------------------------ who has what
+
+
+def tasks_of(level: int, scheme: str) -> list[combination.Grid]:
+    """Return the grids to be computed: the finest, the next coarser, and what the scheme has besides."""
+    finest, next_ = combination.diagonal(level + 1), combination.diagonal(level)
+    spare = combination.diagonal(level - 1) + combination.diagonal(level - 2)
+    return finest + next_ + {"rc": finest, "ac": spare, "cr": []}[scheme]
+
+
+def places_of(tasks: list[combination.Grid], level: int, ranks: int) -> list[range]:
+    """Return the ranks of each grid: as many as befit its cells, or, of fewer ranks than grids, one.
+
+    A copy is never with its original then.
+    """
+    if ranks < len(tasks):
+        twins = {task + 2 * level - 1: task for task in range(level)} if len(set(tasks)) < len(tasks) else {}
+        at = [(twins[task] + ranks // 2 if task in twins else task) % ranks for task in range(len(tasks))]
+        return [range(rank, rank + 1) for rank in at]
+    cells = [2 ** (i + j) for i, j in tasks]
+    sizes = [max(1, ranks * share // sum(cells)) for share in cells]
+    while sum(sizes) != ranks:  # a few times at most
+        loads = [share / size for share, size in zip(cells, sizes, strict=True)]
+        if sum(sizes) < ranks:
+            sizes[loads.index(max(loads))] += 1
+        else:
+            sizes[max(range(len(sizes)), key=lambda task: (sizes[task] > 1, -loads[task]))] -= 1
+    ends = np.cumsum(sizes).tolist()
+    return [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+class Box(NamedTuple):
+    """A part of a grid: all of its shorter axis, and some rows of the longer one."""
+
+    axis: int
+    rows: range
+    across: int
+
+    @classmethod
+    def of(cls, grid: combination.Grid, part: int, parts: int) -> Box:
+        """Return a part of a grid; where there are more parts than rows, the last have none."""
+        axis = int(grid[1] > grid[0])
+        length, across = 2 ** grid[axis], 2 ** grid[1 - axis]
+        parts = min(parts, length)
+        rows = range(length * part // parts, length * (part + 1) // parts) if part < parts else range(0)
+        return cls(axis, rows, across)
+
+    def ranges(self) -> tuple[range, range]:
+        """Return the nodes that it has of the first axis of the grid, and of the second."""
+        both = (self.rows, range(self.across))
+        return both if self.axis == 0 else both[::-1]
+
+    def common(self, other: Box, strides: tuple[int, int]) -> tuple[tuple[slice, slice], tuple[slice, slice]] | None:
+        """Return where it has the nodes of another box, on a grid so many times as coarse, and where that has them."""
+        here, there = [], []
+        for mine, theirs, stride in zip(self.ranges(), other.ranges(), strides, strict=True):
+            begin = max(-(-mine.start // stride), theirs.start)
+            end = min(-(-mine.stop // stride), theirs.stop)
+            if begin >= end:
+                return None
+            here.append(slice(begin * stride - mine.start, end * stride - mine.start, stride))
+            there.append(slice(begin - theirs.start, end - theirs.start))
+        return (here[0], here[1]), (there[0], there[1])
+
+
+class Piece:
+    """One rank's part of one grid."""
+
+    def __init__(self, arguments: argparse.Namespace, grid: combination.Grid, place: range, rank: int) -> None:
+        self.arguments, self.problem = arguments, combination.PROBLEMS[arguments.problem]
+        self.grid, self.place = grid, place
+        self.box = Box.of(grid, rank - place.start, len(place))
+        self.state, self.step, self.rows = LOST, 0, np.zeros((len(self.box.rows), self.box.across))
+
+    def start(self) -> None:
+        """Begin at step 0."""
+        profiles = [self.problem.profile(combination.nodes(exponent)) for exponent in self.grid]
+        own, across = profiles[self.box.axis], profiles[1 - self.box.axis]
+        self.state, self.step = OWN, 0
+        self.rows = np.outer(own[self.box.rows.start : self.box.rows.stop], across)
+
+    def oriented(self) -> np.ndarray:
+        """Return the values with the axes in the grid's order."""
+        return self.rows if self.box.axis == 0 else self.rows.T
+
+    def advance(self, group: MPI.Intracomm | None) -> None:
+        """Compute one step, after the neighbours in the group have given their rows."""
+        parts, axis = min(len(self.place), 2 ** self.grid[self.box.axis]), self.box.axis
+        speeds = [combination.courant(self.problem, at, self.grid[at], self.arguments.finest) for at in (0, 1)]
+        if self.box.rows:
+            across = swept(wrapped(np.ascontiguousarray(self.rows.T)), speeds[1 - axis]).T
+            rows = np.ascontiguousarray(across)
+            self.rows = swept(wrapped(rows) if parts == 1 else ghosted(rows, group, parts), speeds[axis])
+        if self.arguments.work:
+            time.sleep(self.arguments.work * 2 ** sum(self.grid) / len(self.place))
+        self.step += 1
+
+
+def swept(wide: np.ndarray, c: float) -> np.ndarray:
+    """Return the Lax-Wendroff step along the first axis, of which there is a row more on both sides."""
+    here, before, after = wide[1:-1], wide[:-2], wide[2:]
+    return here - c / 2 * (after - before) + c * c / 2 * (after - 2 * here + before)
+
+
+def wrapped(rows: np.ndarray) -> np.ndarray:
+    """Return rows with those that come before the first and after the last, around the whole axis."""
+    return np.concatenate((rows[-1:], rows, rows[:1]))
+
+
+def ghosted(rows: np.ndarray, group: MPI.Intracomm, parts: int) -> np.ndarray:
+    """Return rows with those of the neighbours."""
+    wide = np.concatenate((rows[:1], rows, rows[:1]))
+    after, before = (group.rank + 1) % parts, (group.rank - 1) % parts
+    group.Sendrecv(rows[-1:], after, 0, wide[:1], before, 0)
+    group.Sendrecv(rows[:1], before, 1, wide[-1:], after, 1)
+    return wide
+
+
+# -------------------------------------------------------------------------------------------------------------- solver
+
+
+class Solver:
+    """One rank's parts of grids, and what happens to them."""
+
+    def __init__(self, arguments: argparse.Namespace, comm: MPI.Intracomm) -> None:
+        self.arguments = arguments
+        self.tasks = tasks_of(arguments.level, arguments.recovery)
+        self.places = places_of(self.tasks, arguments.level, comm.size)
+        coarser = arguments.finest - arguments.level
+        self.grids = [(i + coarser, j + coarser) for i, j in self.tasks]
+        self.pieces = {
+            task: Piece(arguments, self.grids[task], place, comm.rank)
+            for task, place in enumerate(self.places)
+            if comm.rank in place
+        }
+        self.states = [OWN] * len(self.tasks)
+        self.times: list[float] = [MPI.Wtime()]
+        if not recovery.is_new():
+            self.forget_checkpoints()
+            for piece in self.pieces.values():
+                piece.start()
+
+    def compute(self, comm: MPI.Intracomm) -> tuple[list[str], bool]:
+        """Solve on all grids, make up for lost ones, combine, and return what to print, and whether it is right."""
+        group = recovery.uniformly(comm, self.prepare)
+        self.fail_if_lost()
+        self.solve_in(group)
+        recovery.die_at(self.arguments.die, self.arguments.steps)
+        solved = MPI.Wtime()
+        comm.Barrier()
+        self.replicate(comm)
+        restored = MPI.Wtime()
+        told = self.combine(comm, self.chosen(comm))
+        self.times = [self.times[0], solved, restored, MPI.Wtime()]
+        return comm.bcast(told, root=0)
+
+    def prepare(self, comm: MPI.Intracomm) -> MPI.Intracomm | None:
+        """Find out which grids are whole, and return a communicator for this rank's grid, if others have parts."""
+        mine = np.array([self.pieces[task].state if task in self.pieces else NONE for task in range(len(self.tasks))])
+        states = np.empty_like(mine)
+        comm.Allreduce(mine, states, op=MPI.MIN)
+        self.states = states.tolist()
+        return comm.Split(min(self.pieces), comm.rank) if comm.size >= len(self.tasks) else None
+
+    def solve(self, group: MPI.Intracomm | None) -> None:
+        """Compute all steps on the grids of this rank that are whole, or have checkpoints."""
+        for task, piece in self.pieces.items():
+            if self.states[task] == LOST and not self.restart(piece, group):
+                piece.state = LOST
+                continue
+            while piece.step < self.arguments.steps:
+                if self.arguments.recovery == "cr" and piece.step % self.arguments.every == 0:
+                    self.save(piece, group)
+                recovery.die_at(self.arguments.die, piece.step)
+                piece.advance(group)
+
+    def chosen(self, comm: MPI.Intracomm) -> dict[int, int]:
+        """Return the tasks to combine with their coefficients, as rank 0 says."""
+        level, chosen = self.arguments.level, None
+        if comm.rank == 0:
+            found = combination.coefficients(combination.triangle(level))
+            if self.left_out():
+                absent = combination.triangle(level).difference(self.tasks)
+                found = combination.recombined(absent.union(self.left_out()), level)
+            chosen = {self.tasks.index(grid): c for grid, c in found.items()}
+        chosen = comm.bcast(chosen, root=0)
+        if not chosen:
+            raise recovery.Lost(f"grids {self.left_out()}, and no combination does without them")
+        return chosen
+
+    def combine(self, comm: MPI.Intracomm, chosen: dict[int, int]) -> tuple[list[str], bool] | None:
+        """Add the grids up at rank 0, in a fixed order, and judge the sum there."""
+        total: np.ndarray | float = 0.0
+        for task, coefficient in sorted(chosen.items()):
+            values = self.gathered(comm, task)
+            leader = self.places[task].start
+            if comm.rank == 0:
+                size = 2**self.arguments.nodes + 1
+                if leader:
+                    values = np.empty((size, size))
+                    comm.Recv(values, leader, COMBINING + task)
+                total = total + coefficient * values
+            elif comm.rank == leader:
+                comm.Send(values, 0, COMBINING + task)
+        return self.judged(comm, chosen, total) if comm.rank == 0 else None
+
+    def gathered(self, comm: MPI.Intracomm, task: int) -> np.ndarray | None:
+        """Return a grid at the nodes of the combination, at the first of its ranks."""
+        place, grid, to = self.places[task], self.grids[task], self.arguments.nodes
+        if comm.rank not in place:
+            return None
+        piece = self.pieces[task]
+        stride = 2 ** max(0, grid[piece.box.axis] - to)  # of so many rows one is needed
+        rows = piece.rows[-piece.box.rows.start % stride :: stride] if piece.box.rows else piece.rows
+        mine = np.ascontiguousarray(combination.interpolated(rows.T, to).T)
+        if comm.rank != place.start:
+            if len(mine):
+                comm.Send(mine, place.start, task)
+            return None
+        parts = [mine]
+        for part, rank in enumerate(place[1:], 1):
+            box = Box.of(grid, part, len(place)).rows
+            count = -(-box.stop // stride) - -(-box.start // stride)
+            if count:
+                parts.append(np.empty((count, 2**to + 1)))
+                comm.Recv(parts[-1], rank, task)
+        values = combination.interpolated(np.concatenate(parts), to)
+        return np.ascontiguousarray(values if piece.box.axis == 0 else values.T)
+
+    def judged(self, comm: MPI.Intracomm, chosen: dict[int, int], total: np.ndarray) -> tuple[list[str], bool]:
+        """Compare the combination with that of the closed forms, and with the solution of the equation."""
+        a, level = self.arguments, self.arguments.level
+        problem = combination.PROBLEMS[a.problem]
+        sources = [
+            (c, self.grids[task], self.grids[task - level if self.states[task] == RESAMPLED else task])
+            for task, c in chosen.items()
+        ]
+        closed = combination.combined(problem, sources, a.finest, a.steps, a.nodes)
+        error = np.abs(total - combination.exact(problem, a.finest, a.steps, a.nodes))
+        grids = {self.tasks[task]: c for task, c in sorted(chosen.items())}
+        names = [f"{c:+d}({i},{j})" for (i, j), c in grids.items()]
+        sizes = [len(place) for place in self.places]
+        lines = [
+            f"sparse_grid: {a.problem}, {a.recovery}, level {level}, {2**a.finest} cells, {comm.size} ranks",
+            f"groups: {' '.join(map(str, sizes))}",
+            f"combination: {' '.join(names)}",
+            f"error: mean {error.mean():.6f}, max {error.max():.6f}",
+        ]
+        resampled = [self.tasks[task] for task, state in enumerate(self.states) if state == RESAMPLED]
+        lines += [f"resampled: {grid}" for grid in resampled] + [f"left out: {grid}" for grid in self.left_out()]
+        undisturbed = not resampled and grids == combination.coefficients(combination.triangle(level))
+        lines.append(f"{'state' if undisturbed else 'digest'} {zlib.crc32(total.tobytes()):08x}")
+        if a.problem == "gene":
+            full = combination.combined(problem, [(1, (a.finest,) * 2, (a.finest,) * 2)], a.finest, a.steps, a.nodes)
+            lines += [f"relative error: {np.linalg.norm(total - full) / np.linalg.norm(full):.1E}", *GENE]
+        whole = sum(grids.values()) == 1 and not grids.keys() & {*self.left_out()}
+        return lines, whole and bool(np.abs(total - closed).max() < 1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------------ recovery
+
+
+class Recovering(Solver):
+    """The solver that does without lost grids, copies them, or reads them from disk."""
+
+    def solve_in(self, group: MPI.Intracomm | None) -> None:
+        """Solve, and give this rank's grid up when a member of its group has died; other groups go on meanwhile."""
+        _, well = recovery.attempt(self.solve, group)
+        if not well:
+            group.Revoke()
+            for piece in self.pieces.values():
+                piece.state = LOST
+            raise MPI.Exception(MPI.ERR_REVOKED)
+
+    def left_out(self) -> list[combination.Grid]:
+        """Return the lost grids for which nothing can be done but to do without."""
+        lost = [grid for grid, state in zip(self.tasks, self.states, strict=True) if state == LOST]
+        return lost if self.arguments.recovery == "ac" else []
+
+    def fail_if_lost(self) -> None:
+        """Say so where both copies of a grid are gone."""
+        if self.arguments.recovery == "rc":
+            level = self.arguments.level
+            gone = [self.tasks[t] for t in range(level) if self.states[t] == self.states[t + 2 * level - 1] == LOST]
+            if gone:
+                raise recovery.Lost(f"grids {gone}, with their copies")
+
+    def replicate(self, comm: MPI.Intracomm) -> None:
+        """Copy lost grids from their twins, and then sample the coarser ones from finer neighbours."""
+        if self.arguments.recovery != "rc":
+            return
+        level = self.arguments.level
+        twins = {task: task + 2 * level - 1 for task in range(level)}
+        for to, source in [*twins.items(), *((twin, task) for task, twin in twins.items())]:
+            if self.states[to] == LOST:
+                self.transfer(comm, source, to, OWN)
+        for to in range(level, 2 * level - 1):
+            if self.states[to] == LOST:
+                self.transfer(comm, to - level, to, RESAMPLED)  # (i, j) from (i, j + 1)
+                self.states[to] = RESAMPLED
+
+    def transfer(self, comm: MPI.Intracomm, source: int, to: int, state: int) -> None:
+        """Send a grid, or every so many of its nodes, from the ranks that have it to those that are to have it."""
+        strides = tuple(2 ** (self.grids[source][axis] - self.grids[to][axis]) for axis in (0, 1))
+        if comm.rank in self.places[source]:
+            have = self.pieces[source]
+            for part, rank in enumerate(self.places[to]):
+                common = have.box.common(Box.of(self.grids[to], part, len(self.places[to])), strides)
+                if common:
+                    comm.Send(np.ascontiguousarray(have.oriented()[common[0]]), rank, to)
+        if comm.rank in self.places[to]:
+            need = self.pieces[to]
+            for part, rank in enumerate(self.places[source]):
+                common = Box.of(self.grids[source], part, len(self.places[source])).common(need.box, strides)
+                if common:
+                    values = np.empty_like(need.oriented()[common[1]], order="C")
+                    comm.Recv(values, rank, to)
+                    need.oriented()[common[1]] = values
+            need.state, need.step = state, self.arguments.steps
+
+    def path(self, piece: Piece, step: int | str) -> str:
+        """Return the name of the checkpoint of a piece; it says all on which the values depend."""
+        a, (i, j) = self.arguments, piece.grid
+        first, last = (piece.box.rows.start, piece.box.rows.stop)
+        return f"{a.checkpoint}.{a.problem}.{a.finest}.{i}x{j}.{first}to{last}.{step}.npy"
+
+    def save(self, piece: Piece, group: MPI.Intracomm | None) -> None:
+        """Write a checkpoint, and remove those before when the whole group has this one."""
+        path = self.path(piece, piece.step)
+        with open(f"{path}.new", "wb") as file:
+            np.save(file, piece.rows)
+        os.replace(f"{path}.new", path)
+        if group is not None:
+            group.Barrier()
+        for old in glob.glob(self.path(piece, "*")):
+            if old != path:
+                os.remove(old)
+
+    def restart(self, piece: Piece, group: MPI.Intracomm | None) -> bool:
+        """Go back to the last checkpoint that the whole group has, or to the beginning, if the scheme has any."""
+        if self.arguments.recovery != "cr":
+            return False
+        last = np.array([max((int(path.split(".")[-2]) for path in glob.glob(self.path(piece, "*"))), default=-1)])
+        if group is not None:
+            group.Allreduce(MPI.IN_PLACE, last, op=MPI.MIN)
+        if last[0] < 0:
+            piece.start()
+        else:
+            piece.rows, piece.step, piece.state = np.load(self.path(piece, int(last[0]))), int(last[0]), OWN
+        return True
+
+    def forget_checkpoints(self) -> None:
+        """Remove the checkpoints of this rank's grids."""
+        if self.arguments.recovery == "cr":
+            for piece in self.pieces.values():
+                for path in glob.glob(self.path(piece, "*")):
+                    os.remove(path)
+
+
+def main() -> None:
+    """Solve, combine, and let nobody's death spoil what comes out."""
+    arguments = parse_arguments()
+    comm = recovery.joined()
+    solver = Recovering(arguments, comm)
+    (lines, right), comm = recovery.until_agreed(comm, solver.compute)
+    solver.forget_checkpoints()
+    begin, solved, restored, ended = solver.times
+    parts = f"restored in {restored - solved:.6f} s, combined in {ended - restored:.6f} s"
+    recovery.conclude(comm, [*lines, f"# solved after {solved - begin:.6f} s, {parts}"], right)
+
+
+if __name__ == "__main__":
+    main()
