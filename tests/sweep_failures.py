@@ -192,6 +192,7 @@ def both_copies(dead: frozenset[int]) -> bool:
 
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
+FEW_POINTS = ("--rows", "1", "--columns", "3", "--tolerance", "1e-8", "--every", "2")
 SWEEPS = [
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
@@ -209,6 +210,16 @@ SWEEPS = [
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
+    *(
+        Sweep(
+            APPS / "ft_cg.py",
+            4,
+            ("--recovery", recovery, "--solver", solver, *FEW_POINTS),
+            buddies=recovery == "rollback",
+            newcomers=2,
+        )
+        for recovery, solver in (("li", "cg"), ("lossy", "lanczos"), ("rollback", "cg"), ("restart", "power"))
+    ),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

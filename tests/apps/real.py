@@ -70,6 +70,11 @@ def lines_of(texts: Iterable[str]) -> list[str]:
 
 
 RUNS = [
+    RealRun("ft_cg", 8),
+    RealRun("ft_cg", 8, ("--die", "3@20", "--die", "4@20")),
+    RealRun("ft_cg", 8, ("--recovery", "rollback", "--die", "3@25")),
+    RealRun("ft_cg", 8, ("--recovery", "lossy", "--solver", "lanczos", "--die", "3@2")),
+    RealRun("ft_cg", 8, ("--recovery", "restart", "--solver", "power", "--die", "0@7")),
     RealRun("fampi", 8),
     RealRun("fampi", 8, ("--die", "3@20")),
     RealRun("fampi", 8, ("--corrupt", "1@12", "--stall", "2@30", "--timeout", "0.5")),

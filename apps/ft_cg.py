@@ -1,0 +1,493 @@
+"""FT-CG: iterative solvers whose lost part is interpolated from what its neighbours still have, and that go on.
+
+Each rank has some rows of a grid, on which the 5-point Laplacian A is the matrix, as in cg.py.  When processes die, new
+ones take their ranks, and with them the static data (A and b, which are formulas here).  For the dynamic data there are
+four ways, --recovery:
+
+    lossy      the lost part of x is A_ii^-1 (b_i - sum of A_ij x_j over all others), for each dead rank alone, and the
+               method starts again from this x (Langou, Chen, Bosilca, Dongarra: Recovery patterns for iterative methods
+               in a parallel unstable environment, SIAM J. Sci. Comput. 30, 2007)
+    li         the parts of neighbours that died together are found together, from one system (linear interpolation of
+               Agullo, Giraud, Guermouche, Roman, Zounon: Numerical recovery strategies for parallel resilient Krylov
+               linear solvers, Numer. Linear Algebra Appl. 23, 2016)
+    rollback   everybody goes back to the last checkpoint, of which each right neighbour has a copy
+    restart    everybody begins again from zero
+
+--solver cg solves A x = b.  --solver power and lanczos (restarted) find the largest eigenvalue of A plus 8 at one
+point; there the lost part is (A_ii - lambda)^-1 (- sum of A_ij x_j), as in Agullo, Giraud, Salas, Zounon:
+Interpolation-restart strategies for resilient eigensolvers, SIAM J. Sci. Comput. 38, 2016.
+
+The program judges itself: the solution of A x = b is known beforehand, and an eigenvalue is a zero of a sum over the
+eigenvectors of A.  Also one process repeats the computation with its recoveries, bit for bit; there it is seen
+that interpolation of all that is lost does not increase the A-norm of the error.
+
+    xsim run -n 8 ft_cg.py
+    xsim run -n 8 --fail rank=3@2ms ft_cg.py --recovery lossy --solver lanczos
+    mpirun --with-ft ulfm -n 8 python ft_cg.py --die 3@20 --die 4@20
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import recovery
+from cg import laplacian
+from mpi4py import MPI
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UP, DOWN, PART = 1, 2, 3
+PEAK = 8.0  # what the eigenvalue problem has more at one point: enough to keep the largest eigenvalue off the others
+OTHERS = 8.0  # all other eigenvalues are below
+CYCLE = 4  # steps of Lanczos between two starts
+ROUND_OFF = 1e-13
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recovery", choices=("lossy", "li", "rollback", "restart"), default="li")
+    parser.add_argument("--solver", choices=("cg", "power", "lanczos"), default="cg")
+    parser.add_argument("--rows", type=int, default=4, help="rows of the grid that each rank has")
+    parser.add_argument("--columns", type=int, default=16, help="how long a row is")
+    parser.add_argument("--tolerance", type=float, default=1e-10, help="of the residual, or of the eigenvalue")
+    parser.add_argument("--max-iterations", type=int, default=10_000, help="end without a result after so many")
+    parser.add_argument("--every", type=int, default=10, help="iterations from checkpoint to checkpoint of rollback")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds of work in an iteration, asleep")
+    recovery.add_die_option(parser)
+    arguments = parser.parse_args()
+    if min(arguments.rows, arguments.columns, arguments.every) < 1:
+        parser.error("--rows, --columns and --every must be at least 1")
+    if not (0 < arguments.tolerance < 1 and arguments.work >= 0):
+        parser.error("--tolerance must be between 0 and 1, and --work not below 0")
+    return arguments
+
+
+# ----------------------------------------------------------------------------------------------------------- the matrix
+
+
+class Grid(NamedTuple):
+    """The grid, cut into as many parts as there are ranks."""
+
+    ranks: int
+    rows: int
+    columns: int
+    peak: float
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The point at which the matrix has more."""
+        return self.ranks * self.rows // 2, self.columns // 2
+
+    def rows_of(self, rank: int, count: int = 1) -> range:
+        """Return the rows of a rank, or of several."""
+        return range(rank * self.rows, (rank + count) * self.rows)
+
+    def with_peak(self, product: np.ndarray, field: np.ndarray, first_row: int) -> np.ndarray:
+        """Add what the matrix has more at one point."""
+        row, column = self.place
+        if first_row <= row < first_row + len(field):
+            product[row - first_row, column] += self.peak * field[row - first_row, column]
+        return product
+
+    def solution(self, rows: range) -> np.ndarray:
+        """Return what is to come out of A x = b: smooth, and not trivial."""
+        return np.sin(0.3 + np.array(rows)[:, None]) + (np.arange(self.columns) % 5)
+
+    def right_side(self, rows: range) -> np.ndarray:
+        """Return b, from the neighbours' rows of the solution."""
+        wide = self.solution(range(rows.start - 1, rows.stop + 1))
+        wide[[row not in range(self.ranks * self.rows) for row in range(rows.start - 1, rows.stop + 1)]] = 0
+        return _alone(wide)[1:-1]
+
+    def modes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the eigenvalues of the Laplacian, and the squares of its eigenvectors at the point."""
+        lines = []
+        for size, at in zip((self.ranks * self.rows, self.columns), self.place, strict=True):
+            angles = np.pi * np.arange(1, size + 1) / (size + 1)
+            lines.append((2 - 2 * np.cos(angles), 2 / (size + 1) * np.sin(angles * (at + 1)) ** 2))
+        (down, down_squares), (across, across_squares) = lines
+        return np.add.outer(down, across), np.multiply.outer(down_squares, across_squares)
+
+    def largest_eigenvalue(self) -> float:
+        """Return the zero of 1 - peak * (sum of squares / (lambda - eigenvalues)) beyond all eigenvalues."""
+        values, squares = self.modes()
+        low, high = float(values.max()), 8 + self.peak
+        for _ in range(200):
+            middle = (low + high) / 2
+            if self.peak * (squares / (middle - values)).sum() > 1:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def _alone(field: np.ndarray) -> np.ndarray:
+    return laplacian(MPI.COMM_SELF, field)
+
+
+@cache
+def block(grid: Grid, first_row: int, count: int) -> np.ndarray:
+    """Return the part of the matrix for some rows, with all its zeros."""
+    lines = [2 * np.eye(size) - np.eye(size, k=1) - np.eye(size, k=-1) for size in (count, grid.columns)]
+    matrix = np.kron(lines[0], np.eye(grid.columns)) + np.kron(np.eye(count), lines[1])
+    row, column = grid.place
+    if first_row <= row < first_row + count:
+        matrix[((row - first_row) * grid.columns + column,) * 2] += grid.peak
+    return matrix
+
+
+class Space(Protocol):
+    """What a solver does with fields, on all ranks or in one process."""
+
+    def product(self, field: np.ndarray) -> np.ndarray:
+        """Return the matrix times a field."""
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Return the dot product of two fields."""
+
+
+class Distributed(NamedTuple):
+    """Fields of which each rank has its rows."""
+
+    comm: MPI.Intracomm
+    grid: Grid
+
+    def product(self, field: np.ndarray) -> np.ndarray:
+        """Return this rank's rows of the matrix times a field."""
+        return self.grid.with_peak(laplacian(self.comm, field), field, self.comm.rank * self.grid.rows)
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Return a dot product that has the same bits on all ranks, whatever the MPI library does to add."""
+        parts = np.empty(self.comm.size)
+        self.comm.Allgather(np.array([np.sum(a * b)]), parts)
+        return float(np.sum(parts))
+
+
+class Whole(NamedTuple):
+    """Fields that are in one process, which adds as the ranks do."""
+
+    grid: Grid
+
+    def product(self, field: np.ndarray) -> np.ndarray:
+        """Return the matrix times a field."""
+        return self.grid.with_peak(_alone(field), field, 0)
+
+    def dot(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Return a dot product, part by part."""
+        return float(np.sum([np.sum(part) for part in np.split(a * b, self.grid.ranks)]))
+
+
+# ---------------------------------------------------------------------------------------------------------- the solvers
+
+
+class State(NamedTuple):
+    """A solver between two iterations."""
+
+    x: np.ndarray
+    error: float
+    """The square of the residual's norm, or a bound on the eigenvalue's relative error."""
+    value: float = 0.0
+    """The eigenvalue."""
+    residual: np.ndarray | None = None
+    direction: np.ndarray | None = None
+
+
+class Method(NamedTuple):
+    """A solver: how it begins with some x, and how it goes on."""
+
+    begin: Callable[[Space, np.ndarray, np.ndarray], State]
+    step: Callable[[Space, State], State]
+
+
+def cg_begun(space: Space, x: np.ndarray, b: np.ndarray) -> State:
+    """Begin conjugate gradients."""
+    residual = b - space.product(x)
+    return State(x, space.dot(residual, residual), residual=residual, direction=residual)
+
+
+def cg_step(space: Space, state: State) -> State:
+    """Do an iteration of conjugate gradients."""
+    product = space.product(state.direction)
+    alpha = state.error / space.dot(state.direction, product)
+    residual = state.residual - alpha * product
+    square = space.dot(residual, residual)
+    direction = residual + (square / state.error) * state.direction
+    return State(state.x + alpha * state.direction, square, residual=residual, direction=direction)
+
+
+def power_begun(space: Space, x: np.ndarray, b: np.ndarray) -> State:
+    """Begin the power method."""
+    return State(x / math.sqrt(space.dot(x, x)), math.inf)
+
+
+def power_step(space: Space, state: State) -> State:
+    """Do an iteration of the power method."""
+    product = space.product(state.x)
+    value = space.dot(state.x, product)
+    residual = product - value * state.x
+    x = product / math.sqrt(space.dot(product, product))
+    return State(x, eigenvalue_error(value, space.dot(residual, residual)), value)
+
+
+def eigenvalue_error(value: float, square: float) -> float:
+    """Return the bound of Kato and Temple on the relative error, from the square of the residual's norm."""
+    return square / (value * (value - OTHERS)) if value > OTHERS else math.inf
+
+
+def lanczos_step(space: Space, state: State) -> State:
+    """Do a cycle of Lanczos, and return the best vector of its space."""
+    vectors, diagonal, beside = [state.x], [], [0.0]
+    for _ in range(CYCLE):
+        product = space.product(vectors[-1])
+        diagonal.append(space.dot(vectors[-1], product))
+        product = product - diagonal[-1] * vectors[-1]
+        if len(vectors) > 1:
+            product = product - beside[-1] * vectors[-2]
+        beside.append(math.sqrt(space.dot(product, product)))
+        if beside[-1] <= ROUND_OFF * diagonal[0]:
+            break
+        vectors.append(product / beside[-1])
+    inner = np.diag(beside[1 : len(diagonal)], 1)
+    values, best = np.linalg.eigh(np.diag(diagonal) + inner + inner.T)
+    x = sum(weight * vector for weight, vector in zip(best[:, -1], vectors, strict=False))
+    value = float(values[-1])
+    return State(x / math.sqrt(space.dot(x, x)), eigenvalue_error(value, (beside[-1] * best[-1, -1]) ** 2), value)
+
+
+METHODS = {
+    "cg": Method(cg_begun, cg_step),
+    "power": Method(power_begun, power_step),
+    "lanczos": Method(power_begun, lanczos_step),
+}
+
+
+class Problem:
+    """What is to be solved, and how."""
+
+    def __init__(self, arguments: argparse.Namespace, ranks: int) -> None:
+        self.arguments = arguments
+        self.linear = arguments.solver == "cg"
+        self.method = METHODS[arguments.solver]
+        self.grid = Grid(ranks, arguments.rows, arguments.columns, 0.0 if self.linear else PEAK)
+        b = self.grid.right_side(self.grid.rows_of(0, ranks))
+        square = Whole(self.grid).dot(b, b)
+        self.limit = arguments.tolerance**2 * square if self.linear else arguments.tolerance
+
+    def first(self, rows: range) -> np.ndarray:
+        """Return the x to begin with."""
+        return np.full((len(rows), self.grid.columns), 0.0 if self.linear else 1.0)
+
+    def begun(self, space: Space, x: np.ndarray, rows: range) -> State:
+        """Begin with some x."""
+        return self.method.begin(space, x, self.grid.right_side(rows))
+
+    def ended(self, iteration: int, state: State) -> bool:
+        """Return whether there is a result, or have been too many iterations."""
+        return state.error <= self.limit or iteration >= self.arguments.max_iterations
+
+
+# ------------------------------------------------------------------------------------------------------------- recovery
+
+
+class Loss(NamedTuple):
+    """A recovery by interpolation: after which iteration, whose parts, and the eigenvalue of then."""
+
+    iteration: int
+    ranks: tuple[int, ...]
+    value: float
+
+    def groups(self, together: bool) -> list[tuple[int, int]]:
+        """Return what is solved at once: first rank and number of ranks."""
+        found: list[tuple[int, int]] = []
+        for rank in self.ranks:
+            if together and found and sum(found[-1]) == rank:
+                found[-1] = (found[-1][0], found[-1][1] + 1)
+            else:
+                found.append((rank, 1))
+        return found
+
+
+def interpolated(problem: Problem, first: int, count: int, value: float, edges: dict[int, np.ndarray]) -> np.ndarray:
+    """Return the lost parts of neighbours, from the nearest rows of those around them that are alive."""
+    rows = problem.grid.rows_of(first, count)
+    known = problem.grid.right_side(rows) if problem.linear else problem.first(rows) * 0
+    known[0] += edges.get(first - 1, 0)
+    known[-1] += edges.get(first + count, 0)
+    matrix = block(problem.grid, rows.start, len(rows))
+    return np.linalg.solve(matrix - value * np.eye(len(matrix)), known.ravel()).reshape(known.shape)
+
+
+class Part:
+    """The rows of one rank, and what it keeps to get over a failure."""
+
+    def __init__(self, problem: Problem, comm: MPI.Intracomm) -> None:
+        self.problem, self.how = problem, problem.arguments.recovery
+        self.rows = problem.grid.rows_of(comm.rank)
+        self.buddies = recovery.Buddies()
+        self.losses: list[Loss] = []
+        self.restored: tuple[int, State | np.ndarray, list[Loss]] = (0, problem.first(self.rows), [])
+        # After each of the last two iterations x and the eigenvalue: nobody is more than one ahead of another.
+        self.kept: dict[int, tuple[np.ndarray, float]] = {}
+        if not recovery.is_new():
+            self.kept[0] = (problem.first(self.rows), 0.0)
+
+    def begin(self, space: Space) -> tuple[int, State]:
+        """Begin with what has been restored; that it has been everywhere is agreed on."""
+        iteration, state, self.losses = self.restored
+        if isinstance(state, State):
+            return iteration, state
+        value = self.losses[-1].value if self.losses else 0.0
+        self.kept = {iteration: (state, value)}
+        return iteration, self.problem.begun(space, state, self.rows)
+
+    def keep(self, comm: MPI.Intracomm, iteration: int, state: State) -> None:
+        """Keep what a recovery will need."""
+        if self.how == "rollback":
+            if iteration % self.problem.arguments.every == 0:
+                self.buddies.save(comm, iteration, state)
+        elif self.how != "restart":
+            self.kept.setdefault(iteration, (state.x, state.value))  # with which it began is there already
+            self.kept.pop(iteration - 2, None)
+
+    def restore(self, comm: MPI.Intracomm) -> None:
+        """Find out where to begin anew, and with what."""
+        self.restored = (0, self.problem.first(self.rows), [])
+        if self.how == "rollback":
+            saved = self.buddies.restore(comm)
+            if saved is not None:
+                self.restored = (*saved, [])
+        elif self.how != "restart":
+            self.restored = self.interpolate(comm)
+
+    def interpolate(self, comm: MPI.Intracomm) -> tuple[int, np.ndarray, list[Loss]]:
+        """Return the last x that all who have one have, with the lost parts interpolated."""
+        mine, of_all = np.array([max(self.kept, default=-1), len(self.losses)]), np.empty((comm.size, 2), int)
+        comm.Allgather(mine, of_all)
+        there = of_all[:, 0] >= 0
+        iteration = int(of_all[there, 0].min())
+        known = (self.losses, self.kept[iteration][1]) if self.kept else None
+        losses, value = comm.bcast(known, root=int(np.argmax(np.where(there, of_all[:, 1], -1))))
+        loss = Loss(iteration, tuple(np.flatnonzero(~there).tolist()), value)
+        x = self.kept[iteration][0] if self.kept else None
+        for first, count in loss.groups(self.how == "li"):
+            x = self.exchanged(comm, loss, first, count, x)
+        return iteration, x, [*losses, loss]
+
+    def exchanged(
+        self, comm: MPI.Intracomm, loss: Loss, first: int, count: int, x: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Interpolate some lost parts at the first of their ranks; return this rank's x."""
+        beside = [rank for rank in (first - 1, first + count) if 0 <= rank < comm.size and rank not in loss.ranks]
+        if comm.rank in beside:
+            comm.send(x[-1 if comm.rank < first else 0], first, PART)
+        elif comm.rank == first:
+            edges = {rank: comm.recv(None, rank, PART) for rank in beside}
+            parts = np.split(interpolated(self.problem, first, count, loss.value, edges), count)
+            for other in range(1, count):
+                comm.send(parts[other], first + other, PART)
+            return parts[0]
+        elif first < comm.rank < first + count:
+            return comm.recv(None, first, PART)
+        return x
+
+
+# -------------------------------------------------------------------------------------------------------- the judgement
+
+
+def repeated(problem: Problem, losses: list[Loss]) -> tuple[int, State, list[str], bool]:
+    """Compute all in one process, recoveries too; return what comes out, and whether no recovery was a step back."""
+    grid, space = problem.grid, Whole(problem.grid)
+    every = grid.rows_of(0, grid.ranks)
+    solution = grid.solution(every)
+    iteration, x, lines, well = 0, problem.first(every), [], True
+    state = problem.begun(space, x, every)
+
+    def norm(x: np.ndarray) -> float:
+        return math.sqrt(space.dot(x, space.product(x)))
+
+    for loss in losses:
+        while iteration < loss.iteration:
+            iteration, state = iteration + 1, problem.method.step(space, state)
+            x = state.x
+        before, x = x, x.copy()
+        parts = np.split(before, grid.ranks)
+        edges = {rank: part[[0, -1]] for rank, part in enumerate(parts) if rank not in loss.ranks}
+        together = problem.arguments.recovery == "li"
+        for first, count in loss.groups(together):
+            around = {
+                rank: edges[rank][-1 if rank < first else 0] for rank in (first - 1, first + count) if rank in edges
+            }
+            x[grid.rows_of(first, count)] = interpolated(problem, first, count, loss.value, around)
+        if problem.linear and loss.groups(True) == loss.groups(together):
+            was, now = norm(before - solution), norm(x - solution)
+            well = well and now <= was * (1 + 1e-12) + ROUND_OFF * norm(solution)
+            lines.append(f"# error in the A-norm at iteration {iteration}: {was:.6e}, then {now:.6e}")
+        state = problem.begun(space, x, every)
+    while not problem.ended(iteration, state):
+        iteration, state = iteration + 1, problem.method.step(space, state)
+    return iteration, state, lines, well
+
+
+def judged(part: Part, space: Distributed, iteration: int, state: State) -> tuple[list[str], bool]:
+    """Compare with the formulas, and with one process; return what to print, and whether all is right."""
+    problem, grid = part.problem, part.problem.grid
+    if problem.linear:
+        residual = grid.right_side(part.rows) - space.product(state.x)
+        error = state.x - grid.solution(part.rows)
+        least = 2 * sum(1 - math.cos(math.pi / (size + 1)) for size in (grid.ranks * grid.rows, grid.columns))
+        bound = math.sqrt(problem.limit) * (1 + 1e-3)  # the residual that is computed on the way is a little off
+        right = (
+            math.sqrt(space.dot(residual, residual)) <= bound and math.sqrt(space.dot(error, error)) <= bound / least
+        )
+        result = f"solution of {grid.ranks * grid.rows * grid.columns} unknowns"
+    else:
+        right = abs(state.value - grid.largest_eigenvalue()) <= problem.limit * state.value
+        result = f"eigenvalue {state.value:.5f}"
+    right = right and state.error <= problem.limit
+    told = None
+    slabs = space.comm.gather(state.x)
+    if slabs is not None:
+        number, alone, lines, well = repeated(problem, part.losses)
+        equal = number == iteration and np.array_equal(np.concatenate(slabs), alone.x)
+        told = lines, well and equal
+    lines, well = space.comm.bcast(told, root=0)
+    same = f", {iteration} iterations" if part.how in {"rollback", "restart"} else ""
+    lines = [*lines, f"ft_cg: {problem.arguments.solver}, {part.how}, state: {result}{same}"]
+    return [*lines, f"# {iteration} iterations, {MPI.Wtime():.6f} s"], right and well
+
+
+# ----------------------------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    """Solve, and get over failures."""
+    arguments = parse_arguments()
+    comm = recovery.joined()
+    problem = Problem(arguments, comm.size)
+    part = Part(problem, comm)
+
+    def compute(comm: MPI.Intracomm) -> tuple[list[str], bool]:
+        space = Distributed(comm, problem.grid)
+        iteration, state = part.begin(space)
+        while not problem.ended(iteration, state):
+            part.keep(comm, iteration, state)
+            recovery.die_at(arguments.die, iteration)
+            time.sleep(arguments.work)
+            iteration, state = iteration + 1, problem.method.step(space, state)
+        part.keep(comm, iteration, state)
+        return judged(part, space, iteration, state)
+
+    (lines, right), comm = recovery.roll_back_until_agreed(comm, compute, part.restore)
+    recovery.conclude(comm, lines, right)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
