@@ -76,6 +76,11 @@ def nothing(dead: frozenset[int]) -> bool:
     return False
 
 
+def falanx_loses(dead: frozenset[int]) -> bool:
+    """Return whether two of the three storage ranks have died, before copies could be made."""
+    return len(dead & {1, 2, 3}) >= 2
+
+
 class Sweep(NamedTuple):
     """A program that is to get over failures, and what it cannot get over."""
 
@@ -209,6 +214,7 @@ SWEEPS = [
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
+    Sweep(APPS / "falanx.py", 8, ("--fragments", "3", "--points", "8"), needed=frozenset([0]), loses=falanx_loses),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),
