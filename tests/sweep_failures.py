@@ -76,6 +76,11 @@ def nothing(dead: frozenset[int]) -> bool:
     return False
 
 
+def falanx_loses(dead: frozenset[int]) -> bool:
+    """Return whether two of the three storage ranks have died, before copies could be made."""
+    return len(dead & {1, 2, 3}) >= 2
+
+
 class Sweep(NamedTuple):
     """A program that is to get over failures, and what it cannot get over."""
 
@@ -222,6 +227,7 @@ SWEEPS = [
         )
         for recovery, solver in (("li", "cg"), ("lossy", "lanczos"), ("rollback", "cg"), ("restart", "power"))
     ),
+    Sweep(APPS / "falanx.py", 8, ("--fragments", "3", "--points", "8"), needed=frozenset([0]), loses=falanx_loses),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

@@ -106,6 +106,10 @@ RUNS = [
     RealRun("sparse_grid", 8, ("--recovery", "ac", "--die", "2@7", "--die", "5@3")),
     RealRun("sparse_grid", 8, ("--recovery", "cr", "--die", "1@7")),
     RealRun("sparse_grid", 12, ("--die", "1@7")),
+    RealRun("falanx", 8),
+    RealRun("falanx", 8, ("--die", "5@1")),
+    RealRun("falanx", 8, ("--die", "5@1", "--die", "2@9", "--die", "6@3")),
+    RealRun("falanx", 8, ("--die", "0@5")),
 ]
 
 

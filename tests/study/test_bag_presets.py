@@ -20,3 +20,10 @@ def test_all_know_after_the_rounds_of_the_broadcast(tmp_path):
     results = results_of("propagation", tmp_path, only=["ranks=8,16,32"])
     assert by(results, "woken_us", **{"mpi.ulfm.revoke": "reliable_broadcast"}) == [40, 40, 60]
     assert by(results, "woken_us", **{"mpi.ulfm.revoke": "direct"}) == [20, 20, 20]
+
+
+def test_the_chance_of_no_loss_is_within_three_standard_errors_of_the_formula(tmp_path):
+    results = results_of("falanx-loss", tmp_path, only=["dead=2"], repetitions=10)
+    for placement, chance in (("ring", 7 / 9), ("pairs", 8 / 9)):
+        (kept,) = by(results, "kept", placement=placement)
+        assert abs(kept - chance) < 3 * (chance * (1 - chance) / 10) ** 0.5

@@ -1,0 +1,413 @@
+"""Falanx: a resource manager, a replicated data store, and workers that are groups of ranks; a task is what is redone.
+
+After the data-flow runtime of AIST (Ikegami and others, SC14; for OpenFMO), as the slides on ULFM show it.  Rank 0 is
+the master, with the resource manager: it gives tasks to workers, and knows who has which data.  The next ranks are the
+data store: each result is with --copies of them.  The others make up workers of --task-ranks each, on a communicator of
+their own.  A task reads its inputs from the store, is computed by all ranks of a worker, and leaves its result there.
+
+The application is the fragment molecular orbital method in outline: N monomers, then all pairs (dimers) as soon as both
+of their monomers are there, and E = sum of E_IJ - (N - 2) sum of E_I.  The "densities" are sequences of integers, so
+that E has a closed form, and is exact whoever computes what in which order.
+
+    xsim run -n 8 falanx.py
+    xsim run -n 8 --fail "rank=5 before its 3rd bcast" --fail rank=2@1ms falanx.py
+    mpirun --with-ft ulfm -n 8 python falanx.py --die 5@1 --die 2@9
+
+A worker of which a rank has died is stopped by a revocation of its communicator, and its task goes to another.  When
+the ranks that are left over are enough for a worker, the master lets the others finish what they are at, and revokes
+the communicator of all; they shrink it, and make up new workers.  The copies that were on a storage rank that has died
+are made again elsewhere.  Data are lost when all of their copies die before that: the job ends, and says which.  So it
+does when the master dies, or all workers, or the whole store.
+
+The protocol, the data and their copies are real; how long a task takes is --work, in which the worker sleeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import recovery
+from mpi4py import MPI
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Task = tuple[int, ...]  # (i,): a monomer; (i, j): a dimer
+
+MASTER = 0
+TASK, PUT, GET, COPY, DATA, STORED, DONE, END = range(1, 9)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fragments", type=int, default=6, help="how many monomers there are")
+    parser.add_argument("--points", type=int, default=64, help="the length of a density")
+    parser.add_argument("--task-ranks", type=int, default=2, help="how many ranks a worker has")
+    parser.add_argument("--storage", type=int, default=0, help="how many ranks the store has (3, or a tenth of all)")
+    parser.add_argument("--copies", type=int, default=2, help="how many storage ranks have each result")
+    parser.add_argument("--placement", choices=("ring", "pairs"), default="ring", help="neighbours, or a pair")
+    parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
+    parser.add_argument("--kill", type=int, default=0, help="so many storage ranks die together when all is computed")
+    parser.add_argument("--seed", type=int, default=0, help="which ones")
+    recovery.add_die_option(parser)
+    arguments = parser.parse_args()
+    size = MPI.COMM_WORLD.size
+    arguments.storage = arguments.storage or max(3, size // 10)
+    if min(arguments.fragments - 1, arguments.points, arguments.task_ranks, arguments.copies) < 1 or arguments.work < 0:
+        parser.error("a number is too small")
+    if arguments.storage < 1 or arguments.storage + 2 > size or not 0 <= arguments.kill <= arguments.storage:
+        parser.error(f"a master, {arguments.storage} storage ranks and a worker are more than {size} ranks")
+    if arguments.placement == "pairs" and (arguments.copies != 2 or arguments.storage % 2):
+        parser.error("pairs are two copies, on an even number of storage ranks")
+    return arguments
+
+
+# --------------------------------------------------------------------------------------------------------- application
+
+
+def energy(task: Task, inputs: Sequence[np.ndarray], start: int, stop: int) -> np.ndarray:
+    """Compute a part of a monomer's density, or of a dimer's energy, on the points from start to stop."""
+    points = np.arange(start + 1, stop + 1)
+    if len(task) == 1:
+        return (task[0] + 1) * points
+    one, other = (density[start:stop] for density in inputs)
+    return np.array([one.sum() + other.sum() - (one * other).sum()])
+
+
+def total(results: dict[Task, np.ndarray], fragments: int) -> int:
+    """Return the energy of the whole, of the two-body expansion."""
+    energies = {task: int(result.sum()) for task, result in results.items()}
+    monomers = sum(energies[i,] for i in range(fragments))
+    return sum(energies[i, j] for i in range(fragments) for j in range(i)) - (fragments - 2) * monomers
+
+
+def closed_form(fragments: int, points: int) -> int:
+    """Return the same by formula: of n = 1 to N, sum n sum k - e_2(n) sum k^2, for k = 1 to the number of points."""
+    numbers, squares = fragments * (fragments + 1) // 2, fragments * (fragments + 1) * (2 * fragments + 1) // 6
+    pairs = (numbers * numbers - squares) // 2
+    return numbers * points * (points + 1) // 2 - pairs * points * (points + 1) * (2 * points + 1) // 6
+
+
+# ---------------------------------------------------------------------------------------------------------- data store
+
+
+class Store:
+    """What a storage rank holds, on the communicator of all that are left."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.held: dict[Task, np.ndarray] = {}
+        self.served = 0
+
+    def serve(self, base: MPI.Intracomm) -> None:
+        """Do what is asked for, until the communicator is revoked or the master dies."""
+        status = MPI.Status()
+        while True:
+            request, well = recovery.attempt(base.recv, source=MPI.ANY_SOURCE, status=status)
+            if well:
+                recovery.die_at(self.arguments.die, self.served)
+                self.served += 1
+                self.answer(base, request, status.source, status.tag)
+            elif base.Is_revoked() or MASTER in recovery.known_dead(base):
+                return
+            else:
+                base.Ack_failed()
+
+    def answer(self, base: MPI.Intracomm, request: Any, source: int, tag: int) -> None:
+        """Keep a result, or give one away."""
+        if tag == END:
+            recovery.die()
+        task = request[0]
+        if tag == PUT:
+            self.held[task] = request[1]
+            recovery.attempt(base.send, (task, base.rank), request[2], STORED)
+        elif tag == GET:
+            recovery.attempt(base.send, self.held[task], source, DATA)
+        else:
+            recovery.attempt(base.send, (task, self.held[task], MASTER), request[1], PUT)
+
+
+def fetch(base: MPI.Intracomm, task: Task, holders: Sequence[int]) -> np.ndarray | None:
+    """Get a result from the first of its holders that lives, or None."""
+    for holder in holders:
+        if recovery.attempt(base.send, (task,), holder, GET)[1]:
+            result, well = recovery.attempt(base.recv, source=holder, tag=DATA)
+            if well:
+                return result
+    return None
+
+
+def keep(base: MPI.Intracomm, task: Task, result: np.ndarray, holders: Sequence[int]) -> list[int]:
+    """Give a result to its holders, and return those that have said that they have it."""
+    for holder in holders:
+        recovery.attempt(base.send, (task, result, base.rank), holder, PUT)
+    return [holder for holder in holders if recovery.attempt(base.recv, source=holder, tag=STORED)[1]]
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+
+class Worker:
+    """One rank of a worker."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.done = 0
+
+    def toil(self, base: MPI.Intracomm, group: MPI.Intracomm) -> None:
+        """Do tasks with the others of the worker; the first of them talks to the master and to the store."""
+        while True:
+            order, holders = None, []
+            if group.rank == 0:
+                task, sources, holders = base.recv(source=MASTER, tag=TASK)
+                order = (task, [fetch(base, *source) for source in sources])
+            task, inputs = group.bcast(order, root=0)
+            recovery.die_at(self.arguments.die, self.done)
+            self.done += 1
+            lacks = any(each is None for each in inputs)
+            result = None if lacks else self.compute(group, task, inputs)
+            if group.rank == 0:
+                kept = [] if result is None else keep(base, task, result, holders)
+                base.send((task, kept), MASTER, DONE)
+
+    def compute(self, group: MPI.Intracomm, task: Task, inputs: Sequence[np.ndarray]) -> np.ndarray | None:
+        """Compute a task, each rank its share of the points; the first has the result."""
+        points = self.arguments.points
+        if self.arguments.work:
+            time.sleep(self.arguments.work)
+        start, stop = points * group.rank // group.size, points * (group.rank + 1) // group.size
+        parts = group.gather(energy(task, inputs, start, stop), root=0)
+        if group.rank:
+            return None
+        return np.concatenate(parts) if len(task) == 1 else np.sum(parts, axis=0)
+
+
+# -------------------------------------------------------------------------------------------------------------- master
+
+
+class Layout:
+    """Who does what on a communicator: the storage ranks keep their numbers, and the workers are made up anew."""
+
+    def __init__(self, base: MPI.Intracomm, arguments: argparse.Namespace) -> None:
+        first = range(arguments.storage + 1)
+        ranks = MPI.Group.Translate_ranks(MPI.COMM_WORLD.group, first, base.group)
+        self.place = {number: rank for number, rank in zip(first, ranks, strict=True) if rank != MPI.UNDEFINED}
+        self.stores = {rank: number for number, rank in self.place.items() if number != MASTER}
+        self.first = len(self.place)
+        self.computing = base.size - self.first
+        self.size = min(arguments.task_ranks, self.computing)
+        self.workers = self.computing // max(1, self.size)
+
+    def worker(self, rank: int) -> int | None:
+        """Return of which worker a rank is, if it is none that is left over."""
+        number = (rank - self.first) // max(1, self.size)
+        return number if 0 <= number < self.workers else None
+
+
+class Master:
+    """Tasks, who is at them, and where their results are: storage ranks are numbered from 1, as at the beginning."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.todo: deque[Task] = deque((i,) for i in range(arguments.fragments))
+        self.tasks = arguments.fragments * (arguments.fragments + 1) // 2
+        self.where: dict[Task, list[int]] = {}
+        self.stores = set(range(1, arguments.storage + 1))
+        self.again = self.copied = self.rebuilt = 0
+        self.news: tuple[list[str], bool] | str | None = None
+
+    def run(self, base: MPI.Intracomm, layout: Layout) -> None:
+        """Manage until all is done, or new workers can be made up, or something is lost; `news` says which."""
+        self.base, self.layout, self.buried = base, layout, set[int]()
+        self.leaders = {number: layout.first + number * layout.size for number in range(layout.workers)}
+        self.idle, self.doing = deque(self.leaders), dict[int, "Task"]()
+        self.copying: dict[tuple[Task, int], int] = {}
+        self.bury_stores(self.stores.difference(layout.stores.values()))
+        status = MPI.Status()
+        while self.news is None:
+            self.assign()
+            if len(self.where) == self.tasks and not self.copying:
+                self.finish()
+            elif self.should_make_up() and not self.doing and not self.copying:
+                self.rebuilt += 1
+                return
+            else:
+                message, well = recovery.attempt(base.recv, source=MPI.ANY_SOURCE, status=status)
+                if not well:
+                    self.bury()
+                elif status.tag == STORED:
+                    self.take_copy(*message)
+                else:
+                    self.take(*message, status.source)
+
+    def assign(self) -> None:
+        """Give idle workers what there is to do, unless all are to become idle."""
+        while self.todo and self.idle and not self.should_make_up():
+            task = self.todo.popleft()
+            if task not in self.where:
+                number = self.idle.popleft()
+                self.doing[number] = task
+                inputs = [(i,) for i in task] if len(task) == 2 else []
+                sources = [(each, [self.layout.place[store] for store in self.where[each]]) for each in inputs]
+                holders = [self.layout.place[store] for store in self.circle(task)[: self.arguments.copies]]
+                recovery.attempt(self.base.send, (task, sources, holders), self.leaders[number], TASK)
+
+    def circle(self, task: Task) -> list[int]:
+        """Return the storage ranks that live, in the order in which they are asked to keep a result."""
+        size = self.arguments.storage
+        monomer, *others = task
+        number = self.arguments.fragments + monomer * (monomer - 1) // 2 + others[0] if others else monomer
+        start = number % size
+        places = [start, start ^ 1] if self.arguments.placement == "pairs" else [start]
+        places += [place for i in range(size) if (place := (start + i) % size) not in places]
+        return [place + 1 for place in places if place + 1 in self.stores]
+
+    def take(self, task: Task, kept: list[int], leader: int) -> None:
+        """Note that a worker has done a task, and what can be done now; of two results the first counts."""
+        number = self.layout.worker(leader)
+        if self.doing.pop(number, None) is not None:
+            self.idle.append(number)
+        stores = [store for rank in kept if (store := self.layout.stores[rank]) in self.stores]
+        if task in self.where:
+            return
+        if not stores:
+            self.redo(task)
+            return
+        if len(task) == 1:
+            self.todo += [(max(task[0], i), min(task[0], i)) for i, *pair in self.where if not pair]
+        self.where[task] = stores
+        recovery.die_at(self.arguments.die, len(self.where))
+        self.copy(task)
+
+    def finish(self) -> None:
+        """Read all results from the store, and judge what they add up to."""
+        arguments = self.arguments
+        for store in random.Random(arguments.seed).sample(sorted(self.stores), min(arguments.kill, len(self.stores))):
+            recovery.attempt(self.base.send, None, self.layout.place[store], END)
+        arguments.kill = 0
+        results, last = {}, MPI.Wtime()
+        for task, stores in sorted(self.where.items()):
+            results[task] = fetch(self.base, task, [self.layout.place[store] for store in stores])
+            if results[task] is None:
+                print("# kept 0", flush=True)
+                self.bury()
+                return
+        energy = total(results, arguments.fragments)
+        about = f"{self.again} tasks and {self.copied} copies made again, workers made up {self.rebuilt} times"
+        lines = ["# kept 1", f"# time: all results after {last * 1e6:.6f} us; {about}"]
+        lines.append(f"falanx: {arguments.fragments} fragments, {self.tasks} tasks, energy {energy}")
+        self.news = (lines, energy == closed_form(arguments.fragments, arguments.points))
+
+    # -------------------------------------------------------------------------------------------------------- recovery
+
+    def bury(self) -> None:
+        """Stop the workers of which a rank is newly dead, and give their tasks to others."""
+        self.base.Ack_failed()
+        for rank in sorted({*recovery.known_dead(self.base)}.difference(self.buried)):
+            self.buried.add(rank)
+            number = self.layout.worker(rank)
+            if rank in self.layout.stores:
+                self.bury_stores({self.layout.stores[rank]})
+            elif self.leaders.pop(number, None) is not None:
+                if number in self.idle:
+                    self.idle.remove(number)
+                if number in self.doing:
+                    self.redo(self.doing.pop(number))
+
+    def redo(self, task: Task) -> None:
+        """Put a task back."""
+        if task not in self.where:
+            self.todo.appendleft(task)
+            self.again += 1
+
+    def should_make_up(self) -> bool:
+        """Return whether those who are left could be more workers than there are now, and there is something to do."""
+        living = self.layout.computing - sum(rank >= self.layout.first for rank in self.buried)
+        return bool(self.todo) and len(self.leaders) < max(1, living // self.arguments.task_ranks)
+
+    def bury_stores(self, dead: set[int]) -> None:
+        """Have copies made of what was on storage ranks that are dead, or say what is lost with them."""
+        self.stores -= dead
+        self.copying = {key: source for key, source in self.copying.items() if not {key[1], source} & dead}
+        lost = []
+        for task, stores in self.where.items():
+            stores[:] = [store for store in stores if store in self.stores]
+            if stores:
+                self.copy(task)
+            else:
+                lost.append(task)
+        if lost or not self.stores:
+            self.news = f"{len(lost)} results with all copies, the first of task {lost[0]}" if lost else "the store"
+
+    def copy(self, task: Task) -> None:
+        """Have more copies of a result made, if it has too few."""
+        there, wanted = self.where[task], min(self.arguments.copies, len(self.stores))
+        under_way = [store for each, store in self.copying if each == task] if self.copying else []
+        if len(there) + len(under_way) < wanted:
+            others = [store for store in self.circle(task) if store not in there and store not in under_way]
+            for store in others[: wanted - len(there) - len(under_way)]:
+                self.copying[task, store] = there[0]
+                message = (task, self.layout.place[store])
+                recovery.attempt(self.base.send, message, self.layout.place[there[0]], COPY)
+
+    def take_copy(self, task: Task, rank: int) -> None:
+        """Note that a storage rank has a copy that was wanted."""
+        store = self.layout.stores[rank]
+        if self.copying.pop((task, store), None) is not None and store in self.stores:
+            self.where[task].append(store)
+            self.copied += 1
+
+
+def make_up(base: MPI.Intracomm, actor: Master | Store | Worker) -> tuple[Any, Layout, MPI.Intracomm]:
+    """Hear from the master how things are, and make up workers of all who are there."""
+    layout = Layout(base, actor.arguments)
+    if MASTER not in layout.place:
+        raise recovery.Lost("the master, rank 0, and what only it knew")
+    news = base.bcast(actor.news if isinstance(actor, Master) else None, root=0)
+    if isinstance(news, str):
+        raise recovery.Lost(news)
+    if news is None and not (layout.computing and layout.stores):
+        raise recovery.Lost("all workers" if layout.stores else "the store")
+    number = layout.worker(base.rank)
+    return news, layout, base.Split(MPI.UNDEFINED if number is None else number, base.rank)
+
+
+def play(actor: Master | Store | Worker, base: MPI.Intracomm, layout: Layout, group: MPI.Intracomm) -> None:
+    """Play one's part until the communicator is revoked, or is to be; a worker that has failed waits for that."""
+    if isinstance(actor, Master):
+        actor.run(base, layout)
+    elif isinstance(actor, Store):
+        actor.serve(base)
+    else:
+        if group != MPI.COMM_NULL:
+            recovery.attempt(actor.toil, base, group)
+            group.Revoke()
+        recovery.attempt(base.recv, source=MASTER, tag=END)
+    base.Revoke()
+
+
+# ---------------------------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    """Play a part in the runtime, again each time that workers have been made up."""
+    arguments = parse_arguments()
+    base = MPI.COMM_WORLD
+    kind = Master if base.rank == MASTER else Store if base.rank <= arguments.storage else Worker
+    actor = kind(arguments)
+    while True:
+        (news, layout, group), base = recovery.until_agreed(base, lambda comm: make_up(comm, actor), recovery.shrink)
+        if news is not None:
+            recovery.conclude(base, *news)
+        play(actor, base, layout, group)
+        base = base.Shrink()
+
+
+if __name__ == "__main__":
+    main()
