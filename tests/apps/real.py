@@ -101,6 +101,11 @@ RUNS = [
     RealRun("sparse_grid", 8, ("--recovery", "ac", "--die", "2@7", "--die", "5@3")),
     RealRun("sparse_grid", 8, ("--recovery", "cr", "--die", "1@7")),
     RealRun("sparse_grid", 12, ("--die", "1@7")),
+    RealRun("ft_mlmc", 8),
+    RealRun("ft_mlmc", 10, ("--die", "2@5")),
+    RealRun("ft_mlmc", 10, ("--die", "6@9", "--die", "7@9")),
+    RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01")),
+    RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01", "--die", "0@9", "--die", "4@5")),
 ]
 
 
