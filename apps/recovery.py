@@ -211,12 +211,15 @@ def roll_back_until_agreed(
     compute: Callable[[MPI.Intracomm], Any],
     restore: Callable[[MPI.Intracomm], Any],
     repair: Callable[..., MPI.Intracomm] = replace,
+    *,
+    restoring: bool | None = None,
 ) -> tuple[Any, MPI.Intracomm]:
     """Compute until all members have got through; after each failure repair, and restore before going on.
 
-    New processes begin with restoring.  `compute` goes on from where `restore` has put it.
+    New processes begin with restoring, if `restoring` does not say otherwise.  `compute` goes on from where `restore`
+    has put it.
     """
-    restoring = is_new()
+    restoring = is_new() if restoring is None else restoring
 
     def work(comm: MPI.Intracomm) -> Any:
         return restore(comm) if restoring else compute(comm)

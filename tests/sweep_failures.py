@@ -79,6 +79,9 @@ def nothing(dead: frozenset[int]) -> bool:
 def falanx_loses(dead: frozenset[int]) -> bool:
     """Return whether two of the three storage ranks have died, before copies could be made."""
     return len(dead & {1, 2, 3}) >= 2
+def a_pair(dead: frozenset[int]) -> bool:
+    """Return whether two neighbours have died of whom each has the data of the other: 0 and 1, 2 and 3, ..."""
+    return any(rank + 1 in dead for rank in dead if rank % 2 == 0)
 
 
 class Sweep(NamedTuple):
@@ -228,6 +231,9 @@ SWEEPS = [
         for recovery, solver in (("li", "cg"), ("lossy", "lanczos"), ("rollback", "cg"), ("restart", "power"))
     ),
     Sweep(APPS / "falanx.py", 8, ("--fragments", "3", "--points", "8"), needed=frozenset([0]), loses=falanx_loses),
+    Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2")),
+    Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2", "--save", "intermediate")),
+    Sweep(APPS / "wang_landau.py", 4, ("--rounds=3", "--sweeps=2", "--tolerance=99"), loses=a_pair, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

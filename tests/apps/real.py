@@ -110,6 +110,14 @@ RUNS = [
     RealRun("falanx", 8, ("--die", "5@1")),
     RealRun("falanx", 8, ("--die", "5@1", "--die", "2@9", "--die", "6@3")),
     RealRun("falanx", 8, ("--die", "0@5")),
+    RealRun("ft_mlmc", 8),
+    RealRun("ft_mlmc", 10, ("--die", "2@5")),
+    RealRun("ft_mlmc", 10, ("--die", "6@9", "--die", "7@9")),
+    RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01")),
+    RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01", "--die", "0@9", "--die", "4@5")),
+    RealRun("wang_landau", 8),
+    RealRun("wang_landau", 8, ("--die", "3@20")),
+    RealRun("wang_landau", 8, ("--die", "0@10", "--die", "5@60")),
 ]
 
 
