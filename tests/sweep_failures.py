@@ -209,6 +209,8 @@ SWEEPS = [
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
+    Sweep(APPS / "schwarz.py", 5, ("--subdomains", "4", "--tolerance", "1e-1"), newcomers=2),
+    Sweep(APPS / "schwarz.py", 4, ("--subdomains", "2", "--synchronous", "--tolerance", "3e-2"), newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),
