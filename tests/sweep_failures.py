@@ -184,18 +184,15 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
     return Sweep(PROGRAMS / f"{name}.py", ranks, (*args, "finalize"), **what)
 
 
-LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 def both_copies(dead: frozenset[int]) -> bool:
     """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
     return any({rank, rank + 5} <= dead for rank in range(3))
 
 
+LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
 SWEEPS = [
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, LATTICE, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, (*LATTICE, "--recovery", "buddy"), buddies=True, newcomers=2),
@@ -209,6 +206,9 @@ SWEEPS = [
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
     Sweep(APPS / "schwarz.py", 5, ("--subdomains", "4", "--tolerance", "1e-1"), newcomers=2),
     Sweep(APPS / "schwarz.py", 4, ("--subdomains", "2", "--synchronous", "--tolerance", "3e-2"), newcomers=2),
     program("respawn", 4, newcomers=2),
