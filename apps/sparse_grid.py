@@ -25,7 +25,7 @@ copies of a grid are gone, or no combination is left, the program says so.
 from __future__ import annotations
 
 import argparse
-import glob
+import contextlib
 import os
 import time
 import zlib
@@ -388,29 +388,33 @@ class Recovering(Solver):
                     need.oriented()[common[1]] = values
             need.state, need.step = state, self.arguments.steps
 
-    def path(self, piece: Piece, step: int | str) -> str:
+    def path(self, piece: Piece, step: int) -> str:
         """Return the name of the checkpoint of a piece; it says all on which the values depend."""
         a, (i, j) = self.arguments, piece.grid
         first, last = (piece.box.rows.start, piece.box.rows.stop)
         return f"{a.checkpoint}.{a.problem}.{a.finest}.{i}x{j}.{first}to{last}.{step}.npy"
 
     def save(self, piece: Piece, group: MPI.Intracomm | None) -> None:
-        """Write a checkpoint, and remove those before when the whole group has this one."""
+        """Write a checkpoint, and remove the one before when the whole group has this one."""
         path = self.path(piece, piece.step)
         with open(f"{path}.new", "wb") as file:
             np.save(file, piece.rows)
         os.replace(f"{path}.new", path)
         if group is not None:
             group.Barrier()
-        for old in glob.glob(self.path(piece, "*")):
-            if old != path:
-                os.remove(old)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.path(piece, piece.step - self.arguments.every))
+
+    def checkpoints(self, piece: Piece) -> list[int]:
+        """Return the steps of which a piece has checkpoints."""
+        steps = range(0, self.arguments.steps, self.arguments.every)
+        return [step for step in steps if os.path.exists(self.path(piece, step))]
 
     def restart(self, piece: Piece, group: MPI.Intracomm | None) -> bool:
         """Go back to the last checkpoint that the whole group has, or to the beginning, if the scheme has any."""
         if self.arguments.recovery != "cr":
             return False
-        last = np.array([max((int(path.split(".")[-2]) for path in glob.glob(self.path(piece, "*"))), default=-1)])
+        last = np.array([max(self.checkpoints(piece), default=-1)])
         if group is not None:
             group.Allreduce(MPI.IN_PLACE, last, op=MPI.MIN)
         if last[0] < 0:
@@ -423,8 +427,8 @@ class Recovering(Solver):
         """Remove the checkpoints of this rank's grids."""
         if self.arguments.recovery == "cr":
             for piece in self.pieces.values():
-                for path in glob.glob(self.path(piece, "*")):
-                    os.remove(path)
+                for step in self.checkpoints(piece):
+                    os.remove(self.path(piece, step))
 
 
 def main() -> None:

@@ -200,13 +200,11 @@ def both_copies(dead: frozenset[int]) -> bool:
     return any({rank, rank + 5} <= dead for rank in range(3))
 
 
+LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
 FEW_POINTS = ("--rows", "1", "--columns", "3", "--tolerance", "1e-8", "--every", "2")
 SWEEPS = [
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
-    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, LATTICE, newcomers=2),
     Sweep(APPS / "lattice_boltzmann.py", 4, (*LATTICE, "--recovery", "buddy"), buddies=True, newcomers=2),
@@ -234,6 +232,11 @@ SWEEPS = [
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2")),
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2", "--save", "intermediate")),
     Sweep(APPS / "wang_landau.py", 4, ("--rounds=3", "--sweeps=2", "--tolerance=99"), loses=a_pair, newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
+    Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
+    Sweep(APPS / "schwarz.py", 5, ("--subdomains", "4", "--tolerance", "1e-1"), newcomers=2),
+    Sweep(APPS / "schwarz.py", 4, ("--subdomains", "2", "--synchronous", "--tolerance", "3e-2"), newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

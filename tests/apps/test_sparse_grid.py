@@ -115,6 +115,18 @@ def test_one_lost_grid_costs_less_than_a_factor_of_ten(problem: str, finest: int
         assert max(bad / good for bad, good in zip(without, classical, strict=True)) < most
 
 
+def test_on_a_smooth_function_it_may_cost_more():
+    combination.PROBLEMS["smooth"] = combination.Problem(lambda x: (1 - np.cos(2 * np.pi * x)) / 2, (0.0, 0.0))
+    grids = ({}, {(4, 1)})
+    means = []
+    for lost in grids:
+        found = combination.recombined(lost, 4)
+        sources = [(c, (i + 3, j + 3), (i + 3, j + 3)) for (i, j), c in found.items()]
+        total = combination.combined(combination.PROBLEMS["smooth"], sources, 7, 0, 7)
+        means.append(np.abs(total - combination.exact(combination.PROBLEMS["smooth"], 7, 0, 7)).max())
+    assert means[1] / means[0] == pytest.approx(52, abs=0.5)
+
+
 # -------------------------------------------------------------------------------------------------------------- program
 
 
