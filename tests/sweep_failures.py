@@ -209,6 +209,12 @@ SWEEPS = [
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
+    Sweep(APPS / "repartition.py", 4, ("--vertices", "36", "--tolerance", "0.01")),
+    Sweep(
+        APPS / "repartition.py",
+        4,
+        ("--mesh", "chain", "--vertices", "24", "--tolerance", "0.1", "--recovery", "initial"),
+    ),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),
