@@ -76,6 +76,11 @@ def nothing(dead: frozenset[int]) -> bool:
     return False
 
 
+def several(dead: frozenset[int]) -> bool:
+    """Return whether more than one has died."""
+    return len(dead) > 1
+
+
 class Sweep(NamedTuple):
     """A program that is to get over failures, and what it cannot get over."""
 
@@ -184,6 +189,7 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
     return Sweep(PROGRAMS / f"{name}.py", ranks, (*args, "finalize"), **what)
 
 
+FACTORS = ("--block", "2", "--groups", "1")
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 def both_copies(dead: frozenset[int]) -> bool:
     """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
@@ -215,6 +221,8 @@ SWEEPS = [
         4,
         ("--mesh", "chain", "--vertices", "24", "--tolerance", "0.1", "--recovery", "initial"),
     ),
+    Sweep(APPS / "ft_qr.py", 4, FACTORS, loses=several, newcomers=2),
+    Sweep(APPS / "ft_qr.py", 4, (*FACTORS, "--recovery", "buddy"), buddies=True, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),
