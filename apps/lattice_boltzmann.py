@@ -35,7 +35,7 @@ import recovery
 from mpi4py import MPI
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 UP, DOWN, MEANS = 1, 2, 3
 X = np.array([0, 1, 0, -1, 0, 1, -1, -1, 1])
@@ -109,10 +109,15 @@ class Vortices(NamedTuple):
 
     def at(self, rows: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return density and velocity in some rows at a step."""
-        x, y = self.wave * np.arange(self.columns)[None, :], self.wave * rows[:, None]
+        x, y = np.arange(self.columns)[None, :], rows[:, None]
         speed = self.speed * self.decay(step)
-        density = 1 - 0.75 * speed**2 * (np.cos(2 * x) + np.cos(2 * y))
-        return density, -speed * np.cos(x) * np.sin(y), speed * np.sin(x) * np.cos(y)
+        density = 1 - 0.75 * speed**2 * (self.wave_of(math.cos, 2 * x) + self.wave_of(math.cos, 2 * y))
+        across = -speed * self.wave_of(math.cos, x) * self.wave_of(math.sin, y)
+        return density, across, speed * self.wave_of(math.sin, x) * self.wave_of(math.cos, y)
+
+    def wave_of(self, function: Callable[[float], float], places: np.ndarray) -> np.ndarray:
+        """Return a wave at some places; numpy's own functions differ from computer to computer."""
+        return np.array([function(self.wave * place) for place in places.ravel().tolist()]).reshape(places.shape)
 
 
 class Strip:

@@ -191,6 +191,8 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 
 FACTORS = ("--block", "2", "--groups", "1")
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+
+
 def both_copies(dead: frozenset[int]) -> bool:
     """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
     return any({rank, rank + 5} <= dead for rank in range(3))
