@@ -35,7 +35,7 @@ import recovery
 from mpi4py import MPI
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 UP, DOWN, MEANS = 1, 2, 3
 X = np.array([0, 1, 0, -1, 0, 1, -1, -1, 1])
@@ -109,10 +109,15 @@ class Vortices(NamedTuple):
 
     def at(self, rows: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return density and velocity in some rows at a step."""
-        x, y = self.wave * np.arange(self.columns)[None, :], self.wave * rows[:, None]
+        x, y = np.arange(self.columns)[None, :], rows[:, None]
         speed = self.speed * self.decay(step)
-        density = 1 - 0.75 * speed**2 * (np.cos(2 * x) + np.cos(2 * y))
-        return density, -speed * np.cos(x) * np.sin(y), speed * np.sin(x) * np.cos(y)
+        density = 1 - 0.75 * speed**2 * (self.wave_of(math.cos, 2 * x) + self.wave_of(math.cos, 2 * y))
+        across = -speed * self.wave_of(math.cos, x) * self.wave_of(math.sin, y)
+        return density, across, speed * self.wave_of(math.sin, x) * self.wave_of(math.cos, y)
+
+    def wave_of(self, function: Callable[[float], float], places: np.ndarray) -> np.ndarray:
+        """Return a wave at some places; numpy's own functions differ from computer to computer."""
+        return np.array([function(self.wave * place) for place in places.ravel().tolist()]).reshape(places.shape)
 
 
 class Strip:
@@ -122,7 +127,7 @@ class Strip:
         self.told = told
         self.rows = rows_of(rank, ranks, told.rows)
         self.vortices = Vortices(told.columns, told.speed, (told.tau - 0.5) / 3)
-        self.copies = recovery.Buddies() if told.recovery == "buddy" else Copies()
+        self.copies = recovery.Buddies() if told.recovery == "buddy" else recovery.Copies()
         of, row, column = np.ogrid[:9, : len(self.rows), : told.columns]
         shape, origins = (9, len(self.rows) + 2, told.columns), (row + 1 - Y[of], (column - X[of]) % told.columns)
         self.sources = np.ravel_multi_index(np.broadcast_arrays(of, *origins), shape)  # whence populations come
@@ -164,9 +169,11 @@ class Strip:
         sums, mine = np.empty(4), np.array([wrong, sum((want**2).sum() for want in exact), density.sum(), 0.0])
         mine[3] = self.vortices.at(self.rows, 0)[0].sum()
         comm.Allreduce(mine, sums)
-        checks = [zlib.crc32(self.populations[:, row].tobytes()) for row in range(len(self.rows))]
-        state = zlib.crc32(repr([check for each in comm.allgather(checks) for check in each]).encode())
-        return Result(math.sqrt(sums[0] / sums[1]), sums[2] / sums[3] - 1, state, self.lost)
+        check, state = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        for number, row in zip(self.rows, self.populations.swapaxes(0, 1), strict=True):
+            check += zlib.crc32(row.tobytes(), int(number))
+        comm.Allreduce(check, state)
+        return Result(math.sqrt(sums[0] / sums[1]), sums[2] / sums[3] - 1, int(state[0]) % 2**32, self.lost)
 
 
 def rows_of(rank: int, ranks: int, rows: int) -> np.ndarray:
@@ -183,19 +190,6 @@ class Loss(NamedTuple):
     step: int
     first: int
     count: int
-
-
-class Copies:
-    """Each rank's own copy of its own strip, at the last step that all have come to."""
-
-    def __init__(self) -> None:
-        self.kept: dict[int, Any] = {}
-
-    def save(self, comm: MPI.Intracomm, step: int, data: Any) -> None:
-        """Make a copy, and forget the one before when all have the new one."""
-        self.kept[step] = data
-        comm.Barrier()
-        self.kept = {step: data}
 
 
 class Recovery:
@@ -217,19 +211,17 @@ class Recovery:
         else:
             strip.step, (strip.populations, strip.lost) = step, data
 
-    def averaged(self, comm: MPI.Intracomm, copies: Copies) -> tuple[int, Any]:
+    def averaged(self, comm: MPI.Intracomm, copies: recovery.Copies) -> tuple[int, Any]:
         """Return the last step that all have, and this rank's strip at it, its own or an average."""
-        of_all = comm.allgather({step: lost for step, (_, lost) in copies.kept.items()})
-        steps = [set(each) for each in of_all if each]
-        step = max(set.intersection(*steps)) if steps else 0
+        step, there = copies.last(comm)
         if step == 0:
             copies.kept = {}
             return 0, None
-        losers = [rank for rank, each in enumerate(of_all) if step not in each]
-        told = self.strip.told
+        losers, told = np.flatnonzero(~there).tolist(), self.strip.told
+        lost = comm.gather(copies.kept[step][1] if step in copies.kept else frozenset(), root=0)
         rows = [rows_of(rank, comm.size, told.rows) for rank in losers]
-        lost = frozenset(Loss(step, int(each[0]), len(each)) for each in rows)
-        lost = lost.union(*(each[step] for each in of_all if step in each))
+        lost = comm.bcast(frozenset().union(*lost) if comm.rank == 0 else None, root=0)
+        lost = lost.union(Loss(step, int(each[0]), len(each)) for each in rows)
         populations = copies.kept[step][0] if step in copies.kept else None
         mine = self.exchanged(comm, losers, populations)
         if populations is None:

@@ -31,6 +31,7 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 from mpi4py import MPI
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def with_parts(
     return result
 
 
-# ------------------------------------------------------------------------------------------ checkpoints at neighbours
+# ------------------------------------------------------------------------------------------ checkpoints in memory
 
 
 class Buddies:
@@ -311,6 +312,30 @@ class Buddies:
             self.kept[step] = comm.recv(None, right, TAG)
         self._duplicate(comm, step)
         return step, self.kept[step]
+
+
+class Copies:
+    """Each rank's own copy of its own data, at the last step that all have come to: what the dead had is gone."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Any] = {}
+
+    def save(self, comm: MPI.Intracomm, step: int, data: Any) -> None:
+        """Make a copy, and forget the one before when all have the new one."""
+        self.kept[step] = data
+        comm.Barrier()
+        self.kept = {step: data}
+
+    def last(self, comm: MPI.Intracomm) -> tuple[int, np.ndarray]:
+        """Return the last step that all have who have anything, or 0; and who those are.
+
+        Who has a later one has not met all others at it, and so has this one, too.
+        """
+        mine, steps = np.array([max(self.kept, default=sys.maxsize)]), np.empty(1, np.int64)
+        comm.Allreduce(mine, steps, op=MPI.MIN)
+        step, there = int(steps[0]) % sys.maxsize, np.empty(comm.size, np.bool_)
+        comm.Allgather(np.array([step in self.kept]), there)
+        return step, there
 
 
 # --------------------------------------------------------------------------------------------------- deaths and endings

@@ -82,6 +82,9 @@ def falanx_loses(dead: frozenset[int]) -> bool:
 def a_pair(dead: frozenset[int]) -> bool:
     """Return whether two neighbours have died of whom each has the data of the other: 0 and 1, 2 and 3, ..."""
     return any(rank + 1 in dead for rank in dead if rank % 2 == 0)
+def several(dead: frozenset[int]) -> bool:
+    """Return whether more than one has died."""
+    return len(dead) > 1
 
 
 class Sweep(NamedTuple):
@@ -192,6 +195,7 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
     return Sweep(PROGRAMS / f"{name}.py", ranks, (*args, "finalize"), **what)
 
 
+FACTORS = ("--block", "2", "--groups", "1")
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 
 
@@ -237,6 +241,14 @@ SWEEPS = [
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),
     Sweep(APPS / "schwarz.py", 5, ("--subdomains", "4", "--tolerance", "1e-1"), newcomers=2),
     Sweep(APPS / "schwarz.py", 4, ("--subdomains", "2", "--synchronous", "--tolerance", "3e-2"), newcomers=2),
+    Sweep(APPS / "repartition.py", 4, ("--vertices", "36", "--tolerance", "0.01")),
+    Sweep(
+        APPS / "repartition.py",
+        4,
+        ("--mesh", "chain", "--vertices", "24", "--tolerance", "0.1", "--recovery", "initial"),
+    ),
+    Sweep(APPS / "ft_qr.py", 4, FACTORS, loses=several, newcomers=2),
+    Sweep(APPS / "ft_qr.py", 4, (*FACTORS, "--recovery", "buddy"), buddies=True, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

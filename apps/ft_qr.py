@@ -1,0 +1,312 @@
+"""QR: sums of columns go through a factorisation with the matrix, and give back what a process takes along.
+
+A matrix is factorised by Householder's reflections, in blocks of columns that lie on the ranks in turn.  For each
+group of blocks, one from each rank, there is a block that is their sum.  A reflection of the columns reflects the sum,
+too: after each panel it still is the sum, of finished and unfinished columns alike.  So when a process dies, a new one
+takes its rank, and each of its blocks is the sum of its group less the others.  A sum lies on two ranks, for one of
+them may be the dead one, which also has a block of that group; and the reflections of a panel, which no sum protects,
+lie with the right neighbour, too, who has got them anyway.  Everybody goes back to the panel that all had begun, and
+goes on.  Two processes that die together take two blocks of each group along: those are lost.  With `--recovery buddy`
+a neighbour has copies of everything, as of each panel.
+
+This is algorithm-based fault tolerance as in FTLA (Innovative Computing Laboratory, University of Tennessee: Du,
+Bouteiller, Bosilca, Herault, Dongarra, PPoPP 2012), of which the ULFM tutorials of 2014 say that "FTQR returns an
+error to the app, app calls new BLACS repair constructs (spawn new processes with MPI_COMM_SPAWN), and re-enters FTQR
+to resume".  The arithmetic, the sums and the recovery are real; the two-dimensional layout of ScaLAPACK is reduced to
+columns.
+
+    xsim run -n 8 ft_qr.py --die 3@5
+    xsim run -n 8 --fail "rank=2@3ms" ft_qr.py --recovery buddy
+    mpirun --with-ft ulfm -n 8 python ft_qr.py --die 3@5
+
+Judge: after each panel the sums are sums to 1e-13 of the matrix; each block that is given back is that which the
+reflections so far make of the matrix, to 1e-13; in the end A is Q R, and Q has orthogonal columns, to 1e-14 n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+import recovery
+from mpi4py import MPI
+
+PANELS, GUARDS, SUMS = 1, 2, 3
+EXACT = 1e-13
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--block", type=int, default=4, help="how many columns a block has")
+    parser.add_argument("--groups", type=int, default=2, help="how many blocks a rank has")
+    parser.add_argument("--panels", type=int, default=sys.maxsize, help="how many panels to do at most (default: all)")
+    parser.add_argument("--recovery", choices=["checksum", "buddy"], default="checksum", help="what saves blocks")
+    parser.add_argument("--no-check", action="store_true", help="look at sums and recovered blocks in the end only")
+    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a panel costs on a block")
+    recovery.add_die_option(parser)
+    told = parser.parse_args()
+    if min(told.block, told.groups, told.panels) < 1 or told.work < 0:
+        if MPI.COMM_WORLD.rank == 0:
+            print("ft_qr: --block, --groups and --panels begin at 1, --work at 0", file=sys.stderr, flush=True)
+        sys.exit(2)
+    return told
+
+
+# ---------------------------------------------------------------------------------------------------- the factorisation
+
+
+def entries(size: int, block: int, width: int) -> np.ndarray:
+    """Return a block of columns of the matrix: numbers from -1 to 1 without a pattern, which anybody can make again."""
+    return np.random.default_rng([size, block]).uniform(-1, 1, (size, width))
+
+
+def reflections(columns: np.ndarray, begin: int) -> np.ndarray:
+    """Return the reflections that make columns triangular from a row on: V, and below it T, with Q = I - V T V'."""
+    size, width = columns.shape
+    work, both = columns.copy(), np.zeros((size + width, width))
+    vectors, factor = both[:size], both[size:]
+    for index in range(width):
+        vector = work[begin + index :, index].copy()
+        vector[0] += np.copysign(np.linalg.norm(vector), vector[0])
+        vector /= np.linalg.norm(vector)
+        vectors[begin + index :, index] = vector
+        work[begin + index :] -= 2 * np.outer(vector, vector @ work[begin + index :])
+        factor[:index, index] = -2 * factor[:index, :index] @ (vectors[:, :index].T @ vectors[:, index])
+        factor[index, index] = 2
+    return both
+
+
+def reflected(columns: np.ndarray, panel: np.ndarray, *, back: bool = False) -> np.ndarray:
+    """Return Q' times some columns, or Q times them."""
+    vectors, factor = panel[: len(columns)], panel[len(columns) :]
+    return columns - vectors @ ((factor if back else factor.T) @ (vectors.T @ columns))
+
+
+class State(NamedTuple):
+    """A rank's share of the matrix when some panels are done; what is changed is made anew."""
+
+    blocks: dict[int, np.ndarray]
+    sums: dict[int, np.ndarray]
+    panels: dict[int, np.ndarray]
+    """The reflections of the rank's own panels."""
+    guarded: dict[int, np.ndarray]
+    """The reflections of its left neighbour's."""
+
+
+class Factorisation:
+    """One rank's part of the factorisation."""
+
+    def __init__(self, told: argparse.Namespace, rank: int, ranks: int) -> None:
+        self.told, self.rank, self.ranks = told, rank, ranks
+        self.count = told.groups * ranks
+        self.size = self.count * told.block
+        self.summed = told.recovery == "checksum"
+        self.copies = recovery.Copies() if self.summed else recovery.Buddies()
+        self.recovered = 0.0
+        self.start()
+
+    def start(self) -> None:
+        """Begin with the matrix, and the sums of its blocks."""
+        told, ranks = self.told, self.ranks
+        self.panel, self.worst = 0, 0.0
+        blocks = {block: self.original(block) for block in range(self.rank, self.count, ranks)}
+        groups = [group for group in range(told.groups) if self.summed and self.rank in holders(group, ranks)]
+        sums = {group: sum(map(self.original, range(group * ranks, (group + 1) * ranks))) for group in groups}
+        self.state = State(blocks, sums, {}, {})
+
+    def original(self, block: int) -> np.ndarray:
+        """Return a block of the matrix itself."""
+        return entries(self.size, block, self.told.block)
+
+    def compute(self, comm: MPI.Intracomm) -> Residuals:
+        """Factorise from the panel on that is next, and judge what has come of it."""
+        while self.panel < min(self.count, self.told.panels):
+            self.copies.save(comm, self.panel, self.state)
+            recovery.die_at(self.told.die, self.panel)
+            self.advance(comm)
+            if self.summed and not self.told.no_check:
+                self.worst = max(self.worst, self.unbalanced(comm))
+        return self.residuals(comm)
+
+    def advance(self, comm: MPI.Intracomm) -> None:
+        """Factorise a panel, and reflect all columns that come after it, and the sums."""
+        told, state, panel, owner = self.told, self.state, self.panel, self.panel % self.ranks
+        made = np.empty((self.size + told.block, told.block))
+        if self.rank == owner:
+            made = reflections(state.blocks[panel], panel * told.block)
+        comm.Bcast(made, root=owner)
+        blocks = {at: reflected(each, made) if at >= panel else each for at, each in state.blocks.items()}
+        ended = panel // self.ranks  # groups whose blocks are all finished
+        sums = {at: reflected(each, made) if at >= ended else each for at, each in state.sums.items()}
+        if told.work:
+            time.sleep(told.work * (sum(at >= panel for at in blocks) + len(sums)))
+        panels = state.panels | ({panel: made} if self.rank == owner else {})
+        guarded = state.guarded | ({panel: made} if self.rank == (owner + 1) % self.ranks else {})
+        self.state, self.panel = State(blocks, sums, panels, guarded), panel + 1
+
+    # ------------------------------------------------------------------------------------------------------- judging
+
+    def unbalanced(self, comm: MPI.Intracomm) -> float:
+        """Return how far the sums are from being sums, relative to the matrix."""
+        shape = (self.told.groups, self.size, self.told.block)
+        worst = 0.0
+        for copy in (0, 1):
+            mine, both = np.zeros(shape), np.empty(shape)
+            for block, columns in self.state.blocks.items():
+                mine[block // self.ranks] += columns
+            for group, columns in self.state.sums.items():
+                if holders(group, self.ranks)[copy] == self.rank:
+                    mine[group] -= columns
+            comm.Allreduce(mine, both)
+            worst = max(worst, float(np.abs(both).max()))
+        return worst / self.norm
+
+    @property
+    def norm(self) -> float:
+        """The norm of the matrix, as that of its mean square is known."""
+        return self.size / np.sqrt(3)
+
+    def residuals(self, comm: MPI.Intracomm) -> Residuals:
+        """Apply the reflections to R, which is to give A, and to the unit matrix, forth and back."""
+        own, width = sorted(self.state.blocks), self.told.block
+        blocks, size = self.state.blocks, self.size
+        results = [np.triu(blocks[each], -each * width if each < self.panel else -size) for each in own]
+        columns = np.concatenate([*results, np.zeros((size, len(own) * width))], axis=1)
+        for index, block in enumerate(own):
+            columns[block * width : (block + 1) * width, (len(own) + index) * width :][:, :width] = np.eye(width)
+        given = columns.copy()
+        for panel in reversed(range(self.panel)):
+            columns = reflected(columns, self.shared(comm, panel), back=True)
+        matrix = np.concatenate([self.original(each) for each in own], axis=1)
+        wrong = np.abs(columns[:, : len(own) * width] - matrix).max() / self.norm
+        for panel in range(self.panel):
+            columns = reflected(columns, self.shared(comm, panel))
+        skew = np.abs(columns - given)[:, len(own) * width :].max()
+        worst, all_worst = np.array([wrong, skew, self.worst, self.recovered]), np.empty(4)
+        comm.Allreduce(worst, all_worst, op=MPI.MAX)
+        return Residuals(*all_worst.tolist())
+
+    def shared(self, comm: MPI.Intracomm, panel: int) -> np.ndarray:
+        """Return the reflections of a panel, which one rank has."""
+        made = self.state.panels.get(panel, np.empty((self.size + self.told.block, self.told.block)))
+        comm.Bcast(made, root=panel % self.ranks)
+        return made
+
+
+class Residuals(NamedTuple):
+    """How wrong everything is at most: the product, the columns of Q, the sums, the blocks that were given back."""
+
+    product: float
+    columns: float
+    sums: float
+    recovered: float
+
+
+def holders(group: int, ranks: int) -> tuple[int, int]:
+    """Return the two ranks that have the sum of a group."""
+    return 2 * group % ranks, (2 * group + 1) % ranks
+
+
+# ------------------------------------------------------------------------------------------------------------ recovery
+
+
+class Recovery:
+    """What becomes of a share of the matrix when a process has been replaced."""
+
+    def __init__(self, work: Factorisation) -> None:
+        self.work = work
+
+    def restore(self, comm: MPI.Intracomm) -> None:
+        """Go back to the last panel that all have begun, and give the new process what the dead one had."""
+        work = self.work
+        if isinstance(work.copies, recovery.Buddies):
+            panel, state = work.copies.restore(comm) or (0, None)
+        else:
+            panel, there = work.copies.last(comm)
+            if panel == 0:
+                work.copies.kept = {}
+            state = self.rebuilt(comm, panel, np.flatnonzero(~there).tolist()) if panel else None
+        if panel == 0:
+            work.start()
+        else:
+            work.panel, work.state = panel, state
+
+    def rebuilt(self, comm: MPI.Intracomm, panel: int, losers: list[int]) -> State:
+        """Return this rank's share at a panel, its own or what the others make of it."""
+        work = self.work
+        if len(losers) > 1:
+            raise recovery.Lost(f"the blocks of ranks {losers}: a sum gives back only one")
+        state = work.copies.kept.get(panel)
+        for loser in losers:
+            state = self.given_back(comm, loser, state)
+            if not work.told.no_check:
+                work.state = state
+                self.replay(comm, loser, panel)
+        work.copies.kept = {panel: state}
+        return state
+
+    def given_back(self, comm: MPI.Intracomm, loser: int, state: State | None) -> State:
+        """Give a new process its blocks, its sums, its panels, and those that it guards."""
+        work, me = self.work, self.work.rank
+        right, left = (loser + 1) % work.ranks, (loser - 1) % work.ranks
+        blocks, sums = {}, {}
+        for group in range(work.told.groups):
+            block = group * work.ranks + loser
+            mine, whole = np.zeros((work.size, work.told.block)), np.empty((work.size, work.told.block))
+            holder = next(each for each in holders(group, work.ranks) if each != loser)
+            if me != loser:
+                mine -= state.blocks[group * work.ranks + me]
+            if me == holder:
+                mine += state.sums[group]
+            comm.Reduce(mine, whole, root=loser)
+            blocks[block] = whole
+            if loser in holders(group, work.ranks):
+                if me == holder:
+                    comm.send(state.sums[group], dest=loser, tag=SUMS)
+                elif me == loser:
+                    sums[group] = comm.recv(source=holder, tag=SUMS)
+        if me == right:
+            comm.send(state.guarded, dest=loser, tag=PANELS)
+        if me == left:
+            comm.send(state.panels, dest=loser, tag=GUARDS)
+        if me != loser:
+            return state
+        return State(blocks, sums, comm.recv(source=right, tag=PANELS), comm.recv(source=left, tag=GUARDS))
+
+    def replay(self, comm: MPI.Intracomm, loser: int, panel: int) -> None:
+        """Compare what was given back with what the reflections so far make of the matrix."""
+        work = self.work
+        again, blocks = {block: work.original(block) for block in work.state.blocks}, work.state.blocks
+        for before in range(panel):
+            made = work.shared(comm, before)
+            if work.rank == loser:
+                later = {block: reflected(each, made) for block, each in again.items() if block >= before}
+                again |= later
+        if work.rank == loser:
+            work.recovered = max(np.abs(again[block] - blocks[block]).max() for block in again) / work.norm
+
+
+# ----------------------------------------------------------------------------------------------------------- the judge
+
+
+def main() -> None:
+    """Factorise, and let a sum give back what a dead process had."""
+    comm = recovery.joined()
+    told = parse_arguments()
+    work = Factorisation(told, comm.rank, comm.size)
+    worst, comm = recovery.roll_back_until_agreed(comm, work.compute, Recovery(work).restore)
+    limits = Residuals(1e-14 * work.size, 1e-14 * work.size, EXACT, EXACT)
+    well = {name: value <= limit for name, value, limit in zip(Residuals._fields, worst, limits, strict=True)}
+    extra = 2 * told.groups * told.block if work.summed else work.size
+    lines = [f"ft_qr: {comm.size} ranks, {work.size} x {work.size}, {work.panel} panels, {extra} columns more"]
+    lines += [f"{name} exact: {good}" for name, good in well.items()]
+    lines.append("# " + ", ".join(f"{name} {value:.1e}" for name, value in zip(well, worst, strict=True)))
+    recovery.conclude(comm, lines, all(well.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,407 @@
+"""Repartition: the weight of a dead process is 0, and the others divide the work anew.
+
+A system of equations is solved on a mesh by Jacobi's method, and every few iterations a part of the mesh is looked at:
+two stages, whose costs lie differently.  `partition.py` cuts the mesh so that each process has its share of both.
+When processes die, the survivors revoke and shrink the communicator, have the mesh cut again with weight 0 for the
+dead, and move the values of vertices to where they belong now.  The values that were with the dead are gone: they
+begin as means of their neighbours (`--recovery neighbours`), or as all did at first (`--recovery initial`).  Nobody
+else goes back, and as the method comes to its solution from anywhere, the result is what it was.
+
+That is how PPStee (German Aerospace Center) was to survive failures in the CRESTA project ("trigger re-distribution of
+work on remaining processors, weight=0 on the failed processor", ULFM tutorials of 2014).  The partitions, the moves,
+the recovery and the solution are real; what a vertex costs is reduced to `--work` seconds for each unit of its weight.
+
+    xsim run -n 12 repartition.py --die 5@10
+    xsim run -n 12 --fail "rank=0@2ms" repartition.py --recovery initial
+    mpirun --with-ft ulfm -n 8 python repartition.py --mesh chain --die 5@10
+
+Judge: each partition leaves nothing with the dead, and no living part has more than 1.05 of its share of a stage, nor
+of all (or a vertex more than its share); its edge cut is at most 1.3 times that of one made for the survivors alone;
+the vertices of a chain of which the order is kept that have to move are as many as the formula says; and the solution
+is that from which the right hand side was made, as exactly as the residual promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+import partition
+import recovery
+from mpi4py import MPI
+
+VALUES, MOVES = 1, 2
+CHECKED, SHOWN = 5, 10  # iterations from one look at the residual, and at the picture, to the next
+
+
+def parse_arguments(ranks: int) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mesh", choices=["square", "chain"], default="square", help="a chain has one stage")
+    parser.add_argument("--vertices", type=int, help="at least so many (default: 200 a rank)")
+    parser.add_argument("--steps", type=int, default=500, help="how many iterations there are at most")
+    parser.add_argument("--shift", type=float, default=2.0, help="what is added to the diagonal")
+    parser.add_argument("--tolerance", type=float, default=1e-10, help="how wrong the solution may be")
+    parser.add_argument("--recovery", choices=["neighbours", "initial"], default="neighbours", help="of lost values")
+    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a unit of weight costs")
+    recovery.add_die_option(parser)
+    told = parser.parse_args()
+    if told.vertices is None:
+        told.vertices = 200 * ranks
+        if told.mesh == "chain" and ranks > 1:  # so that it can be divided evenly before and after a failure
+            told.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
+    if told.vertices < ranks or min(told.shift, told.tolerance) <= 0 or told.steps < 1 or told.work < 0:
+        if MPI.COMM_WORLD.rank == 0:
+            print("repartition: a vertex for each rank; --shift and --tolerance above 0", file=sys.stderr, flush=True)
+        sys.exit(2)
+    return told
+
+
+# ------------------------------------------------------------------------------------------------------------ the mesh
+
+
+class Mesh(NamedTuple):
+    """A mesh whose vertices are numbered along a curve."""
+
+    graph: partition.Graph
+    x: np.ndarray
+    y: np.ndarray
+    side: int
+
+    def steering(self) -> partition.Steering:
+        """Return what cuts it."""
+        made, edges = partition.Steering(), np.ones(len(self.graph.adjacent))
+        made.submit_graph(self.graph)
+        for kind, weights in costs(self.x, self.y, self.side, square=len(self.x) > self.side).items():
+            made.set_weights(weights, edges)
+            made.submit_stage(kind)
+        return made
+
+
+def mesh(told: argparse.Namespace) -> Mesh:
+    """Make a chain, or a square whose vertices stand on Hilbert's curve."""
+    if told.mesh == "chain":
+        side, x, y = told.vertices, np.arange(told.vertices), np.zeros(told.vertices, np.int64)
+    else:
+        side = int(np.ceil(np.sqrt(told.vertices)))
+        y, x = np.divmod(np.arange(side * side), side)
+        order = np.argsort(along_the_curve(x, y, side))
+        x, y = x[order], y[order]
+    number = np.full((side + 2, side + 2 if y.any() else 3), -1)
+    number[x + 1, y + 1] = np.arange(len(x))
+    around = np.stack([number[x + 1 + right, y + 1 + up] for right, up in ((1, 0), (-1, 0), (0, 1), (0, -1))], axis=1)
+    around.sort(axis=1)
+    degrees = (around >= 0).sum(axis=1)
+    return Mesh(partition.Graph(np.concatenate(([0], degrees.cumsum())), around[around >= 0]), x, y, side)
+
+
+def along_the_curve(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
+    """Return where on Hilbert's curve places are."""
+    place, half = np.zeros_like(x), 1 << max(0, (side - 1).bit_length() - 1)
+    while half:
+        right, upper = (x & half) > 0, (y & half) > 0
+        place += half * half * ((3 * right) ^ upper)
+        x, y = x & (half - 1), y & (half - 1)
+        turned = right & ~upper
+        x, y = np.where(turned, half - 1 - x, x), np.where(turned, half - 1 - y, y)
+        x, y = np.where(upper, x, y), np.where(upper, y, x)
+        half >>= 1
+    return place
+
+
+def costs(x: np.ndarray, y: np.ndarray, side: int, *, square: bool) -> dict[str, np.ndarray]:
+    """Return the weights of vertices in each stage: in the middle there is more to compute, in a half more to see."""
+    if not square:
+        return {partition.COMPUTATION: np.ones(len(x))}
+    middle = (2 * x - side) ** 2 + (2 * y - side) ** 2 < side**2 / 4
+    return {partition.COMPUTATION: 1.0 + 3 * middle, partition.VISUALISATION: 1.0 * (2 * y < side)}
+
+
+def exact(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
+    """Return the solution from which the right hand side is made."""
+    wave = math.pi / side  # numpy's own functions differ from computer to computer
+    along, across = ((2 * x + 1) * wave).tolist(), ((y + 0.5) * wave).tolist()
+    return np.array([1 + math.sin(one) * math.cos(other) for one, other in zip(along, across, strict=True)])
+
+
+class Plan(NamedTuple):
+    """What the first rank tells each: which vertices are its own, what is around them, and what moves."""
+
+    own: np.ndarray
+    degrees: np.ndarray
+    adjacent: np.ndarray
+    ranks: np.ndarray
+    """Those that have the adjacent vertices."""
+    holders: np.ndarray
+    """The ranks that have the values of its vertices, or -1."""
+    leavers: np.ndarray
+    """The ranks to which the vertices go that it has now."""
+    places: np.ndarray
+    """The coordinates of its vertices, and of the adjacent ones."""
+
+
+class Part:
+    """One rank's vertices, and the values that it knows."""
+
+    def __init__(self, plan: Plan, told: argparse.Namespace, side: int, me: int) -> None:
+        self.own, self.step = plan.own, 0
+        count = len(self.own)
+        far, where = np.unique(np.stack((plan.ranks, plan.adjacent))[:, plan.ranks != me], axis=1, return_index=True)
+        places = plan.places[:, count:][:, plan.ranks != me][:, where]
+        self.x, self.y = np.concatenate((plan.places[:, :count], places), axis=1)
+        self.known = np.concatenate((self.own, far[1]))
+        order = np.argsort(self.known)
+        self.adjacent = order[np.searchsorted(self.known, plan.adjacent, sorter=order)]
+        self.rows = np.repeat(np.arange(count), plan.degrees)
+        self.partners = []
+        for rank in np.unique(far[0]).tolist():
+            theirs = np.flatnonzero(far[0] == rank) + count
+            ours = np.unique(self.rows[plan.ranks == rank])
+            self.partners.append((rank, ours, slice(int(theirs[0]), int(theirs[-1]) + 1)))
+        self.diagonal = plan.degrees + told.shift
+        solution = exact(self.x, self.y, side)
+        self.solution = solution[:count]
+        self.right = self.diagonal * self.solution - self.around(solution)
+        self.loads = costs(self.x[:count], self.y[:count], side, square=told.mesh == "square")
+        self.values = np.zeros(len(self.known))
+
+    def around(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of the neighbours' values of each vertex."""
+        return np.bincount(self.rows, values[self.adjacent], len(self.own))
+
+    def exchange(self, comm: MPI.Intracomm, values: np.ndarray) -> None:
+        """Get the values of the vertices that others have."""
+        waiting = [comm.Irecv(values[theirs], source=rank, tag=VALUES) for rank, _, theirs in self.partners]
+        waiting += [comm.Isend(values[ours], dest=rank, tag=VALUES) for rank, ours, _ in self.partners]
+        for request in waiting:
+            request.Wait()
+
+    def solve(self, comm: MPI.Intracomm, told: argparse.Namespace) -> Solution:
+        """Compute until the residual is small enough, and return what has come of it."""
+        count = len(self.own)
+        while True:
+            recovery.die_at(told.die, self.step)
+            self.exchange(comm, self.values)
+            new = (self.right + self.around(self.values)) / self.diagonal
+            self.work(told, partition.COMPUTATION)
+            if self.step % SHOWN == 0:
+                self.show(comm, told, self.values)
+            if self.step % CHECKED == 0:
+                residual = float(np.abs((new - self.values[:count]) * self.diagonal).max(initial=0))
+                if largest(comm, residual) <= told.tolerance * told.shift or self.step >= told.steps:
+                    return self.judged(comm, told)
+            self.values = np.concatenate((new, self.values[count:]))
+            self.step += 1
+
+    def work(self, told: argparse.Namespace, kind: str) -> None:
+        """Take the time that a stage takes with these vertices."""
+        if told.work:
+            time.sleep(told.work * self.loads[kind].sum())
+
+    def show(self, comm: MPI.Intracomm, told: argparse.Namespace, values: np.ndarray) -> float:
+        """Look at a part of the mesh, if there is something to see: at the largest value in it."""
+        if partition.VISUALISATION not in self.loads:
+            return 0.0
+        self.work(told, partition.VISUALISATION)
+        seen = self.loads[partition.VISUALISATION] > 0
+        return largest(comm, float(values[: len(seen)][seen].max(initial=0)))
+
+    def judged(self, comm: MPI.Intracomm, told: argparse.Namespace) -> Solution:
+        """Compare with the solution."""
+        values = self.values[: len(self.own)]
+        mine, state = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        mine += sum(
+            zlib.crc32(value.tobytes(), number) for number, value in zip(self.own.tolist(), values, strict=True)
+        )
+        comm.Allreduce(mine, state)
+        error = largest(comm, float(np.abs(values - self.solution).max(initial=0)))
+        seen = abs(self.show(comm, told, values) - self.show(comm, told, self.solution))
+        return Solution(max(error, seen), int(state[0]) % 2**32, self.step)
+
+
+class Solution(NamedTuple):
+    """What came of the iterations."""
+
+    error: float
+    state: int
+    iterations: int
+
+
+def largest(comm: MPI.Intracomm, value: float) -> float:
+    """Return the largest of all ranks' values."""
+    both = np.array([value, 0.0])
+    comm.Allreduce(both[:1], both[1:], op=MPI.MAX)
+    return float(both[1])
+
+
+# ------------------------------------------------------------------------------------------------------------ recovery
+
+
+class Cut(NamedTuple):
+    """What a partition is like, and what it took to come to it from the one before."""
+
+    living: list[int]
+    moved: int
+    in_order: int
+    """How many would move if the parts kept their order."""
+    lost: int
+    balance: dict[str, float]
+    cut: float
+    fresh: float
+    lawful: bool
+
+
+class Recovery:
+    """The mesh is cut anew for those who live, and values move to where they belong now."""
+
+    def __init__(self, told: argparse.Namespace) -> None:
+        self.told, self.count = told, MPI.COMM_WORLD.size
+        self.part: Part | None = None
+        self.cuts: list[Cut] = []
+
+    def distributed(self, comm: MPI.Intracomm) -> tuple[Part, Cut]:
+        """Return this rank's new part, with values, and the partition; what it had before is left as it was."""
+        own = self.part.own if self.part else np.zeros(0, np.int64)
+        have = comm.gather((MPI.COMM_WORLD.rank, own, self.part.step if self.part else 0), root=0)
+        plans = cut = None
+        if comm.rank == 0:
+            plans, cut = self.planned([each[:2] for each in have], max(step for _, _, step in have))
+        plan, side, step = comm.scatter(plans, root=0)
+        cut = comm.bcast(cut, root=0)
+        part = Part(plan, self.told, side, comm.rank)
+        part.step = step
+        self.move(comm, plan, part)
+        if cut.lost:
+            self.fill(comm, part)
+        return part, cut
+
+    def planned(self, have: list[tuple[int, np.ndarray]], step: int) -> tuple[list[tuple[Plan, int, int]], Cut]:
+        """Cut the mesh for those who live, and say to each what it gets and gives."""
+        whole = mesh(self.told)
+        rank_of, holders = np.full(self.count, -1), np.full(len(whole.x), -1)
+        for rank, (name, own) in enumerate(have):
+            rank_of[name], holders[own] = rank, rank
+        parts, cut = self.recut(whole.steering(), holders, [name for name, _ in have])
+        ranks, first = rank_of[parts], whole.graph.first
+        places, degrees, plans = np.stack((whole.x, whole.y)), np.diff(first), []
+        for rank, (_, before) in enumerate(have):
+            own = np.flatnonzero(ranks == rank)
+            adjacent = np.concatenate([whole.graph.adjacent[first[each] : first[each + 1]] for each in own] or [own])
+            around = places[:, np.concatenate((own, adjacent))]
+            plan = Plan(own, degrees[own], adjacent, ranks[adjacent], holders[own], ranks[before], around)
+            plans.append((plan, whole.side, step))
+        return plans, cut
+
+    def recut(self, steering: partition.Steering, holders: np.ndarray, names: list[int]) -> tuple[np.ndarray, Cut]:
+        """Return the part of each vertex: the weight of the dead is 0."""
+        shares = np.zeros(self.count)
+        shares[names] = 1
+        before = np.where(holders < 0, -1, np.array(names)[holders])
+        plain = steering.get_partitioning(shares)
+        parts = partition.renamed(plain, before, shares)
+        again = steering.cut(steering.get_partitioning(np.ones(len(names))))
+        balance, kept, lawful = {}, before >= 0, True
+        for kind, weights in {**steering.stages, "all": sum(steering.stages.values())}.items():
+            loads = np.bincount(parts, weights, self.count)
+            fair = weights.sum() / len(names)
+            most = max(partition.TOLERANCE * fair, fair + weights.max())
+            lawful &= loads.max() <= most and not loads[shares == 0].any()
+            balance[kind] = float(loads.max() / fair)
+        moved, in_order = (int((each != before)[kept].sum()) for each in (parts, plain))
+        return parts, Cut(names, moved, in_order, int((~kept).sum()), balance, steering.cut(parts), again, bool(lawful))
+
+    def move(self, comm: MPI.Intracomm, plan: Plan, part: Part) -> None:
+        """Give the values of vertices to those who have them now; the values of lost ones are no numbers."""
+        part.values[: len(part.own)] = np.nan
+        sent = []
+        if self.part:
+            for rank in np.unique(plan.leavers).tolist():
+                values = self.part.values[: len(self.part.own)][plan.leavers == rank]
+                if rank == comm.rank:
+                    part.values[: len(part.own)][plan.holders == rank] = values
+                else:
+                    sent.append(comm.Isend(values, dest=rank, tag=MOVES))
+        for rank in sorted({*plan.holders.tolist()} - {-1, comm.rank}):
+            places = np.flatnonzero(plan.holders == rank)
+            values = np.empty(len(places))
+            comm.Recv(values, source=rank, tag=MOVES)
+            part.values[places] = values
+        for request in sent:
+            request.Wait()
+
+    def fill(self, comm: MPI.Intracomm, part: Part) -> None:
+        """Put something in the place of lost values: means of the neighbours', from the border on, or 0."""
+        own = slice(len(part.own))
+        while self.told.recovery == "neighbours":
+            part.exchange(comm, part.values)
+            known = ~np.isnan(part.values)
+            neighbours = part.around(known * 1.0)
+            new = ~known[own] & (neighbours > 0)
+            if not largest(comm, float(new.any())):
+                break
+            sums = part.around(np.where(known, part.values, 0))
+            part.values[own][new] = sums[new] / neighbours[new]
+        part.values[np.isnan(part.values)] = 0
+
+    def run(self, comm: MPI.Intracomm) -> tuple[Solution, MPI.Intracomm]:
+        """Solve until all have the solution; who has died leaves its part to the others."""
+        while True:
+            (self.part, cut), comm = recovery.until_agreed(comm, self.distributed, recovery.shrink)
+            self.cuts.append(cut)
+            solution, well = recovery.attempt(self.part.solve, comm, self.told)
+            if not well:
+                comm.Revoke()
+            if recovery.agree(comm, well):
+                return solution, comm
+            comm.Revoke()
+            comm = recovery.shrink(comm)
+
+
+# ----------------------------------------------------------------------------------------------------------- the judge
+
+
+def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[str], bool]:
+    """Describe the partitions, and say whether they are as they should be."""
+    lines, right = [f"repartition: {told.mesh} of at least {told.vertices} vertices, {count} ranks"], True
+    for number, cut in enumerate(cuts):
+        if number:
+            gone = sorted({*cuts[number - 1].living} - {*cut.living})
+            lines.append(f"without {gone}: {cut.lost} vertices lost, {cut.moved} moved ({cut.in_order} in order)")
+        stages = ", ".join(f"{kind} {balance:.3f}" for kind, balance in cut.balance.items())
+        lines.append(
+            f"{len(cut.living)} parts, of their share at most {stages}; cut {cut.cut:.0f}, afresh {cut.fresh:.0f}"
+        )
+        right &= cut.lawful and cut.cut <= 1.3 * cut.fresh and cut.moved <= cut.in_order
+        even = told.mesh == "chain" and count > 1 and told.vertices % (count * (count - 1)) == 0
+        if number == 1 and even and len(cut.living) == count - 1:
+            (dead,) = {*range(count)} - {*cut.living}
+            right &= cut.in_order == to_move(told.vertices, count, dead)
+    return lines, right
+
+
+def to_move(vertices: int, count: int, dead: int) -> int:
+    """Return how many vertices of a chain in even parts change parts, if one part is shared out and the order kept."""
+    stay = (dead * (count - 1) - dead**2 + count * (count - 1) / 2) / (count - 1)
+    return round(vertices / count * (count - 1 - stay))
+
+
+def main() -> None:
+    """Solve, and let the dead have no part in it."""
+    told = parse_arguments(MPI.COMM_WORLD.size)
+    solver = Recovery(told)
+    solution, comm = solver.run(MPI.COMM_WORLD)
+    lines, right = judged(told, solver.cuts, MPI.COMM_WORLD.size)
+    if len(solver.cuts) == 1:
+        lines.append(f"{solution.iterations} iterations, state {solution.state:08x}")
+    exact_enough = solution.error <= told.tolerance
+    lines.append(f"solution and picture right to {told.tolerance:g}: {exact_enough}")
+    recovery.conclude(comm, lines, right and exact_enough)
+
+
+if __name__ == "__main__":
+    main()
