@@ -79,9 +79,13 @@ def nothing(dead: frozenset[int]) -> bool:
 def falanx_loses(dead: frozenset[int]) -> bool:
     """Return whether two of the three storage ranks have died, before copies could be made."""
     return len(dead & {1, 2, 3}) >= 2
+
+
 def a_pair(dead: frozenset[int]) -> bool:
     """Return whether two neighbours have died of whom each has the data of the other: 0 and 1, 2 and 3, ..."""
     return any(rank + 1 in dead for rank in dead if rank % 2 == 0)
+
+
 def several(dead: frozenset[int]) -> bool:
     """Return whether more than one has died."""
     return len(dead) > 1
