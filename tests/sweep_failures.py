@@ -76,6 +76,11 @@ def nothing(dead: frozenset[int]) -> bool:
     return False
 
 
+def a_pair(dead: frozenset[int]) -> bool:
+    """Return whether two neighbours have died of whom each has the data of the other: 0 and 1, 2 and 3, ..."""
+    return any(rank + 1 in dead for rank in dead if rank % 2 == 0)
+
+
 class Sweep(NamedTuple):
     """A program that is to get over failures, and what it cannot get over."""
 
@@ -185,6 +190,8 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 
 
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+
+
 def both_copies(dead: frozenset[int]) -> bool:
     """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
     return any({rank, rank + 5} <= dead for rank in range(3))
@@ -211,6 +218,7 @@ SWEEPS = [
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2")),
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2", "--save", "intermediate")),
+    Sweep(APPS / "wang_landau.py", 4, ("--rounds=3", "--sweeps=2", "--tolerance=99"), loses=a_pair, newcomers=2),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
     program("buddy_restart", 4, "3", buddies=True, newcomers=2),

@@ -2,6 +2,9 @@
 
 import io
 import re
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,3 +59,16 @@ def spoilt(folder: Path, app: str, old: str, new: str, *, within: str = "") -> P
 def md(folder: Path, *args: object, parameters: Path = PARAMETERS, **told: Any) -> Run:
     """Simulate simplemd.py with its files in `folder`."""
     return simulated("simplemd.py", parameters, "--checkpoint", folder / "md", *args, **told)
+
+
+def within(app: str, function: Callable[[Any], Any]) -> Any:
+    """Call `function` with a program of apps/ as a module, on one simulated rank, and return what it returns."""
+
+    def rank() -> Any:
+        sys.path.insert(0, str(APPS))  # for what it imports from there
+        spec = spec_from_file_location(app, APPS / f"{app}.py")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return function(module)
+
+    return simulate(rank, ranks=1).values[0]

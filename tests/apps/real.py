@@ -106,6 +106,9 @@ RUNS = [
     RealRun("ft_mlmc", 10, ("--die", "6@9", "--die", "7@9")),
     RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01")),
     RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01", "--die", "0@9", "--die", "4@5")),
+    RealRun("wang_landau", 8),
+    RealRun("wang_landau", 8, ("--die", "3@20")),
+    RealRun("wang_landau", 8, ("--die", "0@10", "--die", "5@60")),
 ]
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from math import comb
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.apps.helpers import APPS, Run, simulated
-from xsim_py import simulate
+from tests.apps.helpers import APPS, Run, simulated, within
 
 SAMPLES = (4096, 512, 256, 128, 64, 32)
 MEANS = (1.05, 1.050625, 1.0509453, 1.0511075, 1.0511891, 1.0512301)
@@ -21,18 +19,8 @@ SMALL = ("--samples", "16,8,4", "--units", 2)
 
 
 def within_the_app(function: Callable[[Any], Any]) -> Any:
-    """Call `function` with ft_mlmc.py as a module, on one simulated rank."""
-
-    def rank() -> Any:
-        import sys
-
-        sys.path.insert(0, str(APPS))
-        spec = spec_from_file_location("ft_mlmc", APPS / "ft_mlmc.py")
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return function(module)
-
-    return simulate(rank, ranks=1).values[0]
+    """Call `function` with ft_mlmc.py as a module."""
+    return within("ft_mlmc", function)
 
 
 def counts(run: Run) -> list[int]:

@@ -82,6 +82,15 @@ def test_a_monte_carlo_method_goes_on_and_takes_as_long_as_its_work(tmp_path):
     assert [0 < error < 0.02 for error in by(results, "error")] == [True, True]
 
 
+def test_windows_repair_themselves_in_the_time_of_one(tmp_path):
+    results = results_of("wang-landau", tmp_path, only=["ranks=128"])
+    none, one, two = by(results, "virtual_time_s")
+    start_s, round_s = 0.24, 0.1
+    assert none == pytest.approx(8 * round_s, rel=0.02)
+    assert (one - none, two - one) == pytest.approx((start_s + round_s, start_s + round_s), rel=0.02)
+    assert len({*by(results, "state")}) == 1
+
+
 def test_networks_separate_as_agreements_grow(tmp_path):
     results = results_of("xsim-fig2", tmp_path, only=["ranks=4,64"])
     gige, shmem, torus = (by(results, "maximum_us", machine=machine) for machine in ("GigE", "SHMEM", "3D torus"))
