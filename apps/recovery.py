@@ -296,15 +296,17 @@ class Buddies:
         """
         right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
         there = {*self.kept, *comm.sendrecv(list(self.held), left, TAG, source=right, recvtag=TAG)}
-        of_all = comm.allgather((there, self.saved))
-        if not any(saved for _, saved in of_all):
+        # Who has a later step than another has not met that one at it, and so has the earlier one, too.
+        mine, of_all = np.array([max(there, default=sys.maxsize), -int(self.saved)]), np.empty(2, np.int64)
+        comm.Allreduce(mine, of_all, op=MPI.MIN)
+        if not of_all[1]:
             self.kept, self.held = {}, {}
             return None
-        common = set.intersection(*(steps for steps, _ in of_all))
-        if not common:
-            gone = [rank for rank, (steps, _) in enumerate(of_all) if not steps]
+        step, everywhere = int(of_all[0]), np.empty(1, np.bool_)
+        comm.Allreduce(np.array([step in there]), everywhere, op=MPI.LAND)
+        if not everywhere[0]:
+            gone = [rank for rank, has in enumerate(comm.allgather(step in there)) if not has]
             raise Lost(f"the data of ranks {gone}, with all copies")
-        step = max(common)
         needs = step not in self.kept
         if comm.sendrecv(needs, right, TAG, source=left, recvtag=TAG):
             comm.send(self.held[step], left, TAG)
