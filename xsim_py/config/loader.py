@@ -37,7 +37,7 @@ def bundled_apps() -> Path:
 @cache
 def files_by_name(folder: Path) -> Mapping[str, Path]:
     """Return the descriptions in a folder, by their names."""
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def presets() -> Mapping[str, Path]:
