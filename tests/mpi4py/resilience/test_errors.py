@@ -1,5 +1,6 @@
 """Errors that are no failures: who has one raises it, and nobody waits for him."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -261,3 +262,31 @@ def test_who_has_left_a_call_takes_part_when_a_failure_has_it_made_again(options
     code = NEEDED.format(who=0, call="reduce", caught="ValueError", then=then)
     out, result = layered(code, options=options, fail="rank=3@0us")
     assert (sorted(out.splitlines()), result.ended) == (["0 here", "1 None", "2 None"], "finished")
+
+
+def test_what_reaches_others_is_refused_on_a_communicator_of_one_process_too():
+    code = """
+part = comm.Split(comm.rank % 2)
+for call in (lambda: part.Create_intercomm(0, comm, 1 - comm.rank % 2), lambda: MPI.COMM_SELF.Accept("port")):
+    try: call()
+    except NotImplementedError as error: print(str(error).partition(":")[0])
+comm.Barrier()
+"""
+    out, result = layered(code, ranks=3)
+    assert (sorted(out.split()), result.ended) == (["Comm.Accept"] * 3 + ["Comm.Create_intercomm"] * 3, "finished")
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["all live", "one dies"])
+def test_processes_that_one_process_has_started_disconnect(dies, tmp_path):
+    child = tmp_path / "child.py"
+    text = "import os\nfrom mpi4py import MPI\nparent = MPI.Comm.Get_parent(); MPI.COMM_WORLD.Barrier()\n"
+    text += "if MPI.COMM_WORLD.rank == 0: parent.send('hello', 0)\n"
+    child.write_text(text + f"elif {dies}: os.kill(os.getpid(), 9)\nparent.Disconnect(); print('child')\n")
+    code = f"""
+if comm.rank == 0:
+    children = MPI.COMM_SELF.Spawn({sys.executable!r}, [{str(child)!r}], maxprocs=2)
+    print(children.recv(source=0)); children.Disconnect()
+print(comm.allreduce(1))
+"""
+    out, result = layered(code, ranks=2)
+    assert (sorted(out.split()), result.ended) == (["2", "2", *["child"] * (2 - dies), "hello"], "finished")

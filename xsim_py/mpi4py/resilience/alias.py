@@ -34,6 +34,7 @@ __all__ = [
     "attempted",
     "drop_alias",
     "give_up",
+    "is_about_failures",
     "is_failure",
     "marked",
     "not_covered",
@@ -391,7 +392,8 @@ def _in_trial() -> list[tuple[Any, Communicator]]:
 def not_covered(name: str) -> NoReturn:
     """Refuse a call that goes wrong under Legio when a process is dead."""
     error = NotImplementedError(f"{name}: the resilience layer legio does not cover it")
-    error.add_note(f"{_GUIDE} says which calls it covers and what to call instead; or run without --resilience")
+    error.add_note(f"{_GUIDE} says which calls it covers and what to call instead")
+    error.add_note("--set mpi.resilience=null is without it, also where a machine's description has it")
     raise error
 
 
