@@ -82,7 +82,8 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
     ------
     mpi4py.MPI.Exception
         ERR_PROC_FAILED, at all members that live: one is dead whose failure not all had known of. All know it then, so
-        the next call succeeds. ERR_REVOKED: `comm` is revoked. ERR_GROUP: the group is no subset.
+        the next call succeeds. Some members only, if one dies during the call: the others have a communicator then, so
+        agree on it by `agree_group`. ERR_REVOKED: `comm` is revoked. ERR_GROUP: the group is no subset.
     XsimError
         The program is not being simulated.
     """
@@ -112,7 +113,8 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_GROUP: the caller is no member. ERR_PROC_FAILED: one died after it had been found alive.
+        ERR_GROUP: the caller is no member. ERR_PROC_FAILED, perhaps at some members only: one died after it had been
+        found alive; agree on it by `agree_group`.
     XsimError
         The program is not being simulated.
     """

@@ -61,6 +61,7 @@ def test_status_is_1_when_a_program_does_not_survive(capsys):
         (["--failures", "1,,2p"], "holds an empty name"),
         (["--schemes", "ulfm,prayer"], "'prayer' is none of ftco, ulfm, legio, restart"),
         (["--timeout", "0s"], "'0s' is not a positive time"),
+        (["--timeout", "-1s"], "argument --timeout: -1s is negative; a time is zero or more"),
         (["--timeout", "1ns"], "the living would seem dead"),
         (["--restart-delay", "soon"], "'soon'"),
         (["--call", "Allreduce"], "'Allreduce' is not which call it is; write for example 2nd Allreduce"),

@@ -35,6 +35,16 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
+def test_a_layer_is_off_where_its_section_has_no_value(tmp_path):
+    file = tmp_path / "m.yaml"
+    file.write_text("network: {latency: 1us}\nmpi: {resilience: {type: legio, group: 4}}\n")
+    assert load_machine(file).mpi.resilience.group == 4
+    assert load_machine(file, overrides={"mpi.resilience": "null"}).mpi.resilience is None
+    assert load_machine("gige", overrides={"mpi.resilience.type": "null"}).mpi.resilience is None
+    with pytest.raises(ConfigError, match=r"did you mean mpi.resilience.broadcast or mpi.collectives.bcast\?"):
+        load_machine(file, overrides={"mpi.resilience.bcast": "skip"})
+
+
 def test_everything_that_is_wrong_is_said_at_once_and_in_the_order_of_the_file(tmp_path: Path) -> None:
     file = written(
         tmp_path,

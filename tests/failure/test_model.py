@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.failure.models import errors, model, times_s
+from xsim_py import legio
 from xsim_py.failure import CallSite, Failure
+from xsim_py.failure.statements import OWN_CALLS
 from xsim_py.units import PS_PER_S
 
 MS = 10**9
@@ -60,6 +62,13 @@ def test_a_call_that_does_not_exist_is_refused() -> None:
     assert errors("rank=3 before its 2nd Xyz", known_calls={"Send"}) == [
         "--fail rank=3 before its 2nd Xyz: there is no call Xyz in mpi4py"
     ]
+
+
+def test_a_call_of_legio_can_not_be_named() -> None:
+    own = [name for name, value in vars(legio).items() if callable(value) and value.__module__ == legio.__name__]
+    assert {name for name in own if name[0] != "_"} == set(OWN_CALLS)
+    (said,) = errors("rank=1 before its 1st alive", known_calls={"Send"})
+    assert "alive is no call of mpi4py; those of xsim_py.legio cannot be named here" in said
 
 
 def test_a_failure_at_the_very_start_happens_and_one_at_a_restart_is_over() -> None:

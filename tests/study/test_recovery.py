@@ -57,6 +57,26 @@ def test_the_same_failures_hit_the_same_call_of_every_scheme():
         assert sum(run.phases.times_ps().values()) == run.phases.total_ps
 
 
+@pytest.mark.parametrize("options", [{"mpi.resilience.group": 4}, {"mpi.resilience": {"type": "legio"}}])
+def test_the_layer_and_its_options_are_those_of_the_scheme_legio_alone(options, tmp_path: Path):
+    schemes = ("ftco", "ulfm", "legio", "restart")
+    told: dict[str, Any] = {"ranks": (8,), "failures": ("1",), "schemes": schemes}
+    plain = compared(**told)
+    found = [compared(**told, overrides=options)]
+    if "mpi.resilience" in options:
+        file = tmp_path / "m.yaml"
+        file.write_text((ROOT / "models" / "gige.yaml").read_text() + "mpi: {resilience: {type: legio}}\n")
+        found.append(compared(**told, machines={"gige": str(file)}))
+    for comparison in found:
+        same = {run.case.scheme for run, other in zip(comparison.runs, plain.runs, strict=True) if run == other}
+        assert same == ({*schemes} if "mpi.resilience" in options else {"ftco", "ulfm", "restart"})
+
+
+def test_an_option_of_the_layer_that_there_is_not_is_refused_also_where_the_layer_is_not_compared():
+    with pytest.raises(ConfigError, match=r"mpi\.resilience\.grp"):
+        plan_recovery(Experiment(schemes=("ulfm",), overrides={"mpi.resilience.grp": 4}))
+
+
 def test_a_program_of_ones_own_is_told_the_scheme_and_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     text = "import os, sys; from mpi4py import MPI; MPI.COMM_WORLD.barrier(); print(sys.argv[1:], os.listdir())"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -29,6 +30,7 @@ class Parser(ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to refuse
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from xsim_py import units
 from xsim_py.code_origin import package_name
 from xsim_py.config.entries import Entry, Problem
-from xsim_py.errors import advice
+from xsim_py.errors import advice, close_match
 
 REFUSED: Final = object()  # what a kind reads when it has noted a problem
 DIMENSIONS: Final = "xyzwvu"
@@ -317,7 +317,7 @@ class Section:
         keys = {each.key: each for each in options(self.type)}
         for key, item in entry.value.items():
             if key not in keys:
-                reading.unknown(item, _join(path, key), partial(self._advice, key, reading, keys))
+                reading.unknown(item, _join(path, key), partial(self._advice, path, key, reading, keys))
         return self.type(**{each.name: self._value(each, entry, path, reading) for each in keys.values()})
 
     @staticmethod
@@ -328,15 +328,20 @@ class Section:
         if inner is not None and inner.value is not None:
             reading.entries[here] = inner
             value = each.kind.read(inner, here, reading)
+            if each.default is None and _is_empty(inner):
+                value = None
         elif each.required:
             reading.refuse(entry, here, f"missing: {each.help[0].lower()}{each.help[1:]}")
         return each.default_value() if value is REFUSED else value
 
     @staticmethod
-    def _advice(key: str, reading: Reading, keys: Iterable[str]) -> str:
+    def _advice(path: str, key: str, reading: Reading, keys: Iterable[str]) -> str:
         """Return advice on a wrong key, which is perhaps a right one in another section."""
         elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
-        return f"did you mean {' or '.join(elsewhere)}?" if elsewhere else advice(key, keys)
+        if not elsewhere:
+            return advice(key, keys)
+        near = close_match(key, keys)
+        return f"did you mean {' or '.join([*([] if near is None else [_join(path, near)]), *elsewhere])}?"
 
     def schema(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
@@ -347,6 +352,12 @@ class Section:
             properties[each.key] = {"description": each.help, **value}
         required = [each.key for each in options(self.type) if each.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _is_empty(entry: Entry) -> bool:
+    """Return whether this is a section whose keys, of which there are some, are all without a value."""
+    section = entry.value
+    return isinstance(section, dict) and bool(section) and all(item.value is None for item in section.values())
 
 
 def _shown(entry: Entry) -> str:

@@ -29,6 +29,8 @@ _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
 _NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
 _PLAIN: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?")  # finite
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+OWN_CALLS: Final = ("agree_group", "alive", "create_from_group", "create_group", "shrink_group")
+"""The calls of `xsim_py.legio`, in which no failure can be placed."""
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
 _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
 
@@ -110,5 +112,7 @@ def unknown_call(name: str, known: Collection[str]) -> str:
     """Return what is wrong with a call of that name, or nothing."""
     if name in known:
         return ""
+    if name in OWN_CALLS:
+        return f"{name} is no call of mpi4py; those of xsim_py.legio cannot be named here: say when, as in rank=5@1.2ms"
     close = close_match(name, sorted(known))
     return f"there is no call {name} in mpi4py" + (f"; did you mean {close}?" if close else "")

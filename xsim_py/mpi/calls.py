@@ -22,10 +22,11 @@ from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .comm import WORLD_CID
 from .transport.message import Operation, Receive
-from .transport.p2p import STANDARD_MODE, raise_error, receive, start_receive, start_send, wait
+from .transport.p2p import STANDARD_MODE, complete, raise_error, receive, start_receive, start_send, wait
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.process.ranks.rank import Rank
 
     from .batched.forms import Form
     from .comm import Communicator
@@ -41,6 +42,9 @@ MISMATCH = "collective mismatch"
 
 LEFT = "collectives left"
 """A rank's own set (`Rank.private`) of the collectives that it has left by an exception: context and number."""
+
+UNSETTLED = "calls that go on"
+"""What a rank has left and what goes on in the background (`Rank.private`), by communicator: Finalize waits for it."""
 
 
 class Note(NamedTuple):
@@ -393,6 +397,12 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     kernel = rank.shard.kernel
     kernel.post(kernel.now_ps, rank.key, operation.launch, operation.fiber)
     return operation
+
+
+def settle_all(rank: Rank) -> None:
+    """Wait, at the end of the running rank's program, for what goes on after calls that it has left."""
+    for operation in (rank.extra or {}).get(UNSETTLED, {}).values():
+        complete(operation)
 
 
 def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:

@@ -50,6 +50,7 @@ _PLAIN_TREE: Final = {
 }
 _FTCO: Final = {"mpi.collectives": "ftco"}
 _LEGIO: Final = {"mpi.resilience.type": "legio"}
+_NO_LAYER: Final = {"mpi.resilience": None}
 _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
@@ -135,6 +136,8 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
         for ranks in experiment.ranks:
             for scheme in experiment.schemes:
                 try:
+                    if "legio" not in experiment.schemes and any(map(_is_of_layer, experiment.overrides)):
+                        load_machine(machine, overrides=_overrides(experiment, "legio"))  # which refuses wrong ones
                     spec = load_machine(machine, overrides=_overrides(experiment, scheme))
                     shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
                 except ConfigError as error:
@@ -257,14 +260,24 @@ def _crashed(task: RecoveryTask, crash: Crash) -> Report:
 
 
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
-    """Return the entries of the machine under a scheme; what the user says comes last."""
+    """Return the entries of the machine under a scheme; what the user says comes last.
+
+    The layer is that of the scheme legio alone, also where the machine has one, and so are its options.
+    """
     timeout = _timeout(experiment)
     settings = {"mpi.detector.timeout": timeout, **_BINARY, "mpi.ftco.timeout": timeout}
     given = dict(experiment.overrides)
     chosen = [name for name in given if name.startswith("mpi.collectives")]
+    if scheme == "legio":
+        return {**settings, **({} if chosen else _PLAIN_TREE), **given, **_LEGIO}
+    given = {name: value for name, value in given.items() if not _is_of_layer(name)} | _NO_LAYER
     if scheme != "ftco":
-        return {**settings, **({} if chosen else _PLAIN_TREE), **(_LEGIO if scheme == "legio" else {}), **given}
+        return {**settings, **({} if chosen else _PLAIN_TREE), **given}
     return {**settings, **_FTCO, **{name: value for name, value in given.items() if name not in chosen}}
+
+
+def _is_of_layer(name: str) -> bool:
+    return name.split(".")[:2] == ["mpi", "resilience"]
 
 
 def _timeout(experiment: Experiment) -> str:

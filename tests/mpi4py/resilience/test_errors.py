@@ -1,5 +1,6 @@
 """Errors that are no failures: who has one raises it, and nobody waits for him."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -220,3 +221,72 @@ print(comm.rank, *said, comm.bcast("on", root=0), comm.allreduce(1))
     assert all(line.endswith(" on 7") for line in lines)
     raised = [rank for rank, line in enumerate(lines) if "here" in line]
     assert raised == [who] if who == 0 else raised in ([], [who])  # a leaf combines nothing
+
+
+NEEDED = """
+def add(a, b):
+    if comm.rank == {who}: raise ValueError("here")
+    return a + b
+try: print(comm.rank, comm.{call}(1, op=add))
+except {caught} as error: print(comm.rank, error)
+{then}
+"""
+"""A reduction in whose function one rank raises an exception, which it catches or not."""
+
+
+@pytest.mark.parametrize("options", [{}, {"group": 2}], ids=["flat", "by levels"])
+def test_the_exception_of_a_rank_that_others_need_comes_out_and_they_go_on(options):
+    code = "print(comm.rank, comm.allreduce(None if comm.rank == 1 else 1))"
+    out, result = layered(code, options=options)
+    assert out.count("\nTypeError: unsupported operand") == 2
+    assert sorted(line for line in out.splitlines() if line[0].isdigit()) == ["2 2", "3 2"]
+    assert (result.ended, [failure["rank"] for failure in result.failures]) == ("finished", [0, 1])
+    code = NEEDED.format(who=2, call="allreduce", caught="KeyError", then="")
+    runs = [layered(code, ranks=7, options=options, shards=shards) for shards in (1, 2, 3, 7)]
+    assert len({(out, result.ended, result.digest) for out, result in runs}) == 1
+    assert "\nValueError: here" in runs[0][0]
+    assert sum(line.endswith(" 6") for line in runs[0][0].splitlines()) == 6
+
+
+@pytest.mark.parametrize("options", [{}, {"group": 2}], ids=["flat", "by levels"])
+def test_a_stall_after_an_exception_that_was_caught_names_the_call_and_the_exception(options):
+    code = NEEDED.format(who=0, call="allreduce", caught="ValueError", then="comm.Barrier()")
+    out, result = layered(code, options=options)
+    assert (out, result.ended) == ("0 here\n", "stalled")
+    assert "Comm.allreduce, left by ValueError: Comm.Agree on MPI_COMM_WORLD: ranks 1, 2 of" in result.report
+
+
+@pytest.mark.parametrize("then", ["", "assert comm.allreduce(1) == 3"], ids=["its last call", "and another"])
+@pytest.mark.parametrize("options", [{}, {"group": 2}], ids=["flat", "by levels"])
+def test_who_has_left_a_call_takes_part_when_a_failure_has_it_made_again(options, then):
+    code = NEEDED.format(who=0, call="reduce", caught="ValueError", then=then)
+    out, result = layered(code, options=options, fail="rank=3@0us")
+    assert (sorted(out.splitlines()), result.ended) == (["0 here", "1 None", "2 None"], "finished")
+
+
+def test_what_reaches_others_is_refused_on_a_communicator_of_one_process_too():
+    code = """
+part = comm.Split(comm.rank % 2)
+for call in (lambda: part.Create_intercomm(0, comm, 1 - comm.rank % 2), lambda: MPI.COMM_SELF.Accept("port")):
+    try: call()
+    except NotImplementedError as error: print(str(error).partition(":")[0])
+comm.Barrier()
+"""
+    out, result = layered(code, ranks=3)
+    assert (sorted(out.split()), result.ended) == (["Comm.Accept"] * 3 + ["Comm.Create_intercomm"] * 3, "finished")
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["all live", "one dies"])
+def test_processes_that_one_process_has_started_disconnect(dies, tmp_path):
+    child = tmp_path / "child.py"
+    text = "import os\nfrom mpi4py import MPI\nparent = MPI.Comm.Get_parent(); MPI.COMM_WORLD.Barrier()\n"
+    text += "if MPI.COMM_WORLD.rank == 0: parent.send('hello', 0)\n"
+    child.write_text(text + f"elif {dies}: os.kill(os.getpid(), 9)\nparent.Disconnect(); print('child')\n")
+    code = f"""
+if comm.rank == 0:
+    children = MPI.COMM_SELF.Spawn({sys.executable!r}, [{str(child)!r}], maxprocs=2)
+    print(children.recv(source=0)); children.Disconnect()
+print(comm.allreduce(1))
+"""
+    out, result = layered(code, ranks=2)
+    assert (sorted(out.split()), result.ended) == (["2", "2", *["child"] * (2 - dies), "hello"], "finished")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Any, Final, NoReturn, TypeVar
 
 from xsim_py.config import ResilienceSpec
+from xsim_py.mpi import calls, errors
 from xsim_py.mpi import constants as c
-from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator, Guise, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.per_process import of_process
@@ -34,6 +34,7 @@ __all__ = [
     "attempted",
     "drop_alias",
     "give_up",
+    "is_about_failures",
     "is_failure",
     "marked",
     "not_covered",
@@ -49,6 +50,7 @@ __all__ = [
 R = TypeVar("R")
 
 _report: Final = Communicator.report
+_FAILED: Final[Any] = object()
 settings: ResilienceSpec = ResilienceSpec()
 """The options of ``mpi.resilience``; a run with the layer puts its own here while it lasts."""
 
@@ -111,6 +113,7 @@ class Alias:
         *,
         again: Callable[[], object] | None = None,
         begun: Callable[[], object] | None = None,
+        name: str = "",
     ) -> R | None:
         """Make a collective call on the inner communicator until all agree that it went well.
 
@@ -123,6 +126,8 @@ class Alias:
             Puts back what a failed attempt may have changed.
         begun : callable, optional
             Returns another value once something may have been sent by other means than the inner communicator.
+        name : str, optional
+            As for `until_agreed`.
 
         Returns
         -------
@@ -136,7 +141,13 @@ class Alias:
                 lambda: act(inner), lambda: (inner.collectives, inner.children, None if begun is None else begun())
             )
 
-        return until_agreed(self.outer, attempt, lambda well: self.agree(well)[0], again)
+        return until_agreed(self.outer, attempt, lambda well: self.agree(well)[0], again, name)
+
+    def settle(self) -> None:
+        """Wait until all have agreed on the call that this rank has left by an exception, if there is one."""
+        unsettled = _unsettled().pop(self.outer, None)
+        if unsettled is not None:
+            complete(unsettled)
 
     def prepared(self) -> Communicator:
         """Return the inner communicator for an attempt."""
@@ -185,6 +196,7 @@ def until_agreed(
     act: Callable[[], R | Trouble],
     agreed: Callable[[bool], bool],
     again: Callable[[], object] | None,
+    name: str = "",
 ) -> R | None:
     """Do something until all agree that it went well; see `Alias.together`.
 
@@ -194,27 +206,54 @@ def until_agreed(
         Its `Trouble` is raised when all have agreed; an error that it raises, at once.
     agreed : callable
         Takes whether it went well here, returns whether it did so everywhere, and repairs what is needed if not.
+    name : str, optional
+        The call, if functions of the program run in it. Their exceptions are raised at once, for the others may never
+        come to the agreement: they may need what this rank has not sent. If nobody catches it, this rank dies of it,
+        and that wakes them. Otherwise its part in the agreement goes on in the background, until its next call here.
     """
-    while True:
-        result: R | Trouble | None = None
-        well = True
-        problem: Exception | None = None
-        try:
-            result = act()
-        except errors.Exception as error:
-            if error._is_about_failures:
-                well = False
-            else:
-                problem = error
-        if problem is None and agreed(well):
-            if not isinstance(result, Trouble):
-                return result
-            problem = result.error
-        if problem is not None:
-            raise_to(outer, problem)
-            return None
+    alias = alias_of(outer)
+    alias.settle()
+    result: R | Trouble
+    try:
+        result = _agreed_on(_attempt(act), act, agreed, again, leaves=bool(name))
+        if name and isinstance(result, Trouble):
+            said = f"{name}, left by {type(result.error).__name__}"
+            _unsettled()[outer] = calls.begin(said, lambda: _agreed_on(result, act, agreed, again, leaves=False))
+    except errors.Exception as error:
+        result = Trouble(error)
+    if not isinstance(result, Trouble):
+        return result
+    raise_to(outer, result.error)
+    return None
+
+
+def _attempt(act: Callable[[], R]) -> R:
+    """Return the result of an attempt, and `_FAILED` in place of one that a failure has ended."""
+    try:
+        return act()
+    except errors.Exception as error:
+        if not error._is_about_failures:
+            raise
+        return _FAILED  # type: ignore[no-any-return]
+
+
+def _agreed_on(
+    result: R,
+    act: Callable[[], R],
+    agreed: Callable[[bool], bool],
+    again: Callable[[], object] | None,
+    *,
+    leaves: bool,
+) -> R:
+    """Return the result of the attempt that all agree to have gone well: of this one, or of one that is made again.
+
+    With `leaves` a `Trouble` is returned without an agreement.
+    """
+    while not (leaves and isinstance(result, Trouble)) and not agreed(result is not _FAILED):
         if again is not None:
             again()
+        result = _attempt(act)
+    return result
 
 
 def agree(comm: Communicator, well: bool, also: bool) -> tuple[bool, bool]:
@@ -253,6 +292,12 @@ def twin(comm: Communicator, why: str) -> Communicator:
 def _aliases() -> dict[Communicator, Alias]:
     """Return the aliases of the running rank."""
     found: dict[Communicator, Alias] = of_process("aliases", dict)
+    return found
+
+
+def _unsettled() -> dict[Communicator, calls.Background]:
+    """Return the running rank's part in agreements after calls that it has left by an exception."""
+    found: dict[Communicator, calls.Background] = current.running().rank.private(calls.UNSETTLED, dict)
     return found
 
 
@@ -347,7 +392,8 @@ def _in_trial() -> list[tuple[Any, Communicator]]:
 def not_covered(name: str) -> NoReturn:
     """Refuse a call that goes wrong under Legio when a process is dead."""
     error = NotImplementedError(f"{name}: the resilience layer legio does not cover it")
-    error.add_note(f"{_GUIDE} says which calls it covers and what to call instead; or run without --resilience")
+    error.add_note(f"{_GUIDE} says which calls it covers and what to call instead")
+    error.add_note("--set mpi.resilience=null is without it, also where a machine's description has it")
     raise error
 
 

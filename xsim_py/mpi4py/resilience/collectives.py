@@ -53,6 +53,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
             return _real_run(comm, plan, name, *args)
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
+    alias.settle()  # which still goes by the root of the call before
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
     else:
@@ -72,7 +73,7 @@ def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, ar
         place = alias.place(args[-1])
         return NO_ROOT if place is None else once(inner, plan, name, *args[:-1], place)
 
-    return alias.together(act, again=undoing(operation, args))
+    return alias.together(act, again=undoing(operation, args), name=name)
 
 
 def _planned(alias: Alias, operation: str, plan: Callable[..., Plan], comm: Communicator, *args: Any) -> Plan:

@@ -18,7 +18,7 @@ from xsim_py.mpi4py.management import Management
 from xsim_py.mpi4py.plain_arguments import taking
 from xsim_py.process.ranks.patches import Patches
 
-from .alias import adopt, alias_of, drop_alias, not_covered
+from .alias import adopt, alias_of, drop_alias, is_about_failures, not_covered, raise_to, tried
 
 __all__ = ["install_communicators"]
 
@@ -83,9 +83,16 @@ def free(self: Any) -> None:
 
 
 def disconnect(self: Any) -> None:
-    """Wait for those who are left, and free the communicator."""
-    comm = _check_intra(self._comm(), "Comm.Disconnect")
-    if not self._is_predefined():
+    """Wait for those who are left, and free the communicator.
+
+    Between a process and those that it has started nothing is repaired: nobody is waited for once somebody is dead.
+    """
+    comm = self._comm()
+    if comm.local is not None:
+        _, error = tried(comm, manage.agree, comm, "Comm.Disconnect")
+        if error is not None and not is_about_failures(error):
+            raise_to(comm, error)
+    elif not self._is_predefined():
         alias_of(comm).together(lambda inner: manage.agree(inner, "Comm.Disconnect"))
     self.Free()
 

@@ -179,7 +179,7 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
                 _leave(comm, begun + 1, begun + _parts(levels, comm, operation, args))
         return result
 
-    return until_agreed(alias.outer, act, levels.agree, undoing(operation, args))
+    return until_agreed(alias.outer, act, levels.agree, undoing(operation, args), name)
 
 
 def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:

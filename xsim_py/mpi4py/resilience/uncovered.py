@@ -32,6 +32,9 @@ _NAMED: Final[dict[type, str]] = {
     "Flush_local Flush_local_all",
 }
 
+_REACHING: Final = ("Accept", "Connect", "Create_intercomm")
+"""Those of them that other processes are needed for even on a communicator of one: which may be refused there."""
+
 
 def uncovered_calls() -> list[tuple[type, str]]:
     """Return the methods that are refused, each with its class, but for collectives that are none of the covered."""
@@ -58,7 +61,7 @@ def install_refusals(patches: Patches) -> None:
 def _refusing(owner: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(self, type) and _is_alone(self):
+        if not isinstance(self, type) and name not in _REACHING and _is_alone(self):
             return function(self, *args, **kwargs)
         kind = owner.__name__ if owner in (File, Intercomm, Win) else "Comm"
         return not_covered(f"{kind}.{name}")
