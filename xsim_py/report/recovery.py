@@ -41,6 +41,7 @@ _COLOURS: Final = {
     "own work": "#F3F3F3",
 }
 _MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
+_MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
 _TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
 _LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest of those that are not to scale
 _LABEL_SHARE: Final = 0.055  # of the picture's width, for the narrowest phase with a figure in it
@@ -327,7 +328,8 @@ class _Bars:
             (run, run.phases.summed() if run.phases.whole else run.phases) for run in runs if run.phases is not None
         ]
         every = [phase for _, phases in self._bars for phase in phases.phases]
-        self._long_ps = _long_from(every)
+        whole = any(phases.whole for _, phases in self._bars)
+        self._long_ps = _long_from(every, _MAY_BE_LONG_IN_JOBS if whole else _MAY_BE_LONG)
         self._shortest_long_ps = min((p.time_ps for p in every if p.time_ps >= self._long_ps), default=1)
         to_scale = [
             sum(phase.time_ps for phase in phases.phases if phase.time_ps < self._long_ps) for _, phases in self._bars
@@ -421,9 +423,9 @@ class _Bars:
         figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 8), frameon=False, fontsize=9)
 
 
-def _long_from(phases: Sequence[Phase]) -> float:
+def _long_from(phases: Sequence[Phase], may_be_long: Sequence[str]) -> float:
     """From which time on phases that may be long are not drawn to scale."""
-    longest_ps = max((phase.time_ps for phase in phases if phase.name not in _MAY_BE_LONG), default=0)
+    longest_ps = max((phase.time_ps for phase in phases if phase.name not in may_be_long), default=0)
     return max(_TIMES_LONGER * longest_ps, 1) if longest_ps else float("inf")
 
 
