@@ -25,7 +25,7 @@ APPS = ROOT / "apps"
 PAGE = ROOT / "docs" / "guides" / "recovery-patterns.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
 RANKS, VICTIM = 12, 7
-SHARED = ("recovery.py", "tryblock.py")
+SHARED = re.compile(r"(`apps/(recovery|tryblock)\.py`,\s(?:with\s)?)(\d+)")
 
 _HEADER = re.compile(r" *# -{3,} (.+)")
 _SECTION = "recovery"
@@ -83,7 +83,7 @@ ROWS = {
     ),
     "wang_landau": Row(
         "The window in which a process dies replaces it and goes back to checkpoints; other windows go on.",
-        "nothing, until a walker and the next one of its window die together",
+        "nothing, until a walker and the next one of its window die together, or all that connect it to the next",
     ),
     "sparse_grid": Row(
         "Sparse grids: lost ones are copied from replicas, done without by another combination, or read from disk.",
@@ -232,9 +232,14 @@ def lines_of(name: str) -> int:
     return counted(APPS / f"{name}.py")
 
 
+def with_shared_lines(page: str) -> str:
+    """Return the page with how many lines the shared modules have."""
+    return SHARED.sub(lambda found: f"{found[1]}{counted(APPS / f'{found[2]}.py', section=None)}", page)
+
+
 if __name__ == "__main__":
     made = table()
     if sys.argv[1:] == ["--write"]:
         page = PAGE.read_text()
-        PAGE.write_text(page.split(BEGIN)[0] + BEGIN + made + END + page.split(END)[1])
+        PAGE.write_text(with_shared_lines(page.split(BEGIN)[0] + BEGIN + made + END + page.split(END)[1]))
     print(made, end="")
