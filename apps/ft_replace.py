@@ -71,6 +71,8 @@ class Ring:
         self.rod = self.rod + 0.25 * (wide[:-2] - 2 * self.rod + wide[2:])
         self.step += 1
 
+    # --------------------------------------------------------------------------------------------------------- recovery
+
     def restore(self, comm: MPI.Intracomm) -> None:
         """Go back to the last checkpoint of which every rod is somewhere, or to the beginning."""
         saved = self.buddies.restore(comm)
@@ -87,6 +89,9 @@ def replaced(comm: MPI.Intracomm) -> MPI.Intracomm:
     if comm.rank == min({*range(comm.size)}.difference(dead)):
         print(f"# replaced {dead} after {MPI.Wtime():.3f} s", flush=True)
     return repaired
+
+
+# ----------------------------------------------------------------------------------------------------------------- main
 
 
 def serial(ranks: int, steps: int, cells: int) -> np.ndarray:

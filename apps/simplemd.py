@@ -192,7 +192,7 @@ def drift(p: Parameters, x: np.ndarray, v: np.ndarray, forces: np.ndarray) -> tu
     return np.where(low, -moved, np.where(high, 2 * p.box - moved, moved)), velocities
 
 
-# Checkpoints.
+# ------------------------------------------------------------------------------------------------------------- recovery
 
 
 class Disk:
@@ -317,7 +317,7 @@ def rewind_trajectory(path: str, frames: int, atoms: int) -> None:
     os.replace(f"{path}.tmp", path)
 
 
-# The simulation.
+# ------------------------------------------------------------------------------------------------------- the simulation
 
 
 class Simulation:
@@ -460,6 +460,9 @@ class Simulation:
                 self.advance(dies=step in fatal)
 
 
+# ------------------------------------------------------------------------------------------------------------- recovery
+
+
 def run_and_recover(simulation: Simulation) -> None:
     """Run; after a failure go on without those who failed, until the survivors agree that all has been done."""
     while True:
@@ -492,6 +495,9 @@ def has_succeeded_everywhere(comm: MPI.Comm, success: bool) -> bool:
         return bool(comm.Agree(int(success)))
     except MPI.Exception:
         return False
+
+
+# ----------------------------------------------------------------------------------------------------------------- main
 
 
 def victim(text: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from tests.cases import ROOT
 from xsim_py.errors import ConfigError
 from xsim_py.report.phases import Phases
 from xsim_py.report.recovery import Case, RecoveryComparison
-from xsim_py.study.recovery import Experiment, compare_recovery, parse_call, plan_recovery
+from xsim_py.study.recovery import Experiment, compare_recovery, own_schemes, parse_call, plan_recovery
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -152,6 +152,89 @@ def test_tables_and_json_hold_every_phase(tmp_path: Path):
     assert "recovery, without detection" in text
 
 
+# ----------------------------------------------------------------------------- programs with schemes of their own
+
+
+SPARSE = str(ROOT / "apps" / "sparse_grid.py")
+MD = {"program": str(ROOT / "apps" / "simplemd.py"), "args": (str(ROOT / "apps" / "simplemd.in"), "--steps", "10")}
+MS_PS = 10**9
+
+
+def test_the_schemes_of_a_program_stand_in_its_source_and_are_not_asked_for_by_running_it(tmp_path: Path):
+    assert own_schemes(SPARSE) == ("rc", "ac", "cr")
+    assert own_schemes(ROOT / "apps" / "simplemd.py") == ("none", "ulfm", "buddy", "restart")
+    assert own_schemes(ROOT / "apps" / "allreduce_loop.py") == ()
+    for text in ("raise SystemExit(", "parser.add_argument('--recovery')", "p.add_argument('--recovery', choices=[1])"):
+        (tmp_path / "p.py").write_text(text)
+        assert own_schemes(tmp_path / "p.py") == ()
+    assert own_schemes(tmp_path / "nowhere.py") == ()
+
+
+def test_a_program_is_compared_under_its_own_schemes_unless_it_is_told_which_to_use():
+    assert Experiment(program=SPARSE).wanted == ("rc", "ac", "cr")
+    assert Experiment(**MD).wanted == ("ulfm", "buddy", "restart")
+    for args in (("--recovery", "ac"), ("--recovery=ac",)):
+        assert Experiment(program=SPARSE, args=args).wanted == ("ftco", "ulfm", "legio", "restart")
+    with pytest.raises(ConfigError, match=r"schemes: 'ulfm' is none of rc, ac, cr"):
+        plan_recovery(Experiment(program=SPARSE, ranks=(8,), schemes=("ulfm", "rc")))
+
+
+def test_whole_jobs_are_measured_with_the_time_lost_and_the_verdict():
+    told = {"program": SPARSE, "args": ("--level", "3"), "ranks": (8,), "failures": ("none", "1", "1@half+2@half")}
+    comparison = compared(**told, schemes=("rc", "cr"), timeout_ps=MS_PS)
+    for scheme in ("rc", "cr"):
+        none, one, two = (comparison[Case("gige", 8, code, scheme)] for code in told["failures"])
+        assert set(none.phases.times_ps()) <= {"communication", "agreement", "own work"}
+        assert (none.lost_ps, none.right, none.call) == (0, True, "half time")
+        assert one.victims == ("1",)
+        assert two.victims == ("1 at half", "2 at half")
+        for run in (none, one, two):
+            assert run.phases.total_ps == sum(run.phases.times_ps().values()) == run.virtual_time_ps
+            assert run.phases.start_ps == 0
+        for run in (one, two):
+            times = run.phases.times_ps()
+            assert run.right is True
+            assert run.lost_ps == run.virtual_time_ps - none.virtual_time_ps
+            assert 0.9 * MS_PS < times["detection"] <= 2 * MS_PS
+            assert times["repair"] > 200 * MS_PS  # new processes
+            assert run.phases.recovery_ps + times["detection"] < run.lost_ps
+        assert two.phases.times_ps()["repair"] > one.phases.times_ps()["repair"]
+    text = str(comparison)
+    assert "time lost" in text
+    rows = [line.split() for line in text.splitlines() if "1@half+2@half" in line]
+    assert [row[-1] for row in rows[:2]] == ["True", "True"]
+
+
+def test_a_restart_of_a_job_recomputes_and_goes_on():
+    told = {**MD, "ranks": (8,), "failures": ("1",), "schemes": ("restart", "buddy"), "timeout_ps": MS_PS}
+    restart, buddy = compared(**told, restart_delay_ps=5 * MS_PS).runs
+    assert restart.call == buddy.call == "6th Gather"
+    times = restart.phases.times_ps()
+    assert 0 <= times["restart delay"] - 5 * MS_PS < 0.1 * MS_PS
+    assert times["recomputation"] < 5 * times["communication"]
+    assert restart.phases.phases[-1].name == "communication"
+    assert buddy.phases.times_ps().keys() >= {"communication", "agreement", "detection", "repair"}
+    assert (buddy.right, buddy.data_lost) == (None, "")
+
+
+def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
+    (tmp_path / "loses.py").write_text(
+        "import argparse, time; from mpi4py import MPI\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--recovery', choices=('forget', 'none'))\n"
+        "assert parser.parse_args().recovery == 'forget'\n"
+        "time.sleep(1); size = MPI.COMM_WORLD.Shrink().size; time.sleep(3)\n"
+        "print('right: True' if size == 4 else 'lost: a rank'); raise SystemExit(size < 4)\n"
+    )
+    told = {"program": str(tmp_path / "loses.py"), "ranks": (4,), "failures": ("1@0.5s", "1"), "timeout_ps": MS_PS}
+    early, late = compare_recovery(Experiment(**told), jobs=1).runs
+    assert (early.case.scheme, early.right, early.data_lost, early.is_good) == ("forget", None, "a rank", False)
+    assert (late.right, late.is_good) == (True, True)
+    assert late.call == "half time"
+    assert early.phases.times_ps()["own work"] == late.phases.times_ps()["own work"] == 4 * 10**12
+    assert "a rank" in str(RecoveryComparison([early]))
+
+
 # ------------------------------------------------------------------------------- what the paper expects, table 1
 
 
@@ -210,4 +293,4 @@ def test_the_program_s_own_clock_measures_the_same(tmp_path: Path):
         assert printed == f"time: step 2 {run.phases.total_ps / 10**6:.3f} us", run.case
 
 
-_SUMS = ("total_s", "recovery_s", "virtual_time_s")
+_SUMS = ("total_s", "recovery_s", "lost_s", "virtual_time_s")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import ROOT
 from xsim_py.errors import ConfigError, XsimError
 from xsim_py.study import load_study, plan_runs, run_study
 from xsim_py.study.recovery_command import METRICS, check, do
@@ -24,13 +25,33 @@ def test_a_study_has_a_row_for_each_scheme_and_failure_whose_phases_add_up(tmp_p
     assert [(row["scheme"], row["who"]) for row in rows] == [
         (scheme, who) for scheme in ("ftco", "ulfm") for who in ("nobody", "parent and child")
     ]
-    sums = ("total_s", "recovery_s", "active_s")
+    sums = ("total_s", "recovery_s", "active_s", "lost_s")
     for row in rows:
         parts = [row[name] for name in METRICS if name.endswith("_s") and name not in sums]
         assert sum(parts) == pytest.approx(row["total_s"], abs=1e-12)
         assert row["active_s"] == pytest.approx(row["total_s"] - row["detection_s"])
     assert [row["detection_s"] > 1.9e-3 for row in rows] == [False, True, False, True]
     assert results.runs.units["repair_s"] == "s"
+
+
+def test_a_program_s_own_scheme_is_measured_as_a_whole_job(tmp_path: Path):
+    options = {"program": str(ROOT / "apps" / "sparse_grid.py"), "args": "--level 3", "ranks": 8, "failures": "1@half"}
+    study = {**STUDY, "options": {**options, "timeout": "1ms"}, "sweep": {"scheme": ["rc", "cr"]}}
+    results = run_study(study, out=tmp_path, jobs=1)
+    assert not results.failed
+    for row in (dict(zip(results.runs.columns, row, strict=True)) for row in results.runs.rows()):
+        assert row["collective_s"] == 0
+        assert 0.2 < row["repair_s"] < row["lost_s"] < row["total_s"]
+    with pytest.raises(ConfigError, match="scheme: 'ulfm' is not one of rc, ac and cr"):
+        check({"seed": 0, **options, "scheme": "ulfm"})
+    assert check({"seed": 0, **options})["scheme"] == "rc"
+
+
+def test_any_program_may_be_measured_as_a_whole_job():
+    settings = check({"seed": 0, "ranks": 8, "failures": "1", "scheme": "ulfm", "timeout": "1ms", "whole": True})
+    found = do(settings)
+    assert found["collective_s"] == (0,)
+    assert found["communication_s"][0] > 0
 
 
 def test_every_option_is_part_of_the_fingerprint():

@@ -43,7 +43,7 @@ def test_ranks_of_ones_own_have_times_or_die_before_the_call():
 @pytest.mark.parametrize(
     ("code", "ranks", "said"),
     [
-        ("4x", 64, "'4x' is none of none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, and RANK@before"),
+        ("4x", 64, "'4x' is none of none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, RANK@before, and RANK@half"),
         ("64@before", 64, "there is no rank 64 among 64"),
         ("1@2furlongs", 64, "furlongs"),
         ("1@-2s", 64, "negative"),

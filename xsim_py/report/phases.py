@@ -21,6 +21,12 @@ restart delay     from an abort of the job to its new start
 recomputation     from there until what failed is done
 own work          between calls
 ================  ====================================================================================================
+
+A whole job (`measure_job`) is many calls, and which of them makes up for a failure does not stand in the trace. So the
+names go by the calls: communication is any call that does not fail, agreement is Agree, and repair is what is called
+because of a failure only (Shrink, Spawn, Merge, ...). A rank is in detection only in a call that ends when the
+failure is known, or later: who goes on working meanwhile loses nothing by it. What is done once more after a repair
+is communication and own work again; it is the difference to the job without failures.
 """
 
 from __future__ import annotations
@@ -34,12 +40,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from xsim_py.trace import Span, Trace
 
 PHASES: Final = (
     "collective",
+    "communication",
+    "agreement",
     "detection",
     "resume",
     "propagation",
@@ -58,6 +66,12 @@ RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restar
 _COLLECTIVE: Final = re.compile(
     "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
 )
+_AGREEMENTS: Final = ("Agree", "Iagree")
+_REPAIRS: Final = (
+    *("Shrink", "Ishrink", "Ack_failed", "Get_failed"),
+    *("Spawn", "Spawn_multiple", "Merge", "Connect", "Accept", "Get_parent"),
+)
+_FEW: Final = 10  # calls of a collective operation: fewer have no middle one that stands for the job
 _BY_ITSELF: Final = "ftco"
 _REVOKED: Final = "ERR_REVOKED"
 _FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
@@ -84,6 +98,8 @@ class Phases(NamedTuple):
     """Which rank that is."""
     phases: tuple[Phase, ...]
     """One after the other, without a gap."""
+    whole: bool = False
+    """Whether they are those of a whole job, not of one call."""
 
     @property
     def start_ps(self) -> int:
@@ -102,8 +118,15 @@ class Phases(NamedTuple):
 
     @property
     def recovery_ps(self) -> int:
-        """The time that is neither the call as it would be without a failure nor its detection; see `RECOVERY`."""
-        return sum(phase.time_ps for phase in self.phases if phase.name in RECOVERY)
+        """The time that is neither the call as it would be without a failure nor its detection; see `RECOVERY`.
+
+        In a whole job own work is part of the program.
+        """
+        return sum(
+            phase.time_ps
+            for phase in self.phases
+            if phase.name in RECOVERY and not (self.whole and phase.name == "own work")
+        )
 
     def times_ps(self) -> dict[str, int]:
         """Return how long each phase took altogether, in the order of `PHASES`, without those that did not occur."""
@@ -112,6 +135,15 @@ class Phases(NamedTuple):
             for name in PHASES
             if any(phase.name == name for phase in self.phases)
         }
+
+    def summed(self) -> Phases:
+        """Return them with one phase a name, in the order of `PHASES`: those of a job alternate thousands of times."""
+        at_ps = self.start_ps
+        phases = []
+        for name, time_ps in self.times_ps().items():
+            phases.append(Phase(name, at_ps, at_ps + time_ps))
+            at_ps += time_ps
+        return self._replace(phases=tuple(phases))
 
 
 def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tuple[str, int], int]:
@@ -137,6 +169,20 @@ def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tupl
     if counts[wanted[0]] < wanted[1]:
         raise ConfigError(f"rank {first} makes no {wanted[0]} number {wanted[1]}; its collective calls: {said}")
     return wanted, counts[wanted[0]]
+
+
+def find_middle(trace: Trace, ranks: int) -> tuple[tuple[str, int], int] | None:
+    """Find the call that failures of a whole job are to hit, as `find_call` does.
+
+    Where a program makes few collective calls, or some of its ranks make fewer than others, there is no such call.
+    """
+    try:
+        (name, number), usual = find_call(trace)
+    except ConfigError:
+        return None
+    counts = Counter(span.rank for span in trace.spans if span.name == name)
+    same_at_all = all(counts[rank] == usual for rank in range(ranks))
+    return ((name, number), usual) if usual >= _FEW and same_at_all else None
 
 
 def first_start_ps(trace: Trace, call: str, ordinal: int) -> int:
@@ -180,6 +226,41 @@ def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None =
         raise ConfigError(f"no surviving rank makes {ordinal} calls of {call}")
     rank, start_ps, end_ps = max(found, key=lambda window: (window[2] - window[1], -window[0]))
     return Phases(rank, tuple(story.label(rank, start_ps, end_ps)))
+
+
+def measure_job(
+    trace: Trace, *, ranks: int, end_ps: int | None = None, call: str = "", usual: int | None = None
+) -> Phases:
+    """Find out what the time of a whole job went into at the slowest of the ranks that began it and survived.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of the whole run.
+    ranks : int
+        With how many the job began.
+    end_ps : int, optional
+        When the job was over; default: the last thing in the trace, which knows nothing of what came after all calls.
+    call : str, optional
+        A call by whose number a job that was started again shows where it is.
+    usual : int, optional
+        How many of them a rank makes in a run without failures. Without it, all that a restarted job does is
+        recomputation.
+
+    Raises
+    ------
+    ConfigError
+        None of the ranks that began survived.
+    """
+    story = _JobStory(trace, call, usual)
+    story.end_ps = max(story.end_ps, end_ps or 0)
+    alive = [rank for rank in story.survivors() if rank < ranks]
+    if not trace.spans:
+        raise ConfigError("the program makes no MPI call")
+    if not alive:
+        raise ConfigError("no rank that began the job survived")
+    slowest = max(alive, key=lambda rank: (story.last_ps(rank), -rank))
+    return Phases(slowest, tuple(story.job(slowest)), whole=True)
 
 
 class _Found(NamedTuple):
@@ -379,6 +460,79 @@ class _Story:
                 yield repair
                 name, since_ps = "retry", repair.end_ps
         yield Phase("resume" if name == "propagation" else name, since_ps, end_ps)
+
+
+class _JobStory(_Story):
+    """The story of a whole job; its methods are linear in the number of calls."""
+
+    def last_ps(self, rank: int) -> int:
+        """Return when a rank's last call ended."""
+        return max(self._end_of(span) for span in self.spans[rank])
+
+    def job(self, rank: int) -> Iterator[Phase]:
+        """Name all of a rank's time until the end of the job; neighbours of one name are one phase."""
+        phases = self._in_order(rank)
+        if self.starts_ps:
+            phases = _overlaid(phases, "recomputation", self.starts_ps[0], self._regained(self.spans[rank]))
+            phases = _overlaid(phases, "detection", self.disturbances[0], self.pauses[0][0])
+        for since_ps, until_ps in self.pauses:
+            phases = _overlaid(phases, "restart delay", since_ps, until_ps)
+        current = Phase("", 0, 0)
+        for phase in phases:
+            if phase.name == current.name:
+                current = current._replace(end_ps=phase.end_ps)
+                continue
+            if current.name:
+                yield current
+            current = phase
+        yield current if current.name else Phase("own work", 0, self.end_ps)
+
+    def _in_order(self, rank: int) -> Iterator[Phase]:
+        """Yield the parts of all calls, and what is between them, without regard to restarts."""
+        at_ps = 0
+        spans = self.spans[rank]
+        ends = [span.start_ps for span in spans[1:]] + [self.end_ps]
+        for span, before_ps in zip(spans, ends, strict=True):  # a call that a restart cut off has no end of its own
+            end_ps = min(self._end_of(span), before_ps)
+            if at_ps < span.start_ps:
+                yield Phase("own work", at_ps, span.start_ps)
+            parts = self._parts(span, end_ps)
+            for since_ps, until_ps in self.waits:
+                if since_ps < end_ps and span.start_ps < until_ps <= end_ps:
+                    parts = _overlaid(parts, "detection", since_ps, until_ps)
+            yield from parts
+            at_ps = max(at_ps, end_ps)
+        if at_ps < self.end_ps:
+            yield Phase("own work", at_ps, self.end_ps)
+
+    def _parts(self, span: Span, end_ps: int) -> Iterator[Phase]:
+        """Yield the parts of one call, without regard to waits."""
+        disturbed = bool(self.disturbances) and span.start_ps >= self.disturbances[0]
+        if span.name in _AGREEMENTS:
+            parts = [Phase("agreement", span.start_ps, end_ps)]
+        elif span.name == "Revoke":
+            parts = [Phase("revoke", span.start_ps, end_ps)]
+        elif disturbed and span.name in _REPAIRS:
+            parts = [Phase("repair", span.start_ps, end_ps)]
+        elif span.detail in _FAILED:
+            found = self._pieces(span, "failed")
+            parts = [part._replace(name=part.name.replace("collective", "communication")) for part in found]
+        else:
+            parts = [Phase("communication", span.start_ps, end_ps)]
+        yield from (part for part in parts if part.time_ps)
+
+
+def _overlaid(phases: Iterable[Phase], name: str, since_ps: int, until_ps: int) -> Iterator[Phase]:
+    """Yield phases in order, with another name for what is between two times."""
+    for phase in phases:
+        first_ps = min(max(phase.start_ps, since_ps), phase.end_ps)
+        last_ps = max(min(phase.end_ps, until_ps), first_ps)
+        cut = (
+            phase._replace(end_ps=first_ps),
+            Phase(name, first_ps, last_ps),
+            phase._replace(start_ps=last_ps),
+        )
+        yield from (part for part in cut if part.time_ps)
 
 
 def _last_sent(trace: Trace, found: Sequence[_Found]) -> dict[_Found, int]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = {
     "collective": "#0072B2",
+    "communication": "#0072B2",
+    "agreement": "#F0E442",
     "detection": "#C4C4C4",
     "resume": "#009E73",
     "propagation": "#CC79A7",
@@ -39,6 +41,7 @@ _COLOURS: Final = {
     "own work": "#F3F3F3",
 }
 _MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
+_MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
 _TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
 _LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest of those that are not to scale
 _LABEL_SHARE: Final = 0.055  # of the picture's width, for the narrowest phase with a figure in it
@@ -80,6 +83,12 @@ class RecoveryRun(NamedTuple):
     virtual_time_ps: int | None = None
     messages: int | None = None
     digest: str = ""
+    lost_ps: int | None = None
+    """The virtual time of the job less that of the scheme's job without failures; None if one did not finish."""
+    right: bool | None = None
+    """What the program says of its result (`right: True`), if it does."""
+    data_lost: str = ""
+    """Which data the program says that it has lost (`lost: ...`)."""
 
     @property
     def is_good(self) -> bool:
@@ -95,12 +104,13 @@ class RecoveryRun(NamedTuple):
             measured["slowest_rank"] = self.phases.rank
             measured["phases"] = [
                 {"name": phase.name, "start_s": phase.start_ps / PS_PER_S, "time_s": phase.time_ps / PS_PER_S}
-                for phase in self.phases.phases
+                for phase in _shown_phases(self.phases)
             ]
+        measured["lost_s"] = None if self.lost_ps is None else self.lost_ps / PS_PER_S
         end_ps = self.virtual_time_ps
         measured["virtual_time_s"] = None if end_ps is None else end_ps / PS_PER_S
         measured["virtual_time_exact_s"] = None if end_ps is None else exact_seconds(end_ps)
-        left_out = ("case", "phases", "virtual_time_ps")
+        left_out = ("case", "phases", "virtual_time_ps", "lost_ps")
         rest = {name: value for name, value in self._asdict().items() if name not in left_out}
         return {**self.case._asdict(), **measured, **rest, "victims": list(self.victims)}
 
@@ -128,13 +138,18 @@ class RecoveryComparison:
         """Return the run of a case."""
         return self._by_case[case]
 
+    @property
+    def _whole(self) -> bool:
+        return any(run.phases is not None and run.phases.whole for run in self.runs)
+
     # -------------------------------------------------------------------------------------------------- as tables
 
     def __str__(self) -> str:
         """Return a table for each scheme, with its own phases, and one that puts the schemes side by side."""
         texts = [f"{scheme}\n{self.shown(scheme).to_text(max_rows=None)}" for scheme in self.schemes]
         if len(self.schemes) > 1:
-            texts.append(f"recovery, without detection\n{self.side_by_side().to_text(max_rows=None)}")
+            title = "time lost" if self._whole else "recovery, without detection"
+            texts.append(f"{title}\n{self.side_by_side().to_text(max_rows=None)}")
         return "\n\n".join(texts)
 
     def _repr_html_(self) -> str:
@@ -146,20 +161,33 @@ class RecoveryComparison:
         columns = self._keys(runs)
         columns["dead"] = [", ".join(run.victims) for run in runs]
         columns["total"] = [_shown(run, None) for run in runs]
+        if self._whole:
+            columns["lost"] = [_lost(run) for run in runs]
         for name in PHASES:
             if any(run.phases is not None and name in run.phases.times_ps() for run in runs):
                 columns[name] = [_shown(run, name) for run in runs]
+        if any(run.data_lost for run in runs):
+            columns["data lost"] = [run.data_lost for run in runs]
+        if any(run.right is not None for run in runs):
+            columns["right"] = ["" if run.right is None else str(run.right) for run in runs]
         return Table(scheme, columns)
 
     def side_by_side(self) -> Table:
-        """Return what remains of the time of each scheme without the collective operation itself and the detection."""
+        """Return what remains of the time of each scheme without the collective operation itself and the detection.
+
+        Of whole jobs, return the time lost.
+        """
         cases = list(dict.fromkeys(run.case[:3] for run in self.runs))
         runs = [next(run for run in self.runs if run.case[:3] == case) for case in cases]
         columns = self._keys(runs)
         for scheme in self.schemes:
             found = [self._by_case.get(Case(*case, scheme)) for case in cases]
             columns[scheme] = [
-                "" if run is None or run.phases is None or not run.victims else format_time(run.phases.recovery_ps)
+                ""
+                if run is None or run.phases is None or not run.victims
+                else _lost(run)
+                if self._whole
+                else format_time(run.phases.recovery_ps)
                 for run in found
             ]
         return Table("recovery", columns)
@@ -239,7 +267,8 @@ class RecoveryComparison:
         return Chart(
             title=f"{self.title}, {title}".strip(", "),
             x_label="ranks",
-            y_label="virtual time of the call and recovery,\nwithout detection and restart delay [us]",
+            y_label=f"virtual time of the {'job' if self._whole else 'call and recovery'},\n"
+            "without detection and restart delay [us]",
             lines=lines,
             x_scale="log2",
             y_scale="log",
@@ -249,6 +278,16 @@ class RecoveryComparison:
 def _active_ps(phases: Phases) -> int:
     """Return the time in which something is done, and nobody only waits."""
     return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
+
+
+def _shown_phases(phases: Phases) -> tuple[Phase, ...]:
+    """Return the phases in time, or those of a whole job one a name."""
+    return phases.summed().phases if phases.whole else phases.phases
+
+
+def _lost(run: RecoveryRun) -> str:
+    """Return the time lost in words; nothing is lost by a run that is the measure of it."""
+    return "" if run.lost_ps is None or not run.victims else format_time(run.lost_ps)
 
 
 def _shown(run: RecoveryRun, name: str | None) -> str:
@@ -269,9 +308,10 @@ def _row(run: RecoveryRun) -> dict[str, Any]:
     row |= {"victims": ", ".join(run.victims), "slowest_rank": whole["slowest_rank"]}
     row["total_s"] = None if phases is None else phases.total_ps
     row["recovery_s"] = None if phases is None else phases.recovery_ps
+    row["lost_s"] = run.lost_ps
     row |= {f"{name.replace(' ', '_')}_s": times.get(name) for name in PHASES}
     row |= {"messages": run.messages, "virtual_time_s": run.virtual_time_ps}
-    return row | {name: whole[name] for name in ("ended", "exit_status", "digest")}
+    return row | {name: whole[name] for name in ("ended", "exit_status", "right", "data_lost", "digest")}
 
 
 class _Bars:
@@ -284,9 +324,12 @@ class _Bars:
     """
 
     def __init__(self, runs: Sequence[RecoveryRun]) -> None:
-        self._bars = [(run, run.phases) for run in runs if run.phases is not None]
+        self._bars = [
+            (run, run.phases.summed() if run.phases.whole else run.phases) for run in runs if run.phases is not None
+        ]
         every = [phase for _, phases in self._bars for phase in phases.phases]
-        self._long_ps = _long_from(every)
+        whole = any(phases.whole for _, phases in self._bars)
+        self._long_ps = _long_from(every, _MAY_BE_LONG_IN_JOBS if whole else _MAY_BE_LONG)
         self._shortest_long_ps = min((p.time_ps for p in every if p.time_ps >= self._long_ps), default=1)
         to_scale = [
             sum(phase.time_ps for phase in phases.phases if phase.time_ps < self._long_ps) for _, phases in self._bars
@@ -380,9 +423,9 @@ class _Bars:
         figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 8), frameon=False, fontsize=9)
 
 
-def _long_from(phases: Sequence[Phase]) -> float:
+def _long_from(phases: Sequence[Phase], may_be_long: Sequence[str]) -> float:
     """From which time on phases that may be long are not drawn to scale."""
-    longest_ps = max((phase.time_ps for phase in phases if phase.name not in _MAY_BE_LONG), default=0)
+    longest_ps = max((phase.time_ps for phase in phases if phase.name not in may_be_long), default=0)
     return max(_TIMES_LONGER * longest_ps, 1) if longest_ps else float("inf")
 
 

@@ -5,18 +5,23 @@ dead, and the same binary tree: the paper's experiments (appendix D) ran with Op
 and a broadcast over one. First every scheme runs without failures; from that trace comes which call the failures hit,
 and when it begins. Then each failure is a run of its own. All runs are traced, and the phases are measured in the
 trace (`xsim_py.report.phases`).
+
+A program with an option `--recovery` has schemes of its own, which are the choices of that option. It is given one of
+them in each run, all as under `ulfm`, and the whole job is measured, for a scheme need not repeat a call.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import chdir, closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.atomic_files import atomic_file, scratch_folder
 from xsim_py.config import MachineSpec, load_machine
@@ -30,15 +35,18 @@ from xsim_py.mpi.failures.settings import detector_settings
 from xsim_py.mpi.ftco.paper import ALLREDUCE
 from xsim_py.mpi.ftco.shapes import Shapes, ftco_shapes
 from xsim_py.network import make_network
-from xsim_py.report.phases import find_call, first_start_ps, measure_phases
+from xsim_py.report.phases import find_call, find_middle, first_start_ps, measure_job, measure_phases
 from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
 from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.victims import Victim, victims_of
 from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.workers import Crash, do_in_workers
 
+if TYPE_CHECKING:
+    from xsim_py.trace import Trace
+
 SCHEMES: Final = ("ftco", "ulfm", "legio", "restart")
-"""The ways to recover."""
+"""The ways to recover of a program that has none of its own."""
 
 LOOP: Final = "allreduce_loop.py"
 """The program that is run by default, one of those that come with xsim_py."""
@@ -52,6 +60,8 @@ _FTCO: Final = {"mpi.collectives": "ftco"}
 _LEGIO: Final = {"mpi.resilience.type": "legio"}
 _NO_LAYER: Final = {"mpi.resilience": None}
 _BINARY: Final = {"mpi.ftco.tree": "kary", "mpi.ftco.radix": 2, "mpi.ftco.roots": "single"}
+_OPTION: Final = "--recovery"
+_NO_SCHEME: Final = "none"
 _IMPORTS: Final = ("xsim_py.run",)
 _FUNCTION: Final = "xsim_py.study.recovery:do"
 
@@ -72,8 +82,10 @@ class Experiment:
     """Numbers of ranks."""
     failures: Sequence[str] = ("none", "1", "2p", "2s", "3m")
     """See `victims_of`."""
-    schemes: Sequence[str] = SCHEMES
-    """Some of `SCHEMES`."""
+    schemes: Sequence[str] = ()
+    """Some of `SCHEMES`, or of the program's own; default: all but a ``none`` among the latter."""
+    whole: bool = False
+    """Measure the whole job in place of one call, as is always done with a program that has schemes of its own."""
     timeout_ps: int = 2 * PS_PER_S
     """After how long a process that does not answer counts as dead."""
     restart_delay_ps: int = 10 * PS_PER_S
@@ -97,6 +109,44 @@ class Experiment:
         what = {"module": f"-m {self.program}", "code": "-c ..."}.get(self.kind, self.program or LOOP)
         return " ".join([Path(what).name if self.kind == "script" else what, *self.args])
 
+    @cached_property
+    def own_schemes(self) -> tuple[str, ...]:
+        """The program's own schemes; none where its arguments say already which one it is to use."""
+        if self.program is None or self.kind != "script":
+            return ()
+        if any(word == _OPTION or word.startswith(f"{_OPTION}=") for word in self.args):
+            return ()
+        return own_schemes(self.program)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The schemes that are compared."""
+        return tuple(self.schemes) or tuple(each for each in self.own_schemes if each != _NO_SCHEME) or SCHEMES
+
+    @property
+    def of_jobs(self) -> bool:
+        """True if whole jobs are measured."""
+        return self.whole or bool(self.own_schemes)
+
+
+def own_schemes(program: str | Path) -> tuple[str, ...]:
+    """Return the choices of a program's option `--recovery` as they stand in its source, none without such an option.
+
+    The source is read, not run: the choices have to be a list or tuple of strings in the call that adds the option.
+    """
+    try:
+        tree = ast.parse(Path(program).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()  # who runs it says what is wrong
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(isinstance(a, ast.Constant) and a.value == _OPTION for a in node.args):
+            for keyword in node.keywords:
+                words = getattr(keyword.value, "elts", []) if keyword.arg == "choices" else []
+                found = [word.value for word in words if isinstance(word, ast.Constant)]
+                if found and all(isinstance(word, str) for word in found):
+                    return tuple(map(str, found))
+    return ()
+
 
 class RecoveryTask(NamedTuple):
     """One run, for a process of its own."""
@@ -109,6 +159,8 @@ class RecoveryTask(NamedTuple):
     """Which call is measured; None: find one."""
     usual: int | None
     """How often a rank makes it without failures."""
+    whole: bool = False
+    """Whether the whole job is measured."""
 
 
 class Report(NamedTuple):
@@ -119,7 +171,7 @@ class Report(NamedTuple):
     call: tuple[str, int] | None = None
     usual: int | None = None
     start_ps: int | None = None
-    """When the first rank makes the call."""
+    """When the first rank makes the call; half of the time of a job that makes few of them."""
 
 
 def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
@@ -130,15 +182,20 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
     ConfigError
         With everything that is wrong; nothing was run.
     """
-    problems: dict[object, None] = {}
+    known = experiment.own_schemes or SCHEMES
+    problems: dict[object, None] = {
+        OptionProblem("schemes", f"{scheme!r} is none of {', '.join(known)}"): None
+        for scheme in experiment.wanted
+        if scheme not in known
+    }
     planned: dict[Case, tuple[Victim, ...]] = {}
     for name, machine in experiment.machines.items():
         for ranks in experiment.ranks:
-            for scheme in experiment.schemes:
+            for scheme in experiment.wanted:
                 try:
-                    if "legio" not in experiment.schemes and any(map(_is_of_layer, experiment.overrides)):
+                    if "legio" not in experiment.wanted and any(map(_is_of_layer, experiment.overrides)):
                         load_machine(machine, overrides=_overrides(experiment, "legio"))  # which refuses wrong ones
-                    spec = load_machine(machine, overrides=_overrides(experiment, scheme))
+                    spec = load_machine(machine, overrides=_entries(experiment, scheme))
                     shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
                 except ConfigError as error:
                     problems |= dict.fromkeys(map(_as_option, error.problems))
@@ -209,7 +266,7 @@ def compare_recovery(
     refused = {report.run.said: None for report in before.values() if _is_refused(report)}
     if refused:
         raise ConfigError(*refused)
-    later = [case for case in later if before[case._replace(failures="none")].call is not None]
+    later = [case for case in later if before[case._replace(failures="none")].start_ps is not None]
     tasks = [_task(experiment, case, planned[case], before[case._replace(failures="none")]) for case in later]
     reports = before | dict(run(later, tasks))
     if out is not None:
@@ -218,8 +275,9 @@ def compare_recovery(
                 file.write(report.output)
     runs = []
     for case, victims in planned.items():  # one whose scheme does not run without failures has what came of that
-        report = reports.get(case) or before[case._replace(failures="none")]
-        runs.append(report.run._replace(case=case, victims=tuple(map(str, victims))))
+        without = before[case._replace(failures="none")]
+        report = reports.get(case) or without
+        runs.append(_told(report.run._replace(case=case), victims, without))
     return RecoveryComparison(runs, title=experiment.title)
 
 
@@ -235,9 +293,17 @@ def measure_case(experiment: Experiment) -> RecoveryRun:
     before = report = do(_task(experiment, case, (), None))
     if _is_refused(before):
         raise ConfigError(before.run.said)
-    if victims and before.call is not None:
+    if victims and before.start_ps is not None:
         report = do(_task(experiment, case, victims, before))
-    return report.run._replace(victims=tuple(map(str, victims)))
+    return _told(report.run, victims, before)
+
+
+def _told(run: RecoveryRun, victims: Sequence[Victim], before: Report) -> RecoveryRun:
+    """Return a run with who was to die in it, and what that cost."""
+    times = run.virtual_time_ps, before.run.virtual_time_ps
+    both_finished = run.ended == before.run.ended == "finished"
+    lost_ps = times[0] - times[1] if both_finished and times[0] is not None and times[1] is not None else None
+    return run._replace(victims=tuple(map(str, victims)), lost_ps=lost_ps)
 
 
 def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, Report | Crash]]:
@@ -248,7 +314,7 @@ def _in_order(tasks: Sequence[RecoveryTask], jobs: int) -> Generator[tuple[int, 
 def _is_refused(report: Report) -> bool:
     """Return whether a run without failures shows bad input: it could not begin, or failures have no call to hit."""
     run = report.run
-    return run.ended == "refused" or (report.call is None and run.ended == "finished" and not run.exit_status)
+    return run.ended == "refused" or (report.start_ps is None and run.ended == "finished" and not run.exit_status)
 
 
 def _crashed(task: RecoveryTask, crash: Crash) -> Report:
@@ -257,6 +323,11 @@ def _crashed(task: RecoveryTask, crash: Crash) -> Report:
 
 
 # ------------------------------------------------------------------------------------------------- settings of a run
+
+
+def _entries(experiment: Experiment, scheme: str) -> dict[str, Any]:
+    """Return the entries of the machine under a scheme; a program's own are like `ulfm` to the machine."""
+    return _overrides(experiment, "ulfm" if experiment.own_schemes else scheme)
 
 
 def _overrides(experiment: Experiment, scheme: str) -> dict[str, Any]:
@@ -296,6 +367,8 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
     """Return the run of a case; `before` is that without failures, and None for that one itself."""
     program = experiment.program
     args = [*experiment.args] if program is not None else ["--scheme", "{scheme}", *experiment.args]
+    if experiment.own_schemes:
+        args += [_OPTION, "{scheme}"]
     values = {"{scheme}": case.scheme, "{folder}": os.getcwd()}
     if experiment.kind == "script":
         program = str(Path(program).absolute() if program is not None else bundled_apps() / LOOP)
@@ -307,7 +380,7 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "args": [_filled(word, values) for word in args],
         "ranks": case.ranks,
         "machine": str(Path(machine).absolute()) if Path(machine).is_file() else machine,
-        "set": _overrides(experiment, case.scheme),
+        "set": _entries(experiment, case.scheme),
         "seed": experiment.seed,
         "shards": experiment.shards,
         "isolation": experiment.isolation,
@@ -317,8 +390,8 @@ def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before:
         "fail": [] if before is None else [_failure(experiment, victim, before) for victim in victims],
     }
     if before is None:
-        return RecoveryTask(RecoveryRun(case, ()), arguments, experiment.call, None)
-    return RecoveryTask(RecoveryRun(case, ()), arguments, before.call, before.usual)
+        return RecoveryTask(RecoveryRun(case, ()), arguments, experiment.call, None, experiment.of_jobs)
+    return RecoveryTask(RecoveryRun(case, ()), arguments, before.call, before.usual, experiment.of_jobs)
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
@@ -329,13 +402,18 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
     """Return how `xsim_py.simulate` is told of a victim."""
-    assert before.call is not None
     assert before.start_ps is not None
     time_ps = victim.time_ps
-    if time_ps is None and experiment.after_ps is not None and not victim.before:
+    if victim.half:
+        assert before.run.virtual_time_ps is not None
+        time_ps = before.run.virtual_time_ps // 2
+    elif time_ps is None and before.call is None:
+        time_ps = before.start_ps + (0 if victim.before else experiment.after_ps or 0)
+    elif time_ps is None and experiment.after_ps is not None and not victim.before:
         time_ps = before.start_ps + experiment.after_ps
     if time_ps is not None:
         return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
+    assert before.call is not None
     name, number = before.call
     return str(CallSite(victim.rank, True, number, name))
 
@@ -379,9 +457,12 @@ def do(task: RecoveryTask) -> Report:
         virtual_time_ps=result.virtual_time_ps,
         messages=result.messages,
         digest=result.digest,
+        **_judged(output.getvalue()),
     )
     if result.ended != "finished":
         return Report(run, output.getvalue())
+    if task.whole:
+        return _whole_job(task, run, result.trace, output.getvalue())
     try:
         # In a run with failures the first rank may be dead, and make fewer calls.
         if task.call is not None and task.usual is not None:
@@ -394,3 +475,31 @@ def do(task: RecoveryTask) -> Report:
         return Report(run._replace(said=str(error)), output.getvalue())
     run = run._replace(phases=phases, call=f"{ordinal(call[1])} {call[0]}")
     return Report(run, output.getvalue(), call, usual, start_ps)
+
+
+def _whole_job(task: RecoveryTask, run: RecoveryRun, trace: Trace, output: str) -> Report:
+    """Measure a whole job, and say when failures hit it: in its middle call or, where it has none, at half time."""
+    call, usual, start_ps = task.call, task.usual, None
+    end_ps = run.virtual_time_ps or 0
+    try:
+        if not task.arguments["fail"]:
+            found = find_call(trace, call) if call is not None else find_middle(trace, task.run.case.ranks)
+            call, usual = found if found is not None else (None, None)
+            start_ps = end_ps // 2 if call is None else first_start_ps(trace, *call)
+        name = "" if call is None else call[0]
+        phases = measure_job(trace, ranks=task.run.case.ranks, end_ps=end_ps, call=name, usual=usual)
+    except ConfigError as error:
+        return Report(run._replace(said=str(error)), output)
+    hit = "half time" if call is None else f"{ordinal(call[1])} {call[0]}"
+    return Report(run._replace(phases=phases, call=hit), output, call, usual, start_ps)
+
+
+def _judged(output: str) -> dict[str, Any]:
+    """Return what a program says of its result: its last `right: True`, `right: False` or `lost: WHAT`."""
+    for line in reversed(output.splitlines()):
+        name, _, said = line.partition(": ")
+        if name == "right" and said in ("True", "False"):
+            return {"right": said == "True"}
+        if name == "lost":
+            return {"data_lost": said}
+    return {}

@@ -27,6 +27,7 @@ OPTIONS: Final = (
     "restart_delay",
     "call",
     "after",
+    "whole",
     "set",
     "program",
     "args",
@@ -40,10 +41,12 @@ METRICS: Final[dict[str, str]] = {
     "total_s": "s",
     "recovery_s": "s",
     "active_s": "s",
+    "lost_s": "s",
     **{f"{name.replace(' ', '_')}_s": "s" for name in PHASES},
     "messages": "",
 }
-"""``recovery_s`` is what the failure costs besides its detection, ``active_s`` all but detection and restart delay."""
+"""``recovery_s`` is what the failure costs besides its detection, ``active_s`` all but detection and restart delay,
+``lost_s`` the virtual time of the job less that of the job without failures."""
 
 TABLE: Final = ("total_s", "recovery_s")
 
@@ -57,7 +60,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
         With a line ``option: what is wrong`` for each problem.
     """
     from xsim_py.config.loader import bundled_apps
-    from xsim_py.study.recovery import LOOP, SCHEMES, parse_call, plan_recovery
+    from xsim_py.study.recovery import LOOP, SCHEMES, Experiment, parse_call, plan_recovery
 
     problems: list[OptionProblem] = []
 
@@ -73,18 +76,22 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
             problems.append(OptionProblem(name, str(error)))
             return default
 
+    program = read("program", str, None)
+    args = read("args", shlex.split, [])
+    schemes = Experiment(program=program, args=args).own_schemes or SCHEMES
     settings = {
         "machine": read("machine", str, "gige"),
         "ranks": read("ranks", positive, 64),
-        "scheme": read("scheme", one_of(*SCHEMES), "ulfm"),
+        "scheme": read("scheme", one_of(*schemes), "ulfm" if "ulfm" in schemes else schemes[0]),
         "failures": read("failures", str, "none"),
         "timeout_ps": read("timeout", parse_time_ps, 2 * PS_PER_S),
         "restart_delay_ps": read("restart_delay", parse_time_ps, 10 * PS_PER_S),
         "call": read("call", parse_call, None),
         "after_ps": read("after", parse_time_ps, None),
         "set": read("set", _entries, {}),
-        "program": read("program", str, None),
-        "args": read("args", shlex.split, []),
+        "whole": read("whole", one_of("true", "false"), "false") == "true",
+        "program": program,
+        "args": args,
         "seed": int(text_of(given["seed"])) if not isinstance(given["seed"], list) else 0,
     }
     file = Path(settings["program"] or bundled_apps() / LOOP)
@@ -116,6 +123,7 @@ def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
         "recovery_s": run.phases.recovery_ps / PS_PER_S,
         "active_s": (run.phases.total_ps - waiting_ps) / PS_PER_S,
         **{f"{name.replace(' ', '_')}_s": times.get(name, 0) / PS_PER_S for name in PHASES},
+        "lost_s": None if run.lost_ps is None else run.lost_ps / PS_PER_S,
         "messages": run.messages,
     }
     return {name: (value,) for name, value in found.items()}
@@ -132,6 +140,7 @@ def _experiment(settings: Mapping[str, Any]) -> Experiment:
         ranks=(settings["ranks"],),
         failures=(settings["failures"],),
         schemes=(settings["scheme"],),
+        whole=settings["whole"],
         timeout_ps=settings["timeout_ps"],
         restart_delay_ps=settings["restart_delay_ps"],
         call=None if call is None else (call[0], call[1]),

@@ -5,14 +5,15 @@ the tree that the collective operations use, so that their detections overlap, a
 child, found out one after the other. The paper does not say which ranks it killed; here they are the highest ones below
 the root, which itself is spared as in the paper.
 
-===============  =========================================================================
+===============  ================================================================================================
 ``none``         nobody
 ``1``            the root's first child
 ``2p``           the root's first two children
 ``2s``           the root's first child that has children, and the first of these
 ``3m``           those, and another child of the root
-``RANK@TIME``    a rank, at a virtual time; ``RANK@before``: right before the call
-===============  =========================================================================
+``RANK@TIME``    a rank, at a virtual time; ``RANK@before``: right before the call; ``RANK@half``: at half of the
+                 virtual time of the job without failures
+===============  ================================================================================================
 
 Several of the last form are joined by ``+``.
 """
@@ -39,6 +40,7 @@ CODES: Final = ("none", "1", "2p", "2s", "3m")
 
 _OWN: Final = re.compile(r"(\d+)@(.+)")
 _BEFORE: Final = "before"
+_HALF: Final = "half"
 
 
 class Victim(NamedTuple):
@@ -50,8 +52,12 @@ class Victim(NamedTuple):
     """When; None for the time of the call."""
     before: bool = False
     """Whether that is right before it, even where the others die some time after its beginning."""
+    half: bool = False
+    """Whether that is at half of the job's time without failures."""
 
     def __str__(self) -> str:
+        if self.half:
+            return f"{self.rank} at half"
         when = "" if self.time_ps is None else f" at {format_time(self.time_ps, digits=None)}"
         return f"{self.rank}{when}"
 
@@ -77,11 +83,14 @@ def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
 def _own(word: str, ranks: int, code: str) -> Victim:
     match = _OWN.fullmatch(word)
     if match is None:
-        raise ValueError(f"{code!r} is none of {', '.join(CODES)}, RANK@TIME such as 5@1.2ms, and RANK@{_BEFORE}")
+        forms = f"RANK@TIME such as 5@1.2ms, RANK@{_BEFORE}, and RANK@{_HALF}"
+        raise ValueError(f"{code!r} is none of {', '.join(CODES)}, {forms}")
     rank = int(match[1])
     if rank >= ranks:
         raise ValueError(f"{code!r}: there is no rank {rank} among {ranks}")
-    return Victim(rank, before=True) if match[2] == _BEFORE else Victim(rank, parse_time_ps(match[2]))
+    if match[2] in (_BEFORE, _HALF):
+        return Victim(rank, before=match[2] == _BEFORE, half=match[2] == _HALF)
+    return Victim(rank, parse_time_ps(match[2]))
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
