@@ -185,11 +185,14 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 
 
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+
+
 def both_copies(dead: frozenset[int]) -> bool:
     """Return whether a finest grid of sparse_grid.py and its copy are gone, with 3 of them on 8 ranks."""
     return any({rank, rank + 5} <= dead for rank in range(3))
 
 
+SAMPLES = ("--subdomains", "1", "--samples", "6", "--cells", "5")
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
 SWEEPS = [
@@ -208,6 +211,10 @@ SWEEPS = [
     ),
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
+    *(
+        Sweep(APPS / "resilient_pde.py", 8, (*SAMPLES, "--recovery", scheme), needed=frozenset([0, 4]))
+        for scheme in ("ignore", "again")
+    ),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
     program("respawn", 4, newcomers=2),
     program("respawn_reorder", 4, newcomers=2),
