@@ -209,6 +209,7 @@ def both_copies(dead: frozenset[int]) -> bool:
 
 
 LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
+SAMPLES = ("--subdomains", "1", "--samples", "6", "--cells", "5")
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
 FEW_POINTS = ("--rows", "1", "--columns", "3", "--tolerance", "1e-8", "--every", "2")
@@ -225,6 +226,10 @@ SWEEPS = [
     ),
     Sweep(APPS / "fampi.py", 4, ("--recovery", "forward", "--nodes", "2", "--tolerance", "1e-2", "--block", "2")),
     Sweep(APPS / "bag_of_tasks.py", 4, ("--tasks", "8", "--points", "10"), needed=frozenset([0])),
+    *(
+        Sweep(APPS / "resilient_pde.py", 8, (*SAMPLES, "--recovery", scheme), needed=frozenset([0, 4]))
+        for scheme in ("ignore", "again")
+    ),
     Sweep(APPS / "propagate.py", 4, ("--laps", "2", "--spares", "1")),
     *(
         Sweep(

@@ -1,0 +1,366 @@
+"""Resilient PDE: servers hold all state, clients solve samples, and the samples of clients that die are done without.
+
+-(k u')' = 1 with k = 1 / (1 + x) and u(0) = u(1) = 0, on subdomains that overlap.  On each, the solution is an affine
+function of its values at the subdomain's two ends, u = alpha + beta u_L + gamma u_R.  Clients solve the equation there
+for values at the ends that a server gives them, and send what they get: that is a sample.  Any three give the function
+by regression.  The servers put these functions together, find the values at all ends, and so the solution.  When a
+client dies, the sample that it was solving is missing, nobody waits for it, and the regression has fewer.  With
+`--recovery again` another client solves it.
+
+That is the preconditioner of Rizzi, Morris, Sargsyan, Mycek, Safta, Debusschere, Le Maitre and Knio (ULFM-MPI
+implementation of a resilient task-based partial differential equations preconditioner, FTXS 2016).  Servers, clients,
+sampling, regression and failures are real; their plane is reduced to a line, where one round is exact, their random
+samples to points on a circle, of which no three are on a line, and their corrupted samples are left out.
+
+    xsim run -n 12 --fail "rank=3 before its 2nd Send" resilient_pde.py
+    xsim run -n 12 --fail rank=5@2ms resilient_pde.py --recovery again --work 1e-3
+    mpirun --with-ft ulfm -n 12 python resilient_pde.py --die 3@1 --die 5@0
+
+Ranks form crews of a server, the first of them, and its clients.  Any clients may die, as long as each subdomain keeps
+three samples.  The state of a server dies with it: the others then say so, and end.  So they do where a subdomain has
+too few samples.  Judge: the solution at all nodes is the polynomial that solves the equation, but for round-off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import recovery
+from mpi4py import MPI
+
+WORK = 1
+HOME = -1  # in place of a task
+NEEDED = 3  # samples for an affine function of two values
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=3, help="how many clients a server has, at least")
+    parser.add_argument("--subdomains", type=int, default=4, help="of each server")
+    parser.add_argument("--total", type=int, default=0, help="subdomains of all servers, in place of --subdomains")
+    parser.add_argument("--samples", type=int, default=8, help="of each subdomain")
+    parser.add_argument("--cells", type=int, default=16, help="grid cells of a subdomain without its overlap")
+    parser.add_argument("--overlap", type=int, default=2, help="grid cells that it has more at each end")
+    parser.add_argument("--recovery", choices=["ignore", "again"], default="ignore", help="how to take losses")
+    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="how long a sample takes")
+    parser.add_argument("--dying", type=float, default=0.0, help="the chance that a client dies in its first sample")
+    parser.add_argument("--seed", type=int, default=0, help="of that chance")
+    recovery.add_die_option(parser)
+    told = parser.parse_args()
+    if told.clients < 1 or told.subdomains < 1 or told.samples < NEEDED or told.work < 0 or told.seed < 0:
+        parser.error("--clients and --subdomains begin at 1, --samples at 3, --work and --seed are not negative")
+    if told.overlap < 1 or told.cells <= 2 * told.overlap or not 0 <= told.dying < 1:
+        parser.error("--overlap begins at 1, --cells is more than twice that, and --dying is from 0 up to 1")
+    ranks = MPI.COMM_WORLD.size
+    if ranks < 2:
+        parser.error("a server and a client are two ranks, and there is one")
+    told.servers = max(1, ranks // (told.clients + 1))
+    told.total = told.total or told.servers * told.subdomains
+    if told.total < told.servers:
+        parser.error(f"--total {told.total}: {told.servers} servers need a subdomain each")
+    rank = MPI.COMM_WORLD.rank
+    if rank != first_of(crew_of(rank, told), told) and np.random.default_rng([told.seed, rank]).random() < told.dying:
+        told.die.append((rank, 0))
+    return told
+
+
+def crew_of(rank: int, told: argparse.Namespace) -> int:
+    """Return the crew of a rank of COMM_WORLD."""
+    return ((rank + 1) * told.servers - 1) // MPI.COMM_WORLD.size
+
+
+def first_of(crew: int, told: argparse.Namespace) -> int:
+    """Return the rank in COMM_WORLD of a crew's server, the first whose crew it is."""
+    return crew * MPI.COMM_WORLD.size // told.servers
+
+
+# --------------------------------------------------------------------------------------------------------- the equation
+
+
+def exact(x: np.ndarray) -> np.ndarray:
+    """Return the solution."""
+    return 5 / 9 * (x + x * x / 2) - x * x / 2 - x**3 / 3
+
+
+class Subdomain(NamedTuple):
+    """A piece of the grid: the nodes of its cells and of its overlaps, from one end to the other."""
+
+    left: int
+    right: int
+    cells: int  # of the whole grid
+    to_left: int  # the node where the subdomain to the left ends
+    to_right: int
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The coordinates of all nodes, with both ends."""
+        return np.arange(self.left, self.right + 1) / self.cells
+
+    def solve(self, at_left: float, at_right: float) -> np.ndarray:
+        """Solve the equation between values at the ends; return the values at all nodes.
+
+        Finite volumes, with the integral of 1 / k as the resistance between two nodes, and bounds between the volumes
+        where it has its centre: this scheme makes no error at the nodes.
+        """
+        x, h = self.nodes, 1 / self.cells
+        middle = (x[:-1] + x[1:]) / 2
+        resistance = h * (1 + middle)
+        bound = middle + h * h / 12 / (1 + middle)
+        conduct = 1 / resistance
+        matrix = np.diag(conduct[:-1] + conduct[1:]) - np.diag(conduct[1:-1], 1) - np.diag(conduct[1:-1], -1)
+        load = np.diff(bound)
+        load[0] += conduct[0] * at_left
+        load[-1] += conduct[-1] * at_right
+        return np.concatenate([[at_left], np.linalg.solve(matrix, load), [at_right]])
+
+    def seen_from(self, function: np.ndarray) -> np.ndarray:
+        """Return those rows of an affine function that the neighbours need: where they end in here."""
+        return function[[self.to_left - self.left, self.to_right - self.left]]
+
+
+def subdomain(number: int, told: argparse.Namespace) -> Subdomain:
+    """Return one of the subdomains, numbered from the left."""
+    cells, low, high = told.total * told.cells, number * told.cells, (number + 1) * told.cells
+    left, right = max(0, low - told.overlap), min(cells, high + told.overlap)
+    return Subdomain(left, right, cells, min(low + told.overlap, right), max(high - told.overlap, left))
+
+
+def ends(sample: int, samples: int) -> tuple[float, float]:
+    """Return the values at the ends for a sample: a point on a circle."""
+    angle = 2 * math.pi * sample / samples
+    return math.cos(angle), math.sin(angle)
+
+
+def regression(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the affine function that is nearest to the samples, as a row (alpha, beta, gamma) for each node."""
+    matrix = np.column_stack([np.ones(len(points)), points])
+    return np.linalg.lstsq(matrix, values, rcond=None)[0].T
+
+
+def chained(seen: np.ndarray) -> np.ndarray:
+    """Put pieces in a row together: return the values at all their ends as affine functions of the two outermost.
+
+    `seen[i]` is, as functions of piece i's own ends, what its left and its right neighbour need.
+    """
+    count = len(seen)
+    found = np.zeros((count, 2, 3))
+    found[0, 0], found[-1, 1] = (0, 1, 0), (0, 0, 1)
+    if count == 1:
+        return found
+    # Between pieces i and i + 1: the right end of i, and then the left end of i + 1.
+    unknowns = 2 * (count - 1)
+    matrix, known = np.eye(unknowns), np.zeros((unknowns, 3))
+    for row in range(unknowns):
+        piece = row // 2 + 1 - row % 2
+        constant, *slopes = seen[piece, row % 2]
+        known[row, 0] = constant
+        for slope, column, outermost in zip(slopes, (2 * piece - 1, 2 * piece), (1, 2), strict=True):
+            if 0 <= column < unknowns:
+                matrix[row, column] -= slope
+            else:
+                known[row, outermost] += slope
+    solution = np.linalg.solve(matrix, known)
+    found[:-1, 1], found[1:, 0] = solution[0::2], solution[1::2]
+    return found
+
+
+def at(functions: np.ndarray, left: float, right: float) -> np.ndarray:
+    """Return the values of affine functions."""
+    return functions @ np.array([1, left, right])
+
+
+# ------------------------------------------------------------------------------------------------------------- sampling
+
+
+class Server:
+    """The state of some subdomains: which samples are there, and who is at which."""
+
+    def __init__(self, crew: MPI.Intracomm, number: int, told: argparse.Namespace) -> None:
+        self.crew, self.told = crew, told
+        self.mine = range(number * told.total // told.servers, (number + 1) * told.total // told.servers)
+        self.subdomains = {each: subdomain(each, told) for each in self.mine}
+        self.bag = deque((each, sample) for sample in range(told.samples) for each in self.mine)
+        self.samples: dict[int, dict[int, np.ndarray]] = {each: {} for each in self.mine}
+        self.idle = deque(range(1, crew.size))
+        self.doing: dict[int, tuple[int, int]] = {}
+        self.dead: set[int] = set()
+        self.taken = 0
+
+    def sample(self) -> None:
+        """Give and take until no sample is left to wait for, and send the clients home."""
+        answer, status, request = np.zeros(self.told.cells + 2 * self.told.overlap + 3), MPI.Status(), MPI.REQUEST_NULL
+        self.give()
+        while self.doing:
+            request = request or self.crew.Irecv(answer, MPI.ANY_SOURCE, WORK)
+            if recovery.attempt(request.Wait, status)[1]:
+                self.take(status.source, answer)
+            else:
+                do_without(self)
+            self.give()
+        for client in range(1, self.crew.size):
+            send_in_spite(self.crew, (HOME, HOME), client)
+
+    def give(self) -> None:
+        """Give each idle client a sample, as long as there are any."""
+        while self.bag and self.idle:
+            client = self.idle.popleft()
+            self.doing[client] = self.bag.popleft()
+            send_in_spite(self.crew, self.doing[client], client)
+
+    def take(self, client: int, answer: np.ndarray) -> None:
+        """Keep a sample."""
+        number, sample = answer[:2].astype(int)
+        self.samples[number][sample] = answer[2 : 2 + len(self.subdomains[number].nodes)].copy()
+        if self.doing.pop(client, None) is not None:
+            self.idle.append(client)
+        self.taken += 1
+        recovery.die_at(self.told.die, self.taken)
+
+    @property
+    def count(self) -> int:
+        """The number of samples that are there."""
+        return sum(map(len, self.samples.values()))
+
+    def poor(self) -> int:
+        """Return how many subdomains have too few samples."""
+        return sum(len(samples) < NEEDED for samples in self.samples.values())
+
+    def solve(self, servers: MPI.Intracomm) -> tuple[float, float]:
+        """Find the solution with the other servers; return its error, and its largest value here."""
+        functions = {}
+        for each, samples in self.samples.items():
+            points = np.array([ends(sample, self.told.samples) for sample in samples])
+            functions[each] = regression(points, np.array([*samples.values()]))
+        seen = np.array([self.subdomains[each].seen_from(functions[each]) for each in self.mine])
+        inside = chained(seen)
+        # All of this server's subdomains together are a piece like one of them.
+        whole = np.array([seen[0, 0] @ _of_ends(inside[0]), seen[-1, 1] @ _of_ends(inside[-1])])
+        all_seen = np.zeros((servers.size, 2, 3)) if servers.rank == 0 else None
+        servers.Gather(whole, all_seen, root=0)
+        outermost = np.ascontiguousarray(at(chained(all_seen), 0, 0)) if all_seen is not None else None
+        own = np.zeros(2)
+        servers.Scatter(outermost, own, root=0)
+        error = largest = 0.0
+        for each, (left, right) in zip(self.mine, at(inside, *own), strict=True):
+            solution = at(functions[each], left, right)
+            error = max(error, float(np.abs(solution - exact(self.subdomains[each].nodes)).max()))
+            largest = max(largest, float(solution.max()))
+        return error, largest
+
+
+def _of_ends(functions: np.ndarray) -> np.ndarray:
+    """Return the matrix with which a function of a piece's ends becomes one of the outermost."""
+    return np.vstack([[1, 0, 0], functions])
+
+
+def serve(server: Server, servers: MPI.Intracomm) -> np.ndarray:
+    """Do a server's part; return what `concluded` adds up, and what it takes the largest of."""
+    server.sample()
+    poor = np.zeros(1, int)
+    servers.Allreduce(np.array([server.poor()]), poor)
+    error, largest = (0.0, 0.0) if poor[0] else server.solve(servers)
+    return np.array([1, server.poor(), server.count, MPI.Wtime(), error, largest])
+
+
+def toil(crew: MPI.Intracomm, told: argparse.Namespace) -> None:
+    """Solve samples until sent home."""
+    task, number = np.zeros(2, int), 0
+    while True:
+        crew.Recv(task, 0, WORK)
+        if task[0] == HOME:
+            return
+        recovery.die_at(told.die, number)
+        number += 1
+        values = subdomain(int(task[0]), told).solve(*ends(int(task[1]), told.samples))
+        if told.work:
+            time.sleep(told.work)
+        crew.Send(np.concatenate([task, values]), 0, WORK)
+
+
+# ------------------------------------------------------------------------------------------------------------- recovery
+
+
+def send_in_spite(crew: MPI.Intracomm, task: tuple[int, int], client: int) -> None:
+    """Send a client a task; if it is known to be dead, the next wait for anybody says so as well."""
+    recovery.attempt(crew.Send, np.array(task), client, WORK)
+
+
+def do_without(server: Server) -> None:
+    """Let the samples go that the newly dead were solving, or put them back; who waits for anybody may wait on then."""
+    server.crew.Ack_failed()
+    for client in {*recovery.known_dead(server.crew)} - server.dead:
+        server.dead.add(client)
+        if client in server.idle:
+            server.idle.remove(client)
+        task = server.doing.pop(client, None)
+        if task is not None and task[1] not in server.samples[task[0]] and server.told.recovery == "again":
+            server.bag.append(task)
+
+
+def crews(comm: MPI.Intracomm, told: argparse.Namespace) -> tuple[MPI.Intracomm, MPI.Intracomm]:
+    """Make a communicator of each crew, and one of the servers, of those who live."""
+    rank = MPI.COMM_WORLD.rank
+    crew = crew_of(rank, told)
+    return comm.Split(crew, rank), comm.Split(0 if rank == first_of(crew, told) else MPI.UNDEFINED, rank)
+
+
+def concluded(comm: MPI.Intracomm, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bring together what the servers have found."""
+    sums, largest = np.zeros(3), np.zeros(3)
+    comm.Allreduce(part[:3].copy(), sums)
+    comm.Allreduce(part[3:].copy(), largest, MPI.MAX)
+    return sums, largest
+
+
+def dead_servers(comm: MPI.Intracomm, told: argparse.Namespace) -> list[int]:
+    """Return the ranks of the servers that are no longer there."""
+    ranks = [first_of(crew, told) for crew in range(told.servers)]
+    there = MPI.Group.Translate_ranks(MPI.COMM_WORLD.group, ranks, comm.group)
+    return [rank for rank, now in zip(ranks, there, strict=True) if now == MPI.UNDEFINED]
+
+
+# ----------------------------------------------------------------------------------------------------------------- main
+
+
+def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, largest: np.ndarray) -> None:
+    """Print the solution, or what is lost, and end."""
+    whole, poor, count = map(int, sums)
+    if whole < told.servers:
+        recovery.give_up(comm, f"what the servers on ranks {dead_servers(comm, told)} held")
+    if poor:
+        recovery.give_up(comm, f"{poor} of {told.total} subdomains, with fewer than {NEEDED} of {told.samples} samples")
+    when, error, value = map(float, largest)
+    clients, wanted = MPI.COMM_WORLD.size - told.servers, told.total * told.samples
+    lines = [
+        f"# {wanted - count} of {wanted} samples are missing, error {error:.1e}",
+        f"# time: solved after {when * 1e6:.6f} us, {100 * count * told.work / (when or 1) / clients:.2f} % of it work",
+        f"resilient_pde: {told.total} subdomains of {told.servers} servers, largest value {value:.6f}",
+    ]
+    recovery.conclude(comm, lines, error <= 1e-13 + 1e-15 * told.total**2)
+
+
+def main() -> None:
+    """Do a server's or a client's part, and end together."""
+    told = parse_arguments()
+    (crew, servers), comm = recovery.until_agreed(MPI.COMM_WORLD, lambda comm: crews(comm, told), recovery.shrink)
+    number, part = crew_of(MPI.COMM_WORLD.rank, told), np.zeros(6)
+    if servers != MPI.COMM_NULL:
+        found, well = recovery.attempt(serve, Server(crew, number, told), servers)
+        if well:
+            part = found
+        else:
+            servers.Revoke()
+    elif MPI.Group.Translate_ranks(crew.group, [0], MPI.COMM_WORLD.group)[0] == first_of(number, told):
+        recovery.attempt(toil, crew, told)
+    (sums, largest), comm = recovery.until_agreed(comm, lambda comm: concluded(comm, part), recovery.shrink)
+    report(comm, told, sums, largest)
+
+
+if __name__ == "__main__":
+    main()
