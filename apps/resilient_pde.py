@@ -18,7 +18,8 @@ samples to points on a circle, of which no three are on a line, and their corrup
 
 Ranks form crews of a server, the first of them, and its clients.  Any clients may die, as long as each subdomain keeps
 three samples.  The state of a server dies with it: the others then say so, and end.  So they do where a subdomain has
-too few samples.  Judge: the solution at all nodes is the polynomial that solves the equation, but for round-off.
+too few samples.  Judge: the solution at all nodes is the polynomial that solves the equation, but for round-off, which
+grows with the square of the number of subdomains.
 """
 
 from __future__ import annotations
@@ -336,9 +337,10 @@ def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, larg
     if poor:
         recovery.give_up(comm, f"{poor} of {told.total} subdomains, with fewer than {NEEDED} of {told.samples} samples")
     when, error, value = map(float, largest)
+    bound = math.ceil(math.log10(max(error, 1e-16)))
     clients, wanted = MPI.COMM_WORLD.size - told.servers, told.total * told.samples
     lines = [
-        f"# {wanted - count} of {wanted} samples are missing, error {error:.1e}",
+        f"# {wanted - count} of {wanted} samples are missing, error below 1e{bound}",
         f"# time: solved after {when * 1e6:.6f} us, {100 * count * told.work / (when or 1) / clients:.2f} % of it work",
         f"resilient_pde: {told.total} subdomains of {told.servers} servers, largest value {value:.6f}",
     ]
