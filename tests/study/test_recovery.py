@@ -233,6 +233,8 @@ def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
     assert late.call == "half time"
     assert early.phases.times_ps()["own work"] == late.phases.times_ps()["own work"] == 4 * 10**12
     assert "a rank" in str(RecoveryComparison([early]))
+    side = RecoveryComparison([early, late._replace(right=False)]).side_by_side()
+    assert [row[-1] for row in side.rows()] == ["data lost", "wrong"]
 
 
 # ------------------------------------------------------------------------------- what the paper expects, table 1

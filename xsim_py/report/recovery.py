@@ -175,21 +175,14 @@ class RecoveryComparison:
     def side_by_side(self) -> Table:
         """Return what remains of the time of each scheme without the collective operation itself and the detection.
 
-        Of whole jobs, return the time lost.
+        Of whole jobs, return the time lost; where data are, or the result is wrong, no time says what that costs.
         """
         cases = list(dict.fromkeys(run.case[:3] for run in self.runs))
         runs = [next(run for run in self.runs if run.case[:3] == case) for case in cases]
         columns = self._keys(runs)
         for scheme in self.schemes:
             found = [self._by_case.get(Case(*case, scheme)) for case in cases]
-            columns[scheme] = [
-                ""
-                if run is None or run.phases is None or not run.victims
-                else _lost(run)
-                if self._whole
-                else format_time(run.phases.recovery_ps)
-                for run in found
-            ]
+            columns[scheme] = ["" if run is None else _cost(run) for run in found]
         return Table("recovery", columns)
 
     def _keys(self, runs: Sequence[RecoveryRun]) -> dict[str, list[Any]]:
@@ -288,6 +281,17 @@ def _shown_phases(phases: Phases) -> tuple[Phase, ...]:
 def _lost(run: RecoveryRun) -> str:
     """Return the time lost in words; nothing is lost by a run that is the measure of it."""
     return "" if run.lost_ps is None or not run.victims else format_time(run.lost_ps)
+
+
+def _cost(run: RecoveryRun) -> str:
+    """Return what failures cost a run, in words."""
+    if run.phases is None or not run.victims:
+        return ""
+    if not run.phases.whole:
+        return format_time(run.phases.recovery_ps)
+    if run.data_lost:
+        return "data lost"
+    return "wrong" if run.right is False else _lost(run)
 
 
 def _shown(run: RecoveryRun, name: str | None) -> str:
