@@ -45,7 +45,10 @@ REFUSALS = 3  # so many times in a row no process could be started: there is no 
 
 
 class Lost(Exception):
-    """Data of which no copy is left; the text says which."""
+    """Data of which no copy is left; the text says which.
+
+    All members have to raise it, or none: who finds a loss alone lets the others know first.
+    """
 
 
 # ------------------------------------------------------------------------------------------------ attempts, agreements
@@ -123,8 +126,8 @@ def shrink(comm: MPI.Intracomm) -> MPI.Intracomm:
 def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
     """Repair a revoked communicator by a new process for each dead member, in its rank, or else at the end.
 
-    The new processes run the program of this one with its arguments, and begin with `joined()`.  An attempt that does
-    not get through at all ends at all: the survivors begin it anew from the last communicator that all had, and its new
+    The new processes run the program of this one with its arguments, and begin with `joined()`.  When any member fails
+    during an attempt, all survivors give it up, and begin another one from the last communicator that all had; its new
     processes kill themselves, which makes them failures like any other.
     """
     refused = 0
@@ -193,7 +196,8 @@ def until_agreed(
 ) -> tuple[Any, MPI.Intracomm]:
     """Do some work until all members have done it, repairing what it is done on; return what it gives, and on what.
 
-    Where it finds that data are lost (`Lost`), the job ends.
+    Where it finds that data are lost (`Lost`), the job ends.  With `replace` there is one such loop a program: a new
+    process begins with the first one, and does not meet those who are in another.
     """
     while True:
         result, well = attempt(work, comm)
@@ -268,7 +272,8 @@ def with_parts(
 class Buddies:
     """Checkpoints in memory: each rank has its own, and its right neighbour a copy.
 
-    They outlive any failures but those of a rank and its right neighbour together.  The data are any object that can
+    They outlive any failures but those of a rank and its right neighbour together, if the dead are replaced in their
+    ranks: after `shrink` nobody asks for the data of the dead.  The data are any object that can
     be pickled; who changes it later gives a copy.
     """
 
@@ -378,7 +383,7 @@ def die_at(deaths: Iterable[tuple[int, int]], step: int) -> None:
 def conclude(comm: MPI.Intracomm, lines: Iterable[str], right: bool) -> NoReturn:
     """Print a result that all members have, and `right: True` or `right: False`; end with status 0 or 1.
 
-    It is printed again by another rank, if the first that has printed it dies before all know that it has.
+    It is printed once more, by the first of those who live, if anybody dies before all know that it has been printed.
     """
     _leave(comm, [*lines, f"right: {right}"], int(not right))
 

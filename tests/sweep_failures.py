@@ -25,7 +25,7 @@ from tests.cases import ROOT
 from xsim_py import simulate
 
 APPS, PROGRAMS = ROOT / "apps", ROOT / "tests" / "ulfm_programs"
-RESULT = re.compile(r"\bresult\b|\bstate\b|^right: ")
+RESULT = re.compile(r"^(?!lost: ).*\b(result|state)\b|^right: ")
 LOST = re.compile(r"^lost: |^\d+ lost ", re.MULTILINE)
 PLACES = 64  # so that processes can be named before they are started
 

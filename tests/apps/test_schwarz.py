@@ -81,6 +81,13 @@ def test_whoever_dies_it_converges_and_shards_make_no_difference(failures: list[
     assert (runs[0].out.endswith("right: True\n"), runs[0].status) == (True, 0)
 
 
+@pytest.mark.parametrize("timeout", ["3ms", "300ms"])
+def test_however_late_a_failure_is_found_out_it_does_not_end_too_early(timeout: str):
+    """All others have converged by then, with a hole, and what fills it comes to them one after the other."""
+    run = schwarz(ranks=12, fail=["rank=1@14ms"], set={"mpi.detector.timeout": timeout})
+    assert run.out.endswith("right: True\n")
+
+
 def test_who_has_no_subdomain_is_replaced_too():
     run = schwarz("--subdomains", 4, fail=["rank=6@5ms", "rank=1@9ms"])
     assert run.out.endswith("right: True\n")
