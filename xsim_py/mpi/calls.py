@@ -44,7 +44,7 @@ LEFT = "collectives left"
 """A rank's own set (`Rank.private`) of the collectives that it has left by an exception: context and number."""
 
 UNSETTLED = "calls that go on"
-"""What a rank has left and what goes on in the background (`Rank.private`), by communicator: Finalize waits for it."""
+"""Agreements of calls that a rank has left by an exception (`Rank.private`), by communicator; Finalize awaits them."""
 
 
 class Note(NamedTuple):

@@ -99,7 +99,7 @@ class Phases(NamedTuple):
     phases: tuple[Phase, ...]
     """One after the other, without a gap."""
     whole: bool = False
-    """Whether they are those of a whole job, not of one call."""
+    """True if a whole job is measured, false if one call is."""
 
     @property
     def start_ps(self) -> int:

@@ -86,7 +86,7 @@ class RecoveryRun(NamedTuple):
     lost_ps: int | None = None
     """The virtual time of the job less that of the scheme's job without failures; None if one did not finish."""
     right: bool | None = None
-    """What the program says of its result (`right: True`), if it does."""
+    """The verdict that the program prints on its result (`right: True`); None if it prints none."""
     data_lost: str = ""
     """Which data the program says that it has lost (`lost: ...`)."""
 

@@ -160,7 +160,7 @@ class RecoveryTask(NamedTuple):
     usual: int | None
     """How often a rank makes it without failures."""
     whole: bool = False
-    """Whether the whole job is measured."""
+    """True if the whole job is measured, false if one call is."""
 
 
 class Report(NamedTuple):

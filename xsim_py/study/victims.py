@@ -53,7 +53,7 @@ class Victim(NamedTuple):
     before: bool = False
     """Whether that is right before it, even where the others die some time after its beginning."""
     half: bool = False
-    """Whether that is at half of the job's time without failures."""
+    """True if it dies at half of the virtual time that the job takes without failures."""
 
     def __str__(self) -> str:
         if self.half:

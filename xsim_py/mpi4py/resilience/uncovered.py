@@ -33,7 +33,7 @@ _NAMED: Final[dict[type, str]] = {
 }
 
 _REACHING: Final = ("Accept", "Connect", "Create_intercomm")
-"""Those of them that other processes are needed for even on a communicator of one: which may be refused there."""
+"""The refused calls that reach other processes: they are refused on a communicator of one process, too."""
 
 
 def uncovered_calls() -> list[tuple[type, str]]:
