@@ -36,12 +36,11 @@ WORK, NOTE = 1, 2
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--tasks", type=int, default=96, help="into how many pieces the interval is cut")
     parser.add_argument("--points", type=int, default=1000, help="points of the midpoint rule in a task")
     parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
     parser.add_argument("--dying", type=int, default=0, help="of 100 workers so many die at their second task")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if arguments.tasks < 1 or arguments.points < 1 or arguments.work < 0 or not 0 <= arguments.dying < 100:
         parser.error("--tasks and --points must be positive, --work not negative, and --dying from 0 to 99")

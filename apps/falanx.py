@@ -45,7 +45,7 @@ TASK, PUT, GET, COPY, DATA, STORED, DONE, END = range(1, 9)
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--fragments", type=int, default=6, help="how many monomers there are")
     parser.add_argument("--points", type=int, default=64, help="the length of a density")
     parser.add_argument("--task-ranks", type=int, default=2, help="how many ranks a worker has")
@@ -55,7 +55,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
     parser.add_argument("--kill", type=int, default=0, help="so many storage ranks die together when all is computed")
     parser.add_argument("--seed", type=int, default=0, help="which ones")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     size = MPI.COMM_WORLD.size
     arguments.storage = arguments.storage or max(3, size // 10)

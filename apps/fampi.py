@@ -56,7 +56,7 @@ MODES = ((1, 1, 1), (3, 2, 1))  # of the right-hand side: half waves along the b
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--recovery", choices=("backward", "forward"), default="backward")
     parser.add_argument("--planes", type=int, default=2, help="planes of nodes that each rank begins with")
     parser.add_argument("--nodes", type=int, default=4, help="nodes along the side of a plane")
@@ -73,7 +73,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--stall", type=recovery.death, metavar="RANK@SWEEP", help="that rank sleeps for two timeouts once"
     )
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if min(arguments.planes, arguments.block, arguments.every, arguments.tries) < 1 or arguments.nodes < 2:
         parser.error("--planes, --block, --every and --tries must be at least 1, and --nodes at least 2")

@@ -52,7 +52,7 @@ ROUND_OFF = 1e-13
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--recovery", choices=("lossy", "li", "rollback", "restart"), default="li")
     parser.add_argument("--solver", choices=("cg", "power", "lanczos"), default="cg")
     parser.add_argument("--rows", type=int, default=4, help="rows of the grid that each rank has")
@@ -61,7 +61,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--max-iterations", type=int, default=10_000, help="end without a result after so many")
     parser.add_argument("--every", type=int, default=10, help="iterations from checkpoint to checkpoint of rollback")
     parser.add_argument("--work", type=float, default=0.0, help="seconds of work in an iteration, asleep")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if min(arguments.rows, arguments.columns, arguments.every) < 1:
         parser.error("--rows, --columns and --every must be at least 1")

@@ -49,7 +49,7 @@ WELL_WITHIN = 6.0  # standard errors
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument(
         "--samples",
         type=_counts,
@@ -63,7 +63,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=float, default=0.0, help="seconds that a finest sample takes one process")
     parser.add_argument("--seed", type=int, default=0, help="which samples are drawn")
     parser.add_argument("--at", type=float, help="a time of which the mean is printed, too")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if not (arguments.units > 0 and arguments.work >= 0 and (arguments.teams is None or arguments.teams > 0)):
         parser.error("--units and --teams are at least 1, and --work is at least 0")

@@ -40,19 +40,16 @@ EXACT = 1e-13
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--block", type=int, default=4, help="how many columns a block has")
     parser.add_argument("--groups", type=int, default=2, help="how many blocks a rank has")
     parser.add_argument("--panels", type=int, default=sys.maxsize, help="how many panels to do at most (default: all)")
     parser.add_argument("--recovery", choices=["checksum", "buddy"], default="checksum", help="what saves blocks")
     parser.add_argument("--no-check", action="store_true", help="look at sums and recovered blocks in the end only")
     parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a panel costs on a block")
-    recovery.add_die_option(parser)
     told = parser.parse_args()
     if min(told.block, told.groups, told.panels) < 1 or told.work < 0:
-        if MPI.COMM_WORLD.rank == 0:
-            print("ft_qr: --block, --groups and --panels begin at 1, --work at 0", file=sys.stderr, flush=True)
-        sys.exit(2)
+        parser.error("--block, --groups and --panels begin at 1, --work at 0")
     return told
 
 

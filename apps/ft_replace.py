@@ -31,11 +31,10 @@ RIGHT, LEFT = 1, 2
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--steps", type=int, default=30, help="how many steps to compute")
     parser.add_argument("--every", type=int, default=5, help="how many steps there are from checkpoint to checkpoint")
     parser.add_argument("--cells", type=int, default=8, help="the length of a rod")
-    recovery.add_die_option(parser)
     return parser.parse_args()
 
 

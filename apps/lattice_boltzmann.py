@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,7 +45,7 @@ TO_UP, TO_DOWN = [2, 5, 6], [4, 7, 8]  # the populations that go to the next row
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--columns", type=int, default=64, help="the length of a row, and of a vortex pair")
     parser.add_argument("--rows", type=int, help="a multiple of that (default: the least with two rows a rank)")
     parser.add_argument("--steps", type=int, default=256, help="how many steps to compute")
@@ -56,22 +55,14 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     parser.add_argument("--recovery", choices=["average", "buddy"], default="average", help="how to get lost strips")
     parser.add_argument("--average", choices=["column", "block"], default="column", help="of what to take the mean")
     parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="how long a step takes")
-    recovery.add_die_option(parser)
     told = parser.parse_args()
     if told.rows is None:
         told.rows = told.columns * max(1, -(-2 * ranks // max(1, told.columns)))
     if told.columns < 4 or told.rows < ranks or told.rows % told.columns:
-        sys.exit(refused(f"--rows {told.rows}: not a multiple of --columns {told.columns} with a row for each rank"))
+        parser.error(f"--rows {told.rows}: not a multiple of --columns {told.columns} with a row for each rank")
     if min(told.steps, told.every) < 1 or told.tau <= 0.5 or not 0 < told.speed < 0.2 or told.work < 0:
-        sys.exit(refused("--steps and --every begin at 1, --tau above 0.5, --speed is below 0.2, --work not negative"))
+        parser.error("--steps and --every begin at 1, --tau above 0.5, --speed is below 0.2, --work not negative")
     return told
-
-
-def refused(why: str) -> int:
-    """Say what is wrong with the command line, once, and return the status for it."""
-    if MPI.COMM_WORLD.rank == 0:
-        print(f"lattice_boltzmann: {why}", file=sys.stderr, flush=True)
-    return 2
 
 
 # ----------------------------------------------------------------------------------------------------------- the fluid

@@ -47,11 +47,10 @@ class Token(NamedTuple):
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--laps", type=int, default=5, help="how often the token goes around")
     parser.add_argument("--work", type=float, default=0.0, help="seconds that a stage takes")
     parser.add_argument("--spares", type=int, default=3, help="communicators that are duplicated beforehand")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if arguments.laps < 1 or arguments.work < 0 or arguments.spares < 1:
         parser.error("--laps and --spares must be positive, and --work not negative")

@@ -354,16 +354,26 @@ def die() -> NoReturn:
     raise AssertionError
 
 
-def add_die_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--die RANK@STEP` to a command line, for deaths under a real MPI."""
-    parser.add_argument(
-        "--die",
-        action="append",
-        default=[],
-        type=death,
-        metavar="RANK@STEP",
-        help="that rank of the first processes kills itself when it comes to that step; may be given several times",
-    )
+class Parser(argparse.ArgumentParser):
+    """A command line with `--die RANK@STEP`, for deaths under a real MPI; what is wrong with it is said once."""
+
+    def __init__(self, description: str | None) -> None:
+        name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+        super().__init__(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.add_argument(
+            "--die",
+            action="append",
+            default=[],
+            type=death,
+            metavar="RANK@STEP",
+            help="that rank of the first processes kills itself when it comes to that step; may be given several times",
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, on the first rank, and end with status 2."""
+        if MPI.COMM_WORLD.rank == 0:
+            super().error(message)
+        sys.exit(2)
 
 
 def death(text: str) -> tuple[int, int]:

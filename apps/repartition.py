@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 import zlib
 from typing import NamedTuple
@@ -41,7 +40,7 @@ CHECKED, SHOWN = 5, 10  # iterations from one look at the residual, and at the p
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--mesh", choices=["square", "chain"], default="square", help="a chain has one stage")
     parser.add_argument("--vertices", type=int, help="at least so many (default: 200 a rank)")
     parser.add_argument("--steps", type=int, default=500, help="how many iterations there are at most")
@@ -49,16 +48,13 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     parser.add_argument("--tolerance", type=float, default=1e-10, help="how wrong the solution may be")
     parser.add_argument("--recovery", choices=["neighbours", "initial"], default="neighbours", help="of lost values")
     parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a unit of weight costs")
-    recovery.add_die_option(parser)
     told = parser.parse_args()
     if told.vertices is None:
         told.vertices = 200 * ranks
         if told.mesh == "chain" and ranks > 1:  # so that it can be divided evenly before and after a failure
             told.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
     if told.vertices < ranks or min(told.shift, told.tolerance) <= 0 or told.steps < 1 or told.work < 0:
-        if MPI.COMM_WORLD.rank == 0:
-            print("repartition: a vertex for each rank; --shift and --tolerance above 0", file=sys.stderr, flush=True)
-        sys.exit(2)
+        parser.error("a vertex for each rank; --shift and --tolerance above 0")
     return told
 
 

@@ -41,7 +41,7 @@ NEEDED = 3  # samples for an affine function of two values
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--clients", type=int, default=3, help="how many clients a server has, at least")
     parser.add_argument("--subdomains", type=int, default=4, help="of each server")
     parser.add_argument("--total", type=int, default=0, help="subdomains of all servers, in place of --subdomains")
@@ -52,7 +52,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="how long a sample takes")
     parser.add_argument("--dying", type=float, default=0.0, help="the chance that a client dies in its first sample")
     parser.add_argument("--seed", type=int, default=0, help="of that chance")
-    recovery.add_die_option(parser)
     told = parser.parse_args()
     if told.clients < 1 or told.subdomains < 1 or told.samples < NEEDED or told.work < 0 or told.seed < 0:
         parser.error("--clients and --subdomains begin at 1, --samples at 3, --work and --seed are not negative")

@@ -35,7 +35,7 @@ LEFT, RIGHT = 0, 1
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--subdomains", type=int, help="how many there are; as many as ranks, if not said")
     parser.add_argument("--cells", type=int, default=16, help="the cells of a subdomain without its overlap")
     parser.add_argument("--overlap", type=int, default=2, help="by how many cells it goes on beyond its two ends")
@@ -50,7 +50,6 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     parser.add_argument("--tolerance", type=float, default=1e-10, help="end when data change by less")
     parser.add_argument("--iterations", type=int, help="end when all ranks have done so many, converged or not")
     parser.add_argument("--work", type=float, default=1e-3, help="seconds that an iteration takes")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     arguments.transmission = arguments.transmission or ("dirichlet" if arguments.synchronous else "robin")
     arguments.subdomains = ranks if arguments.subdomains is None else arguments.subdomains

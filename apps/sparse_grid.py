@@ -49,7 +49,7 @@ published: relative error 3.0E-04""".splitlines()
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--recovery", choices=["rc", "ac", "cr"], default="rc", help="what to do about lost grids")
     parser.add_argument("--problem", choices=["advection", "sine", "gene"], default="advection", help="what to solve")
     parser.add_argument("--level", type=int, default=4, help="how many grids of the finest kind there are, 1 to 8")
@@ -59,7 +59,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=5, help="how many steps there are between checkpoints")
     parser.add_argument("--checkpoint", metavar="PREFIX", default="sparse_grid", help="of the checkpoint files")
     parser.add_argument("--work", type=float, default=0.0, help="seconds that a step takes for each cell")
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     limits = {"level": (1, 8), "finest": (arguments.level, 16), "nodes": (1, 10), "steps": (0, 10**6)}
     for name, (low, high) in {**limits, "every": (1, 10**6), "work": (0, 1e6)}.items():

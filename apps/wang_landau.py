@@ -50,7 +50,7 @@ LOST = 1 << 30  # the number of a message that says which data are lost
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = recovery.Parser(__doc__)
     parser.add_argument("--side", type=int, default=4, help="the lattice's side, an even number")
     parser.add_argument("--windows", type=int, help="how many windows there are (as many as 4, with two walkers each)")
     parser.add_argument("--rounds", type=int, default=100, help="how often windows average")
@@ -59,7 +59,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=float, default=0.0, help="seconds of work that a round is")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
     parser.add_argument("--window", type=int, help=argparse.SUPPRESS)  # in which a new process is
-    recovery.add_die_option(parser)
     arguments = parser.parse_args()
     if arguments.side < 4 or arguments.side % 2:
         parser.error("--side is an even number from 4 on")
